@@ -45,11 +45,11 @@ FORGOTTEN = ("_API_KEY", "_BASE_URL", "_API_BASE", "_ENDPOINT", "FORCE_COLOR")
 @pytest.fixture(autouse=True, scope="session")
 def _settings() -> Iterator[None]:
     """Set what whoever runs the tests would decide; no test may ask a real provider."""
-    with pytest.MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.endswith(FORGOTTEN)]:
-            patched.delenv(name)
+            patch.delenv(name)
         for name, value in SETTINGS.items():
-            patched.setenv(name, value)
+            patch.setenv(name, value)
         yield
 
 

@@ -27,7 +27,7 @@ def nodes(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def imported(path: Path) -> set[str]:
+def imports_of(path: Path) -> set[str]:
     """Our modules that a file imports anywhere, also inside functions and for types alone."""
     modules = set()
     for node in nodes(path):
@@ -58,12 +58,12 @@ def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below():
     assert LADDER.keys() <= MODULES.keys()
     # A package's own __init__ only re-exports, lazily: it stands above all its files.
     modules = MODULES.keys() - set(PACKAGES)
-    pairs = {(module, other) for module in modules for other in imported(MODULES[module])}
+    pairs = {(module, other) for module in modules for other in imports_of(MODULES[module])}
     assert [pair for pair in pairs if rung(pair[1]) < rung(pair[0])] == []
 
 
 def test_no_files_import_each_other_in_a_circle():
-    graph = {module: imported(path) - {module} for module, path in MODULES.items()}
+    graph = {module: imports_of(path) - {module} for module, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -83,7 +83,7 @@ def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line():
         for node in nodes(path)
         if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
     }
-    rooted = {"JudgesError", "OSError"}
-    while new := {name for name, of in bases.items() if of & rooted} - rooted:
-        rooted |= new
-    assert {name for name in bases if not name.startswith("_")} <= rooted
+    roots = {"JudgesError", "OSError"}
+    while new := {name for name, of in bases.items() if of & roots} - roots:
+        roots |= new
+    assert {name for name in bases if not name.startswith("_")} <= roots

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from label_files import ended
+from command_runs import run
 
 import judges
 
@@ -22,7 +22,7 @@ def test_a_benchmark_says_what_it_measures(name, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     path = str(BENCHMARKS / name)
-    code, out, _ = ended(lambda words: runpy.run_path(path, run_name="__main__") and 1)
+    code, out, _ = run(lambda words: runpy.run_path(path, run_name="__main__") and 1)
     assert code == 0
     assert len(out.splitlines()) > 3
     assert f"python benchmarks/{name}" in TEXTS["README.md"]
@@ -35,7 +35,7 @@ def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
 
     ratings = {"coherence": 2, "consistency": 4, "fluency": 5, "relevance": 1}
     server = questions.RecordedServer({"A dog barks.": ratings}, "consistency")
-    asked = [
+    form = [
         judges.Question(name="coherence", text="is it in order", answers=(1, 2, 3, 4, 5)),
         judges.Question(name="fluency", text="is it good English"),
         judges.Question(name="short", text="is it short", answers=(0, 1, 2)),
@@ -50,6 +50,6 @@ def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
 
         assert ask().score == 4
         for reasoning in ("none", "brief"):
-            answers = ask(reasoning=reasoning, questions=asked).answers
+            answers = ask(reasoning=reasoning, questions=form).answers
             assert answers.pop("short") in (0, 1, 2)
             assert answers == {"coherence": 2, "fluency": 1, "relevance": 0, "rating": 4}

@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from command_runs import run
 from jsonl import write_jsonl
-from label_files import ended
 from openai_server import hang_from
 from processes import TIMEOUT, end_of, run_python, start_command, until
 from rating_files import weather_rows
@@ -33,15 +33,15 @@ def test_no_module_of_the_users_hides_the_console_script(line, here):
     # As an installer writes it.
     script = f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n"
     (here / "bin" / "dspy-judges").write_text(script)
-    done = run_python("bin/dspy-judges", *line.split())
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+    process = run_python("bin/dspy-judges", *line.split())
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout
 
 
 def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
     words = "check label plan tune verify compare panel estimate score winrate list show export"
     assert list(COMMANDS) == words.split()
-    code, text, _ = ended(main, "--help")
+    code, text, _ = run(main, "--help")
     assert code == 0
     for name, (summary, _) in COMMANDS.items():
         assert text.count(f"\n  {name:<9} {summary}\n") == 1
@@ -49,9 +49,9 @@ def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each():
 
 
 def test_a_help_names_its_command_on_one_page_of_80_columns_and_all_have_at_most_55_flags():
-    flags = set(FLAG.findall(ended(main, "--help").out))
+    flags = set(FLAG.findall(run(main, "--help").stdout))
     for word in COMMANDS:
-        code, text, _ = ended(main, word, "--help")
+        code, text, _ = run(main, word, "--help")
         assert code == 0
         assert text.startswith(f"usage: dspy-judges {word} ")
         assert "python -m" not in text
@@ -72,8 +72,8 @@ def test_what_needs_no_model_starts_without_it(here):
         "assert main(['check', 'starter']) == main(['plan', 'outputs.jsonl']) == 0\n"
         "assert not loaded('dspy', 'pandas', 'litellm')\n"
     )
-    done = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stderr
+    process = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_needs_no_model_starts_without_it(here):
     ],
 )
 def test_a_mistyped_word_gets_the_closest_one(line, suggestion):
-    code, _, err = ended(main, *line.split())
+    code, _, err = run(main, *line.split())
     assert (code, err.count("\n")) == (2, 1)
     assert f"did you mean {suggestion}?" in err
 
@@ -105,18 +105,18 @@ def test_a_reader_that_leaves_decides_nothing(name, n_read):
     write_jsonl("labels.jsonl", weather_rows(12, 4))
     line, code = WORK[name]
     command = [sys.executable, "-m", "dspy_judges", *line.split()]
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    running = subprocess.Popen(command, bufsize=0, **piped)  # type: ignore[call-overload]
-    said = running.stdout.read(n_read)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    running = subprocess.Popen(command, bufsize=0, **pipes)  # type: ignore[call-overload]
+    text = running.stdout.read(n_read)
     running.stdout.close()
-    assert running.wait(TIMEOUT) == code, said
+    assert running.wait(TIMEOUT) == code, text
     assert Path("run/summary.json").exists() == (name == "tune")
 
 
 def shell(line: str) -> tuple[int, str, str]:
     line = line.replace("dspy-judges", f"{sys.executable} -m dspy_judges")
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+    process = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    return process.returncode, process.stdout, process.stderr
 
 
 FULL = (1, "", "dspy-judges: stdout: No space left on device\n")
@@ -142,9 +142,9 @@ def test_a_result_with_nowhere_to_go_is_one_line(line, result):
 def test_what_an_encoding_lacks_is_escaped_as_in_json():
     definition = "name: kind\ndefinition: 答え 😀\ninputs: [answer]\nscale: [1, 2]\nanchors: {}\n"
     Path("kind.yaml").write_text(definition, "utf-8")
-    shown = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
-    assert (shown[0], shown[2]) == (0, "")
-    assert shown[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
+    result = shell("PYTHONIOENCODING=ascii dspy-judges show kind.yaml")
+    assert (result[0], result[2]) == (0, "")
+    assert result[1].startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
 
 
 def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
@@ -155,8 +155,8 @@ def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"
     )
-    done = run_python("-c", loading)
-    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    process = run_python("-c", loading)
+    assert (process.returncode, process.stderr) == (130, "interrupted\n")
     before = signal.getsignal(signal.SIGINT)
     with exit_on_ctrl_c():
         assert signal.getsignal(signal.SIGINT) is not before

@@ -14,7 +14,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from label_files import ended, file_of
+from command_runs import run
+from label_files import file_of
 from processes import run_python
 
 import judges.testing
@@ -115,19 +116,19 @@ def test_the_api_page_has_every_public_name_by_its_home():
 
 @pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="the extra `docs` is not installed")
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
-    built = run_python(
+    process = run_python(
         "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path, cwd=ROOT
     )
-    assert built.returncode == 0, built.stderr
+    assert process.returncode == 0, process.stderr
     pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
     assert len(pages) >= len(PAGES)
-    fetched = {
+    links = {
         address
         for page in pages
         for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", page)
         for address in re.findall(r"(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)", tag)
     }
-    assert not fetched
+    assert not links
 
 
 SCRIPTS = (ROOT / "benchmarks", ROOT / "notebooks")  # which have flags of their own
@@ -139,7 +140,7 @@ STARTED = re.compile(r"((?:dspy-judges|python -m (?:optimize|judges|data)\b)[^&>
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
 
-def documented(text: str) -> Iterator[str]:
+def commands_in(text: str) -> Iterator[str]:
     """A page's commands: all in blocks, and those in sentences that have flags."""
     in_blocks = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
     in_sentences = re.findall(r"`((?:dspy-judges|python -m) [^`]* --[^`]*)`", text)
@@ -150,7 +151,7 @@ def documented(text: str) -> Iterator[str]:
 
 
 DOCUMENTED = {
-    (page.name, command) for page, text in COMMAND_PAGES.items() for command in documented(text)
+    (page.name, command) for page, text in COMMAND_PAGES.items() for command in commands_in(text)
 }
 
 
@@ -172,11 +173,11 @@ class ParsedError(Exception):
 @pytest.fixture
 def only_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     def then_stop(parse: Callable[..., Any]) -> Callable[..., Any]:
-        def parsed(*arguments: Any, **options: Any) -> Any:
+        def parse_only(*arguments: Any, **options: Any) -> Any:
             parse(*arguments, **options)
             raise ParsedError
 
-        return parsed
+        return parse_only
 
     for name in ("parse_args", "parse_intermixed_args"):
         parse = getattr(argparse.ArgumentParser, name)
@@ -191,7 +192,7 @@ def test_a_command_on_a_page_is_taken(page, command):
 
 
 def test_pages_name_no_flag_that_no_command_has():
-    of_ours = {name for word in COMMANDS for name in FLAG.findall(ended(main, word, "--help").out)}
+    of_ours = {name for word in COMMANDS for name in FLAG.findall(run(main, word, "--help").stdout)}
     # mkdocs build --strict
     flags = of_ours | {"--version", "--strict"}
     for page, text in COMMAND_PAGES.items():

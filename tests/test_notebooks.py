@@ -30,7 +30,7 @@ def script(name: str) -> Any:
     return module
 
 
-def stored(path: Path) -> Any:
+def notebook_of(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
@@ -49,20 +49,20 @@ def kinds(notebook: Any) -> list[tuple[str, str]]:
 def refresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """notebooks/refresh.py with one kernel for all, which imports the libraries once."""
     refresh = script("refresh")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("NOTEBOOK_ROWS", "60")  # of the 100,000 that the stored run scored
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOTEBOOK_ROWS", "60")  # of the 100,000 that the stored run scored
         # Jupyter keeps files of its own: the folder of whoever runs this may be read-only.
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MPLCONFIGDIR"):
-            patched.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         manager, client = start_new_kernel(extra_arguments=["--HistoryManager.enabled=False"])
 
         def of_this_kernel(notebook: Any, **options: Any) -> NotebookClient:
             # Two clients of one kernel would have one identity.
-            made = NotebookClient(notebook, manager, **options)
-            made.kc = client
-            return made
+            runner = NotebookClient(notebook, manager, **options)
+            runner.kc = client
+            return runner
 
-        patched.setattr(refresh, "NotebookClient", of_this_kernel)
+        patch.setattr(refresh, "NotebookClient", of_this_kernel)
         refresh.run_cell = client.execute_interactive
         yield refresh
         client.stop_channels()
@@ -74,12 +74,12 @@ def test_a_notebook_prints_what_it_stores(path, tmp_path, refresh):
     refresh.run_cell(f"%reset -f\n%cd -q {tmp_path}")
     fresh = refresh.execute(path.name, tmp_path)
     # The figures move with every change of the embedded model; what kind of output comes does not.
-    assert kinds(fresh) == kinds(stored(path))
+    assert kinds(fresh) == kinds(notebook_of(path))
 
 
 @by_name
 def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(path):
-    notebook = stored(path)
+    notebook = notebook_of(path)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))
@@ -89,8 +89,8 @@ def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(p
     for output in outputs(notebook):
         assert output.output_type in ("stream", "execute_result", "display_data")
         assert output.get("name") != "stderr"
-        shown = output.get("data", {"text/plain": output.get("text")})
-        text = "".join(words for kind, words in shown.items() if kind.startswith("text/"))
+        content = output.get("data", {"text/plain": output.get("text")})
+        text = "".join(words for kind, words in content.items() if kind.startswith("text/"))
         assert not PATH.search(text), text
         assert "Warning" not in text
 

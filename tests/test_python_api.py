@@ -63,10 +63,10 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value():
 
 
 def test_measure_takes_a_frame_and_gives_one_back():
-    measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
-    frame = measured.judgements
+    result = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
+    frame = result.judgements
     assert list(frame["id"]) == [row["Nr"] for row in ROWS]
-    assert frame["score"].tolist() == measured.scored.scores.tolist()
+    assert frame["score"].tolist() == result.scored.scores.tolist()
     people = [np.nanmean([row["Anna"], row["Ben"]]) for row in ROWS]
     assert list(frame["human"]) == pytest.approx(people)
     assert list(frame["text_summary"]) == [row["summary"] for row in ROWS]
@@ -88,7 +88,7 @@ def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> opti
 def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
     assert run.summary["data"]["n_outputs"] == len(starter)
     # As a kill before its end leaves it.
-    drawn = run.report.read_bytes()
+    page = run.report.read_bytes()
     run.report.unlink()
     flags: dict[str, Any] = {"map": GOOD, "out": run.folder, "quiet": True}
     with pytest.raises(optimize.RunFolderError, match="it had other labels"):
@@ -96,7 +96,7 @@ def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
     again = optimize.tune("fluency", starter, **flags, max_calls=500)
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
     # But for the digits of its seconds.
-    assert len(again.report.read_bytes()) == pytest.approx(len(drawn), abs=2)
+    assert len(again.report.read_bytes()) == pytest.approx(len(page), abs=2)
 
 
 def test_gepa_by_a_tuned_judge_improves_a_program(run, starter):
@@ -148,12 +148,12 @@ def test_a_users_own_data_module_hides_nothing_that_the_library_needs():
         "assert starter().items and optimize.tune\n"
         "assert not hasattr(data, 'starter')\n"
     )
-    done = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stderr
+    process = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
+    assert process.returncode == 0, process.stderr
 
 
 def test_a_module_that_hides_judges_is_named_in_one_line(here):
     file_of("", "judges.py")
-    done = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})
+    process = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})
     hides = f"{here / 'judges.py'} hides the package 'judges' of dspy-judges; rename that file"
-    assert done.stderr.splitlines()[-1] == f"ImportError: {hides}"
+    assert process.stderr.splitlines()[-1] == f"ImportError: {hides}"

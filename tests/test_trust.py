@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_runs import run
 from jsonl import write_jsonl
-from label_files import ended, file_of
+from label_files import file_of
 from openai_server import OpenAIServer, Serving, ServingBytes
 from rating_files import weather_rows
 
@@ -80,12 +81,12 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
             ask()
     score = ["score", path, "--data", "rows.jsonl", "--out", "out.jsonl"]
     for result in (
-        ended(judges_command, *score),
-        ended(judges_command, *score, "--batch-api", "submit"),
-        ended(verify_command, path, "--data", "labels.jsonl"),
+        run(judges_command, *score),
+        run(judges_command, *score, "--batch-api", "submit"),
+        run(verify_command, path, "--data", "labels.jsonl"),
     ):
-        assert (result.code, result.err.count("\n")) == (1, 1)
-        assert "name the model yourself: --lm" in result.err
+        assert (result.code, result.stderr.count("\n")) == (1, 1)
+        assert "name the model yourself: --lm" in result.stderr
     assert not Path("out.jsonl").exists()
 
 
@@ -109,9 +110,9 @@ def test_a_strangers_state_of_a_batch_sends_no_key(step, stranger):
     state = {"run": "r", "lm": "openai/judge-1", "endpoint": f"http://{stranger}/v1"}
     file_of(json.dumps(state), "out.jsonl.batch.json")
     ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
-    result = ended(judges_command, *ask, "--data", "rows.jsonl", "--out", "out.jsonl")
+    result = run(judges_command, *ask, "--data", "rows.jsonl", "--out", "out.jsonl")
     assert result.code == 1
-    assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.err
+    assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -133,8 +134,8 @@ def test_a_strangers_labels_reach_no_host(stranger):
     own = {"group": f"file://{url}", "document": url}
     rows = [{**own, "id": i, "summary": f"hf:{url}{i}", "coherence": 1 + i % 5} for i in range(12)]
     path = write_jsonl("theirs.jsonl", rows)
-    ended(data_command, "check", path)
-    ended(verify_command, "coherence", "--data", path, "--report", "r.html")
+    run(data_command, "check", path)
+    run(verify_command, "coherence", "--data", path, "--report", "r.html")
     page = Path("r.html").read_text()
     assert f'href="http://{stranger}' not in page
     assert f'src="http://{stranger}' not in page
@@ -142,9 +143,9 @@ def test_a_strangers_labels_reach_no_host(stranger):
 
 @pytest.mark.parametrize("name", ["../x", "http://{}/x", "json", "./folder", "a/b/c", "/x"])
 def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
-    result = ended(data_command, "check", f"hf:{name.format(stranger)}")
+    result = run(data_command, "check", f"hf:{name.format(stranger)}")
     assert result.code == 1
-    assert "hf:owner/name" in result.out
+    assert "hf:owner/name" in result.stdout
 
 
 PLAIN = """
@@ -176,28 +177,28 @@ MODELS = ["--lm", "openai/judge-1", "--proposer-lm", "openai/proposer-1"]
 
 
 def models_of(server: OpenAIServer) -> set[str]:
-    return {seen.body["model"] for seen in server.log}
+    return {entry.body["model"] for entry in server.log}
 
 
 def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
     there = ["--api-base", private.url]
-    assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
+    assert run(optimize_command, *TUNE, *MODELS, *there).code == 0
     assert models_of(private) == {"judge-1", "proposer-1"}
     # To go on with it, and to ask its judge, takes that address again; nothing else is asked.
     n = len(private.log)
     Path("run/report.html").unlink()
-    again = ended(optimize_command, *TUNE, *MODELS)
+    again = run(optimize_command, *TUNE, *MODELS)
     assert again.code == 1
     assert f"the address of the judge was {private.url}" in again.last
-    assert ended(optimize_command, *TUNE, *MODELS, *there).code == 0
+    assert run(optimize_command, *TUNE, *MODELS, *there).code == 0
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
-    refused = ended(judges_command, *score)
-    assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert private.url in refused.err
+    result = run(judges_command, *score)
+    assert (result.code, result.stderr.count("\n")) == (1, 1)
+    assert private.url in result.stderr
     with pytest.raises(FatalModelError, match="api_base="):
         judges.load("run")(**ROW)
     assert len(private.log) == n
-    assert ended(judges_command, *score, *there).code == 0
+    assert run(judges_command, *score, *there).code == 0
     assert judges.load("run", api_base=private.url)(**ROW).failure is None
     assert len(private.log) == n + 2
 
@@ -206,7 +207,7 @@ def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private):
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     measure(judge, "labels.jsonl", scale="0-9")
     assert models_of(private) == {"judge-1"}
-    assert "7, 8 or 9" in private.log[0].asked
+    assert "7, 8 or 9" in private.log[0].text
 
 
 def test_a_saved_judge_holds_no_address(private):

@@ -5,8 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from command_runs import Result, run
 from jsonl import read_jsonl, write_jsonl
-from label_files import Ended, csv_of, ended, file_of
+from label_files import csv_of, file_of
 from rating_files import weather_rows
 
 from judges.__main__ import main as judges_command
@@ -37,10 +38,10 @@ def content() -> dict[str, bytes]:
 COMMANDS = {"check": data_command, "tune": tune, "compare": compare, "verify": verify}
 
 
-def run(line: str) -> Ended:
+def run_line(line: str) -> Result:
     word, *words = shlex.split(line)
     command = COMMANDS.get(word)
-    return ended(command, *words) if command else ended(judges_command, word, *words)
+    return run(command, *words) if command else run(judges_command, word, *words)
 
 
 TO = "--data in.jsonl --out o.jsonl"
@@ -97,16 +98,16 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
 )
 def test_wrong_usage_is_one_line_and_writes_over_nothing(line, code, reason):
     before = content()
-    result = run(line)
-    assert (result.code, result.out) == (code, "")
-    assert "Traceback" not in result.err
+    result = run_line(line)
+    assert (result.code, result.stdout) == (code, "")
+    assert "Traceback" not in result.stderr
     assert reason in result.last
     assert content() == before
 
 
 def test_verbose_shows_where_an_error_arose():
-    result = run("score fluency --data x.csv --out o.jsonl --verbose")
-    assert (result.code, "Traceback" in result.err) == (1, True)
+    result = run_line("score fluency --data x.csv --out o.jsonl --verbose")
+    assert (result.code, "Traceback" in result.stderr) == (1, True)
 
 
 # What every command says of a file; an id that is there twice leaves scoring alone undisturbed.
@@ -128,22 +129,22 @@ def test_a_faulty_file_is_one_line_and_leaves_nothing(raw, fault):
     before = content()
     score = "score fluency --data x.csv --out o.jsonl"
     for line in (f"{TUNE} --data x.csv", "verify relevance --data x.csv", score):
-        result = run(line)
+        result = run_line(line)
         if fault is TWICE and line is score:
             assert result.code == 0
             return
-        assert (result.code, result.err.count("\n")) == (1, 1)
-        assert ": x.csv" in result.err
-        assert fault in result.err
+        assert (result.code, result.stderr.count("\n")) == (1, 1)
+        assert ": x.csv" in result.stderr
+        assert fault in result.stderr
         assert content() == before
 
 
 def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_parquet():
     write_jsonl("x.jsonl", [ROWS[0] | {"relevance": float("nan")}, *ROWS[1:]])
-    assert run("score fluency --data x.jsonl --out o.jsonl").code == 0
+    assert run_line("score fluency --data x.jsonl --out o.jsonl").code == 0
     assert [row["relevance"] for row in read_jsonl("o.jsonl")].count(None) == 1
     write_jsonl("x.jsonl", [ROWS[0] | {"relevance": 10**400}, *ROWS[1:]])
-    result = run("score fluency --data x.jsonl --out o.parquet")
+    result = run_line("score fluency --data x.jsonl --out o.parquet")
     assert result.code == 1
     assert "the column 'relevance' holds values of several types" in result.last
     assert "write .csv or .jsonl" in result.last
@@ -166,7 +167,7 @@ DEEP = '{"id": ' + "[" * 100_000
 def test_json_that_no_reader_takes_is_one_line(content, flag):
     file_of(content, "a.jsonl")
     score = "score relevance --data a.jsonl --out o.jsonl"
-    verified = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"
-    result = run(verified if flag else score)
+    verify_line = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"
+    result = run_line(verify_line if flag else score)
     assert result.code in (1, 2)
     assert "a.jsonl, line 1" in result.last

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from label_files import edited, file_of, refusal, workbook
+from label_files import edit, file_of, refusal, workbook
 
 from judges.labels.flags import read_map_file
 from judges.tables.formats import read_records, read_table, read_table_rows
@@ -27,7 +27,7 @@ def lines(*rows: object) -> Path:
 def in_workbook(old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
     """A workbook in one part of which `new` stands before `old`."""
     book = workbook(["id", "document", "mark"], ["a", "T", 4], ["b", None, 2], merge="B2:B3")
-    return edited(book, old, new + old, part)
+    return edit(book, old, new + old, part)
 
 
 def one_text(n_rows: int, length: int) -> Path:
@@ -67,7 +67,7 @@ HELD: dict[str, tuple[Callable[[], Path], str]] = {
         ", row 1048576: has more than 1,000 columns or 1,048,576 cells; leave out",
     ),
     "merged areas": (
-        lambda: edited(in_workbook(END, LAST % b"A"), AREAS, AREA + AREAS),
+        lambda: edit(in_workbook(END, LAST % b"A"), AREAS, AREA + AREAS),
         "merges more than 1,048,576 cells; leave out",
     ),
     "blanks": (
@@ -108,7 +108,7 @@ def test_what_is_too_big_is_refused_in_little_memory(name, child):
 
 
 def test_an_area_over_all_cells_is_read_in_little_memory(child):
-    path = edited(in_workbook(b"", b""), b"B2:B3", b"A1:XFD1048576").resolve()
+    path = edit(in_workbook(b"", b""), b"B2:B3", b"A1:XFD1048576").resolve()
     problems, growth = child.submit(reading, path).result()
     assert problems == []
     assert growth < 200_000

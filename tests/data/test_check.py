@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_runs import run
 from jsonl import read_jsonl, write_jsonl
-from label_files import csv_of, ended, file_of, refusal
+from label_files import csv_of, file_of, refusal
 
 import data
 import judges
@@ -22,7 +23,7 @@ from optimize.verify import command as verify
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}
 
 
-def rated(*ratings: object) -> str:
+def with_ratings(*ratings: object) -> str:
     rows = [
         {"id": str(n), **GOOD, "group": f"g{n // 2}", "ratings": {"relevance": rating}}
         for n, rating in enumerate(ratings)
@@ -31,19 +32,19 @@ def rated(*ratings: object) -> str:
 
 
 def test_check_lists_every_problem_and_exits_one():
-    path = rated(1, 6, "fair", 5, None)
-    code, out, _ = ended(main, path, "--scale", "1:5")
-    *printed, total = out.splitlines()
-    assert [line.split(": ")[1].split(" is ")[0] for line in printed] == ["6", "'fair'"]
+    path = with_ratings(1, 6, "fair", 5, None)
+    code, out, _ = run(main, path, "--scale", "1:5")
+    *lines, total = out.splitlines()
+    assert [line.split(": ")[1].split(" is ")[0] for line in lines] == ["6", "'fair'"]
     assert (code, total) == (1, "2 problems")
-    as_json = ended(main, "check", path, "--json")
-    (problem,) = json.loads(as_json.out)["problems"]
+    as_json = run(main, "check", path, "--json")
+    (problem,) = json.loads(as_json.stdout)["problems"]
     names = [problem[name] for name in ("kind", "line", "field", "value")]
     assert (as_json.code, *names) == (1, "not-a-number", 3, "ratings.relevance", "'fair'")
 
 
 def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
-    code, out, _ = ended(main, rated(1, 2, None))
+    code, out, _ = run(main, with_ratings(1, 2, None))
     assert code == 0
     assert out.startswith("labels: no problem in 3 outputs for 2 documents by 1 system\n")
     assert "documents  by column 'group'" in out
@@ -55,7 +56,7 @@ def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
 
 def test_pairs_are_told_by_their_votes_and_how_ties_count():
     rows = "1,P,x,y,A\n2,Q,x,y,tie\n3,R,x,y,tie\n"
-    code, out, _ = ended(main, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
+    code, out, _ = run(main, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
     assert code == 0
     assert "votes      1 for A, 0 for B, and 2 ties, which count half for each side" in out
     read = " ".join(out.partition("read ")[2].split())
@@ -64,10 +65,10 @@ def test_pairs_are_told_by_their_votes_and_how_ties_count():
 
 
 def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
-    code, out, _ = ended(main, rated(3, 3, 3))
+    code, out, _ = run(main, with_ratings(3, 3, 3))
     assert code == 0
     assert "collect    no other rating among 3 labels, so nothing to learn" in out
-    code, out, _ = ended(main, "labels.jsonl", "--dimension", "fluency")
+    code, out, _ = run(main, "labels.jsonl", "--dimension", "fluency")
     assert code == 1
     assert "'fluency': no output has a rating on it" in out
 
@@ -75,7 +76,7 @@ def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
 @pytest.mark.parametrize("flags", [[], ["--dimension", "rel"]])
 def test_a_files_own_words_cannot_steer_the_terminal(flags):
     row = {"id": "a", **GOOD, "system": "\x1b[2Jred", "ratings": {"rel\x1b[31m": 3}}
-    _, out, err = ended(main, *flags, file_of(json.dumps(row), "labels.jsonl"))
+    _, out, err = run(main, *flags, file_of(json.dumps(row), "labels.jsonl"))
     assert "\x1b" not in out + err
 
 
@@ -84,13 +85,13 @@ WRONG = ("--map a", "--map m.yaml", "--scale 5:1", "--values good", "--values a=
 
 @pytest.mark.parametrize("flags", WRONG)
 def test_wrong_usage_exits_two(flags):
-    code, _, err = ended(main, "starter", *flags.split())
+    code, _, err = run(main, "starter", *flags.split())
     assert (code, err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])
 def test_a_scale_may_be_written_with_a_dash_or_a_colon(scale):
-    assert "6 is off the scale" in ended(main, rated(6), "--scale", scale).out
+    assert "6 is off the scale" in run(main, with_ratings(6), "--scale", scale).stdout
 
 
 def next_words(out: str) -> list[str]:
@@ -98,7 +99,7 @@ def next_words(out: str) -> list[str]:
     last = out.splitlines()[-1]
     assert last.startswith("next       dspy-judges tune --dimension ")
     words = shlex.split(last)[3:]
-    assert ended(tune, *words, "--dry-run").code == 0
+    assert run(tune, *words, "--dry-run").code == 0
     return words
 
 
@@ -108,18 +109,18 @@ VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
 
 
 @pytest.mark.parametrize(
-    ("header", "flags", "suggested"),
+    ("header", "flags", "words"),
     [
         (USUAL, "", "--dimension relevance --data labels.csv"),
         ("Nr,Frage,Antwort,Note", MAP, MAP),
         (USUAL, VALUES, f"{VALUES} --scale 0:100"),
     ],
 )
-def test_the_suggested_command_runs_as_printed(header, flags, suggested):
+def test_the_suggested_command_runs_as_printed(header, flags, words):
     rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
-    code, out, _ = ended(main, file_of("\n".join([header, *rows])), *flags.split())
+    code, out, _ = run(main, file_of("\n".join([header, *rows])), *flags.split())
     assert code == 0
-    assert suggested in " ".join(next_words(out))
+    assert words in " ".join(next_words(out))
 
 
 def sheet() -> Path:
@@ -134,12 +135,12 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     path = sheet()
     columns = ["group=doc", "document=Text", "summary=Fazit", "relevance=Anna,Ben"]
     flags = [word for column in columns for word in ("--map", column)]
-    told = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
-    code, out, _ = ended(main, path, *told)
+    words_in = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
+    code, out, _ = run(main, path, *words_in)
     assert code == 0
     words = next_words(out)
     assert words[:6] == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
-    assert ended(verify, "relevance", *words[2:6], "--json").code == 0
+    assert run(verify, "relevance", *words[2:6], "--json").code == 0
     mapping = {"group": "doc", "document": "Text", "summary": "Fazit", "relevance": ["Anna", "Ben"]}
     first = data.read_labels(path, map=mapping, values={"1.5": 1}).outputs
     assert data.read_labels(path, map="map.yaml").outputs == first
@@ -150,9 +151,9 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     assert again.outputs[0].ratings == {"relevance": (1, 2)}
     assert "off the scale" in refusal(path, map="map.yaml", values={"1.5": 6})
     assert data.read_labels(path, map="map.yaml", values={"1.5": 6}, scales={"*": (1, 7)})
-    code, _, err = ended(main, path, *told)
-    taken = "dspy-judges check: map.yaml exists already; name another file\n"
-    assert (code, err) == (1, taken)
+    code, _, err = run(main, path, *words_in)
+    message = "dspy-judges check: map.yaml exists already; name another file\n"
+    assert (code, err) == (1, message)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +168,11 @@ def test_a_mapping_file_that_is_none_is_refused_in_one_line(content, fault):
 def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     rows = [f"Ask {n}?,Answer {n}.,{('pass', 'fail')[n % 2]},{n % 5}" for n in range(12)]
     file_of("\n".join(["input,output,label,charm", *rows]), "sheet.csv")
-    code, out, _ = ended(main, "sheet.csv", "--dimension", column)
+    code, out, _ = run(main, "sheet.csv", "--dimension", column)
     assert code == 0
-    written = f"--dimension '{column}=one line that says what earns {earns}'"
-    assert written in " ".join(" ".join(out.splitlines()[-4:]).split())
-    code, out, _ = ended(main, "sheet.csv", "--dimension", f"{column}=It is kind.")
+    flag = f"--dimension '{column}=one line that says what earns {earns}'"
+    assert flag in " ".join(" ".join(out.splitlines()[-4:]).split())
+    code, out, _ = run(main, "sheet.csv", "--dimension", f"{column}=It is kind.")
     assert next_words(out) == ["--dimension", f"{column}=It is kind.", "--data", "sheet.csv"]
 
 
@@ -192,15 +193,15 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     change = SCALES[scale]
     rows = [{"fluency": change(row.pop("ratings")["fluency"]), **row} for row in map(dict, ROWS)]
     ask = ["--dimension", "fluency", "--data", write_jsonl("labels.jsonl", rows)]
-    code, out, err = ended(tune, *ask, "--max-calls", "300", "--out", "run")
+    code, out, err = run(tune, *ask, "--max-calls", "300", "--out", "run")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "labels.jsonl, line " in err
     assert "is off the scale 1 to 5" in err
     assert f"--scale {scale}" in err
     assert not Path("run").exists()
     # Done as told, the labels are read and the judge's scale is theirs.
-    told = Settings(dimension="fluency", data="labels.jsonl", scale=scale)
-    subject = prepare(told).subject
+    settings = Settings(dimension="fluency", data="labels.jsonl", scale=scale)
+    subject = prepare(settings).subject
     assert isinstance(subject, Dimension)
     assert (subject.scale[0], subject.scale[-1]) == (read_bounds(scale) or (1, 5))
 
@@ -219,7 +220,7 @@ WHOLE = "whole numbers, 101 at most; say --scale any"
     ],
 )
 def test_a_scale_that_is_none_is_refused(subject, scale, fault):
-    code, _, err = ended(tune, *subject.split(), "--scale", scale)
+    code, _, err = run(tune, *subject.split(), "--scale", scale)
     assert code == 2
     assert fault in err
 
@@ -232,6 +233,6 @@ def test_anchors_move_with_their_places_and_fall_out_between_two():
     for high, anchors in {7: {1: worst, 4: middle, 7: best}, 4: {1: worst, 4: best}}.items():
         assert fluency.on_scale(1, high).anchors == dict.fromkeys(range(1, high + 1), "") | anchors
     percent = fluency.on_scale(0, 100).anchors
-    written = {rating: said for rating, said in percent.items() if said}
-    assert written == {0: worst, 50: middle, 100: best}
+    texts = {rating: text for rating, text in percent.items() if text}
+    assert texts == {0: worst, 50: middle, 100: best}
     assert fluency.on_scale(1, 5) is fluency

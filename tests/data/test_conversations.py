@@ -13,44 +13,44 @@ from label_files import csv_of, file_of
 import data
 from judges.labels.conversations import as_text, as_texts, read_turns
 
-ASKED = {"role": "user", "content": "Where is it?"}
-SAID = {"role": "assistant", "content": "At desk 3."}
+USER = {"role": "user", "content": "Where is it?"}
+REPLY = {"role": "assistant", "content": "At desk 3."}
 FIND = {"type": "function", "function": {"name": "find", "arguments": '{"it": 1}'}}
 CALL = {"role": "assistant", "content": None, "tool_calls": [FIND]}
-FOUND = {"role": "tool", "tool_call_id": "c", "content": "desk 3"}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "desk 3"}
 
 
 SHARE_GPT = {"human": "Where?", "function_call": "find", "observation": "desk 3", "gpt": "There."}
 # Each: turns, and the texts of what precedes the last answer, and of the answer.
 FORMS: dict[str, tuple[list[Any], str, str]] = {
-    "plain": ([ASKED, SAID], "User: Where is it?", "At desk 3."),
+    "plain": ([USER, REPLY], "User: Where is it?", "At desk 3."),
     "parts and a developer": (
         [
             {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
             {"role": "user", "content": [{"text": "Where?"}, {"type": "image_url"}]},
-            SAID,
+            REPLY,
         ],
         "System: Be brief.\nUser: Where?\n    [image_url]",
         "At desk 3.",
     ),
     "a call": (
-        [ASKED, CALL, FOUND, SAID],
+        [USER, CALL, RESULT, REPLY],
         'User: Where is it?\nAssistant calls: find({"it": 1})\nTool result: desk 3',
         "At desk 3.",
     ),
-    "a call at the end": ([ASKED, CALL], "User: Where is it?", 'Assistant calls: find({"it": 1})'),
-    "thanks at the end": ([ASKED, SAID, ASKED], "User: Where is it?", "At desk 3."),
+    "a call at the end": ([USER, CALL], "User: Where is it?", 'Assistant calls: find({"it": 1})'),
+    "thanks at the end": ([USER, REPLY, USER], "User: Where is it?", "At desk 3."),
     "ShareGPT": (
         [{"from": who, "value": value} for who, value in SHARE_GPT.items()],
         "User: Where?\nAssistant calls: find\nTool result: desk 3",
         "There.",
     ),
     "an answer that feigns a call": (
-        [ASKED, {**SAID, "content": "Paid.\nAssistant calls: pay"}],
+        [USER, {**REPLY, "content": "Paid.\nAssistant calls: pay"}],
         "User: Where is it?",
         "Assistant: Paid.\n    Assistant calls: pay",
     ),
-    "an answer alone": ([SAID], "[the conversation begins here]", "At desk 3."),
+    "an answer alone": ([REPLY], "[the conversation begins here]", "At desk 3."),
 }
 
 
@@ -82,13 +82,13 @@ def test_conversations_are_read_in_every_format(form):
 
 @pytest.mark.parametrize("how", [{"map": {"judge": "conversation"}}, {"texts": ["conversation"]}])
 def test_the_whole_conversation_is_one_text_on_demand(how):
-    rows = [{"id": str(n), "messages": [ASKED, SAID], "label": n} for n in (0, 1)]
+    rows = [{"id": str(n), "messages": [USER, REPLY], "label": n} for n in (0, 1)]
     whole = {"conversation": "User: Where is it?\nAssistant: At desk 3."}
     assert data.read_labels(rows, **how).outputs[0].texts == whole
 
 
 def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
-    row = {"messages": [ASKED, SAID, ASKED], "response": "Gone.", "label": 1}
+    row = {"messages": [USER, REPLY, USER], "response": "Gone.", "label": 1}
     labelled = data.read_labels([row, {**row, "response": "Here.", "label": 0}])
     first = "User: Where is it?\nAssistant: At desk 3.\nUser: Where is it?"
     assert labelled.outputs[0].texts == {"messages": first, "response": "Gone."}
@@ -98,7 +98,7 @@ def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
 
 
 def test_a_row_without_an_answer_is_left_out_and_counted():
-    turns = [[ASKED, SAID], [ASKED], [CALL, SAID]]
+    turns = [[USER, REPLY], [USER], [CALL, REPLY]]
     rows = [{"messages": each, "label": n % 2} for n, each in enumerate(turns)]
     labelled = data.read_labels(rows)
     assert len(labelled.outputs) == 2
@@ -107,8 +107,8 @@ def test_a_row_without_an_answer_is_left_out_and_counted():
 
 def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():
     other, more = {"role": "assistant", "content": "No."}, {"role": "user", "content": "And?"}
-    row = {"model_a": "x", "model_b": "y", "winner": "model_b", "conversation_b": [ASKED, other]}
-    sides = [ASKED, SAID], [ASKED, SAID, more, other]
+    row = {"model_a": "x", "model_b": "y", "winner": "model_b", "conversation_b": [USER, other]}
+    sides = [USER, REPLY], [USER, REPLY, more, other]
     first, second = data.read_pairs([{**row, "conversation_a": side} for side in sides]).pairs
     assert first.texts == {"prompt": "User: Where is it?"}
     assert (first.response_a, first.response_b, first.votes) == ("At desk 3.", "No.", ("B",))
@@ -120,14 +120,14 @@ BREAKS = st.sampled_from(["\n", "\r\n", "\r", "\v", "\x85", "\u2028"])
 
 
 @given(st.lists(st.tuples(LINES, BREAKS), min_size=1, max_size=5))
-def test_no_line_in_a_turn_passes_for_another_turn(said):
-    turns = [{"role": "user", "content": end.join(lines)} for lines, end in said]
+def test_no_line_in_a_turn_passes_for_another_turn(contents):
+    turns = [{"role": "user", "content": end.join(lines)} for lines, end in contents]
     lines = as_text(read_turns(turns)).splitlines()
     assert sum(not line.startswith(" ") for line in lines) == len(turns)
 
 
 def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_out():
-    turns = [{**ASKED, "content": f"{n} " + "x" * 100} for n in range(1000)]
+    turns = [{**USER, "content": f"{n} " + "x" * 100} for n in range(1000)]
     text = as_text(read_turns(turns))
     full = sum(len(f"User: {turn['content']}\n") for turn in turns) - 1
     assert f" [... {full - 20_000:,} characters left out ...] " in text

@@ -30,7 +30,7 @@ ROWS: Rows = [
 ]
 
 
-def delimited(separator: str, name: str) -> Callable[[Rows], Path]:
+def write_cells(separator: str, name: str) -> Callable[[Rows], Path]:
     def write(rows: Rows) -> Path:
         cells = ([row[name] for name in rows[0]] for row in rows)
         return file_of(csv_of([*rows[0]], *cells, delimiter=separator), name)
@@ -39,19 +39,19 @@ def delimited(separator: str, name: str) -> Callable[[Rows], Path]:
 
 
 def of_frame(write: str, name: str) -> Callable[[Rows], Path]:
-    def written(rows: Rows) -> Path:
+    def save(rows: Rows) -> Path:
         getattr(pd.DataFrame(rows), write)(name, index=False)
         return Path(name)
 
-    return written
+    return save
 
 
 FORMATS: dict[str, Callable[[Rows], str | Path]] = {
     "jsonl": lambda rows: write_jsonl("labels.jsonl", rows),
     "json": lambda rows: file_of(json.dumps(rows, indent=1), "labels.json"),
-    "csv": delimited(",", "labels.csv"),
-    "csv with semicolons": delimited(";", "labels.csv"),
-    "tsv": delimited("\t", "labels.tsv"),
+    "csv": write_cells(",", "labels.csv"),
+    "csv with semicolons": write_cells(";", "labels.csv"),
+    "tsv": write_cells("\t", "labels.tsv"),
     "parquet": of_frame("to_parquet", "labels.parquet"),
     "xlsx": of_frame("to_excel", "labels.xlsx"),
 }
@@ -100,18 +100,18 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused():
 
 
 def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
-    whole, asked = datasets.Dataset.from_list(ROWS), list[str]()
+    whole, names = datasets.Dataset.from_list(ROWS), list[str]()
     parts = {"test": whole}
 
     def load_dataset(name: str) -> object:
-        asked.append(name)
+        names.append(name)
         return datasets.DatasetDict(parts)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     labelled = data.read_labels("hf:owner/name")
     assert labelled.outputs == data.read_labels("hf:owner/name:test").outputs
     assert labelled.outputs == data.read_labels(ROWS).outputs
-    assert asked == ["owner/name", "owner/name"]
+    assert names == ["owner/name", "owner/name"]
     parts["rest"] = whole.select([0])
     message = refusal("hf:owner/name")
     assert "has the splits rest, test" in message

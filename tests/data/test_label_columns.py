@@ -32,12 +32,12 @@ def test_the_one_column_of_labels_is_taken_and_named(column):
 
 
 def test_a_label_inside_an_object_is_found_by_its_name():
-    nested = rows(feedback=({"score": 0}, {"score": 1}))
-    assert data.read_labels(nested, dimensions=["polite"]).words == {"polite": ("1", "0")}
+    table = rows(feedback=({"score": 0}, {"score": 1}))
+    assert data.read_labels(table, dimensions=["polite"]).words == {"polite": ("1", "0")}
 
 
 @pytest.mark.parametrize(
-    ("labels", "name", "asked"),
+    ("labels", "name", "message"),
     [
         (("label", "verdict"), "polite", "--map polite=label or --map polite=verdict"),
         # A lone column of another name, and labels of a misspelled name or of another dimension.
@@ -46,19 +46,19 @@ def test_a_label_inside_an_object_is_found_by_its_name():
         (("coherence",), "relevance", "no output has a rating on it"),
     ],
 )
-def test_labels_of_no_sure_dimension_are_asked_for(labels, name, asked):
+def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
     values = (1, 0) if name.startswith("rel") else ("yes", "no")
-    assert asked in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
+    assert message in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
 
 
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
     none, times = (None, None), ("2024-03-01T10:00:00Z", "2024-03-02")
-    nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
-    message = refusal(nested)
+    table = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
+    message = refusal(table)
     assert "no column has a known name " in message
     assert " --map label=metadata.feedback, or" in message
-    labelled = data.read_labels(nested, map={"label": "metadata.feedback"})
+    labelled = data.read_labels(table, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]
 
 
@@ -83,8 +83,8 @@ def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_na
     assert {*labelled.reading.texts} == {"frage", "antwort"}
     assert read("Fassung", "alt", "neu").reading.unread == ("Fassung",)
     # What a bot says is a text, whatever its column is called.
-    said = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
-    assert said.reading.texts["Bot"] == "Bot"
+    table = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
+    assert table.reading.texts["Bot"] == "Bot"
 
 
 ITEM_TEXTS = [{"document": f"Text {n // 2}.", "summary": f"Short {n}."} for n in range(4)]
@@ -117,8 +117,8 @@ def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
 def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     rows = [row | {"genre": "news"} for row in ITEMS]
     assert read_items(rows).reading.unread == ("genre",)
-    shown = read_items(rows, map={"context": "genre"}).items
-    assert {item.texts["context"] for item in shown} == {"news"}
+    items = read_items(rows, map={"context": "genre"}).items
+    assert {item.texts["context"] for item in items} == {"news"}
 
 
 def test_rows_of_several_annotators_are_one_output():
@@ -126,10 +126,10 @@ def test_rows_of_several_annotators_are_one_output():
     assert [item.id for item in read_items(rows).items] == ["o0", "o1", "o2", "o3"]
 
 
-@pytest.mark.parametrize("voted", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])
-def test_pairs_need_no_vote(voted):
+@pytest.mark.parametrize("vote", [{}, {"votes": ["A", "B"]}, {"preferred": "nobody"}])
+def test_pairs_need_no_vote(vote):
     sides = {"answer_1": "Yes.", "answer_2": "No.", "model_a": "x", "model_b": "y"}
-    rows = [{"prompt": f"Why {n}?", **sides, **voted} for n in range(3)]
+    rows = [{"prompt": f"Why {n}?", **sides, **vote} for n in range(3)]
     pairs = read_items(rows, pairwise=True)
     assert isinstance(pairs, data.LabelledPairs)
     first = pairs.pairs[0]
@@ -137,16 +137,16 @@ def test_pairs_need_no_vote(voted):
     assert first.response_b == "No."
     assert {pair.votes for pair in pairs.pairs} == {()}
     assert pairs.systems == ("x", "y")
-    told = "holds pairs of candidates, answer_1, answer_2; give pairs"
-    assert told in refusal(rows, read=read_items)
+    reason = "holds pairs of candidates, answer_1, answer_2; give pairs"
+    assert reason in refusal(rows, read=read_items)
     assert "no two columns of candidates" in refusal(ITEMS, read=read_items, pairwise=True)
 
 
-@pytest.mark.parametrize(("part", "judged"), [("turn", "output"), ("conversation", "conversation")])
-def test_conversations_are_texts_as_a_judge_reads_them(part, judged):
+@pytest.mark.parametrize(("part", "name"), [("turn", "output"), ("conversation", "conversation")])
+def test_conversations_are_texts_as_a_judge_reads_them(part, name):
     turns = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
     items = read_items([{"id": 1, "messages": turns, "label": "bad"}], map={"judge": part})
-    assert items.items[0].texts[judged].endswith("No.")
+    assert items.items[0].texts[name].endswith("No.")
     assert "label" not in items.items[0].texts
 
 

@@ -59,8 +59,8 @@ def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
 
 
 def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
-    drawn = {"sampling_weight": 2.5, "sampling_from": 90}
-    rows = [row | (drawn if row["id"] == "b1" else {}) for row in LOG]
+    weight = {"sampling_weight": 2.5, "sampling_from": 90}
+    rows = [row | (weight if row["id"] == "b1" else {}) for row in LOG]
     pd.DataFrame(rows).to_csv("log.csv", index=False)
     for source in (rows, "log.csv"):
         for labelled in (data.read_labels(source), read_items(source)):
@@ -118,7 +118,7 @@ def next_draws(draws: Draws) -> list[Draws]:
     first = 1 + (sum(VALUES[name] for name in draws) > 5) * (len(left) > 3)
     strata = left[:first], left[first:]
     sizes = [(float(len(stratum)), float(len(left))) for stratum in strata]
-    return [draws | dict(zip(drawn, sizes, strict=True)) for drawn in product(*strata)]
+    return [draws | dict(zip(sample, sizes, strict=True)) for sample in product(*strata)]
 
 
 def outcomes(rounds: int) -> list[tuple[float, Draws]]:
@@ -152,14 +152,14 @@ def output(item: str, **cells: object) -> dict[str, object]:
     return {"id": item, "group": item[0], "document": f"Text {item[0]}.", "summary": item} | cells
 
 
-def drawn(weight: object, size: object) -> dict[str, object]:
+def draw(weight: object, size: object) -> dict[str, object]:
     return {"sampling_weight": weight, "sampling_from": size}
 
 
 OUTPUTS = [
-    *(output("a1", **drawn(None, None)), output("a2")),
-    *(output("b1", **drawn(2, 8)), output("c1", **drawn("6.0", "8")), output("c2", **drawn(6, 8))),
-    *(output("d1", **drawn(4, 8)), output("e1")),
+    *(output("a1", **draw(None, None)), output("a2")),
+    *(output("b1", **draw(2, 8)), output("c1", **draw("6.0", "8")), output("c2", **draw(6, 8))),
+    *(output("d1", **draw(4, 8)), output("e1")),
 ]
 RATINGS = {"a1": 1, "a2": 2, "b1": 3, "c1": 4, "c2": 5}
 # Of 3 labelled documents 2 are drawn from 8, and a is before them, so that all are 9. It counts
@@ -200,7 +200,7 @@ def test_without_the_columns_every_document_weighs_1():
     ],
 )
 def test_nonsense_is_refused_with_a_way_out(weight, size, fault):
-    rows = [output("a0", good=0, **drawn(2, 8)), output("a1", good=1, **drawn(weight, size))]
+    rows = [output("a0", good=0, **draw(2, 8)), output("a1", good=1, **draw(weight, size))]
     message = refusal(rows, dimensions=["good"])
     assert message.startswith(f"rows, row 2: [{weight!r}, {size}] {fault}; correct sampling_weight")
     assert "or remove both: then all documents count alike" in message

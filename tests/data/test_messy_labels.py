@@ -12,7 +12,7 @@ from label_files import csv_of, file_of, refusal
 
 import data
 from judges.labels.flags import read_mapping, read_values
-from judges.labels.values import RatingReader, normalize_text
+from judges.labels.values import RatingReader
 from judges.tables.problems import UnreadableError
 
 
@@ -33,7 +33,7 @@ class Sheet(NamedTuple):
 
 def column(cells: str, expected: Any, note: str = "", delimiter: str = ",", **how: Any) -> Sheet:
     """A sheet with one column of ratings, here between bars."""
-    rows = [(f"r{n}", f"Text {n}, whole", f"Short {n}; brief", cell) for n, cell in listed(cells)]
+    rows = [(f"r{n}", f"Text {n}, whole", f"Short {n}; brief", cell) for n, cell in cells_of(cells)]
     content = csv_of(("id", "document", "summary", "mark"), *rows, delimiter=delimiter)
     return Sheet(content, expected, note=note, **how)
 
@@ -42,13 +42,13 @@ def votes(cells: str, expected: Any, models: bool = False, **how: Any) -> Sheet:
     """A sheet of pairs, with the models that wrote them if told."""
     names, sides = (("model_a", "model_b"), ("gpt", "llama")) if models else ((), ())
     rows = [
-        (f"p{n}", f"Ask {n}", "Yes", "No", *sides[:: 1 - n % 2 * 2], c) for n, c in listed(cells)
+        (f"p{n}", f"Ask {n}", "Yes", "No", *sides[:: 1 - n % 2 * 2], c) for n, c in cells_of(cells)
     ]
     content = csv_of(("id", "prompt", "Answer 1", "Answer 2", *names, "choice"), *rows)
     return Sheet(content, expected, map=["votes=choice"], pairs=True, **how)
 
 
-def listed(cells: str) -> list[tuple[int, str]]:
+def cells_of(cells: str) -> list[tuple[int, str]]:
     return [*enumerate(cells.split("|"))]
 
 
@@ -264,7 +264,7 @@ def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells):
         if number is None or not isinstance(cell, str):
             continue
         digits = re.sub(r"\D", "", normalize_text(cell))
-        shown = re.sub(r"\D", "", f"{abs(number):.12f}".rstrip("0").rstrip("."))
+        text = re.sub(r"\D", "", f"{abs(number):.12f}".rstrip("0").rstrip("."))
         assert math.isfinite(number)
-        assert shown.strip("0") in digits
+        assert text.strip("0") in digits
     assert all(isinstance(note, str) for note in reader.notes())

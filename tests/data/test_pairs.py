@@ -11,7 +11,7 @@ PAIR = {"id": "a", "prompt": "Why?", "response_a": "Because.", "response_b": "So
 VOTED = {**PAIR, "preferred": "A"}
 
 
-def refused(*rows: Mapping[str, object]) -> str:
+def refusal_of(*rows: Mapping[str, object]) -> str:
     return refusal([*rows], read=data.read_pairs)
 
 
@@ -44,12 +44,12 @@ def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_sa
     assert [pair.votes for pair in data.read_pairs([one, two]).pairs] == [("A",), ("B",)]
     sides = {"id": "a", "prompt": "Why?", "output_1": "x", "output_2": "y", "preference": 1}
     assert data.read_pairs([sides]).pairs[0].votes == ("A",)
-    assert "which is which: --values 0=A,1=B" in refused(one)
+    assert "which is which: --values 0=A,1=B" in refusal_of(one)
 
 
 @pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
 def test_any_other_vote_is_refused(vote):
-    message = refused({**PAIR, "preferred": vote})
+    message = refusal_of({**PAIR, "preferred": vote})
     assert message.startswith("rows, row 1, field 'preferred': ")
     assert "; write A, B or tie" in message
 
@@ -100,7 +100,7 @@ def test_pairs_nobody_voted_on_are_left_out_and_counted():
     ],
 )
 def test_a_file_that_lacks_what_a_pair_has_is_refused(rows, fault):
-    assert fault in refused(*rows)
+    assert fault in refusal_of(*rows)
 
 
 def test_a_system_that_wrote_nothing_keeps_its_votes():
@@ -132,5 +132,5 @@ def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
     path = file_of(f"{header.format('winner')}{row}b,Ask,Yes,No,tie (bothbad)\n")
     assert [pair.votes for pair in data.read_pairs(path).pairs] == [("B",), ("tie",)]
     assert "holds pairs of candidates" in refusal(path)
-    asked = refusal(file_of(header.format("choice") + row), read=data.read_pairs)
-    assert "name your column with --map votes=COLUMN" in asked
+    message = refusal(file_of(header.format("choice") + row), read=data.read_pairs)
+    assert "name your column with --map votes=COLUMN" in message

@@ -19,7 +19,7 @@ def lines(*rows: Mapping[str, object] | str) -> Path:
     return file_of("".join(f"{text}\n" for text in texts), "labels.jsonl")
 
 
-def refused(*rows: Mapping[str, object], **how: object) -> str:
+def refusal_of(*rows: Mapping[str, object], **how: object) -> str:
     message = refusal(lines(*rows), **{"dimensions": ["relevance"], **how})
     assert len(message) < 400
     assert "; " in message, "the way out comes after a semicolon"
@@ -42,7 +42,7 @@ def refused(*rows: Mapping[str, object], **how: object) -> str:
     ],
 )
 def test_a_faulty_cell_is_named_by_line_and_field(field, value, fault):
-    message = refused(
+    message = refusal_of(
         *(GOOD, {**GOOD, "id": "b", field: value}, {**GOOD, "id": "c"}),
         scales={"relevance": (1, 5)},
     )
@@ -51,16 +51,16 @@ def test_a_faulty_cell_is_named_by_line_and_field(field, value, fault):
 
 def test_a_missing_column_names_those_there():
     row = {"id": "a", "document": "A text.", "summary": "Short."}
-    message = refused(row)
+    message = refusal_of(row)
     assert "'relevance': no output has a rating on it; there are ratings on none" in message
     assert "--map relevance=COLUMN" in message
     row = {"id": "a", "article": "A text.", "relevanse": 3}
-    assert "no output has a rating on it; there are ratings on relevanse" in refused(row)
-    named = "the columns are id, article, relevanse; name your column with --map relevance=COLUMN"
-    assert named in refused(row, map={"relevance": "relevance"})
-    message = refused(row, map={"relevance": "relevanse"}, texts=("summary",))
+    assert "no output has a rating on it; there are ratings on relevanse" in refusal_of(row)
+    columns = "the columns are id, article, relevanse; name your column with --map relevance=COLUMN"
+    assert columns in refusal_of(row, map={"relevance": "relevance"})
+    message = refusal_of(row, map={"relevance": "relevanse"}, texts=("summary",))
     assert "field 'summary': there is no such column, but the judge reads it" in message
-    assert "no column holds texts" in refused({"id": "a", "relevance": 3})
+    assert "no column holds texts" in refusal_of({"id": "a", "relevance": 3})
 
 
 def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told():
@@ -71,38 +71,38 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     for each in (rows, with_ids):
         labelled = data.read_labels(lines(*each))
         assert len(labelled.outputs) == 6
-        told = "2 rows repeat another row's texts (lines 4, 5). 1 pair disagrees: fail, pass"
-        assert f"{told} (lines 3, 5)" in labelled.notes
+        note = "2 rows repeat another row's texts (lines 4, 5). 1 pair disagrees: fail, pass"
+        assert f"{note} (lines 3, 5)" in labelled.notes
     alike = data.read_labels(lines(*rows[:2], rows[3]))
     assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
-    message = refused(*({**row, "annotator": "x"} for row in rows))
+    message = refusal_of(*({**row, "annotator": "x"} for row in rows))
     assert message.startswith(", line 4, field 'id': has the same texts as line 1, so both may")
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told():
     faulty = [{**GOOD, "relevance": 9}, GOOD, {**GOOD, "id": "b", "document": ""}, "{"]
-    with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as caught:
+    with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as error:
         data.read_labels(lines(*faulty), scales={"*": (1, 5)})
-    problems = [(problem.kind, problem.line) for problem in caught.value.problems]
+    problems = [(problem.kind, problem.line) for problem in error.value.problems]
     assert problems == [("bad-json", 4), ("off-scale", 1), ("twice", 2), ("no-text", 3)]
 
 
 def test_a_nested_column_that_holds_no_object_is_refused():
     row = {name: GOOD[name] for name in GOOD if name != "relevance"}
     rows = [{**row, "ratings": {"relevance": 3}}, {**row, "id": "b", "ratings": "three"}]
-    assert "line 2, field 'ratings': 'three' is not an object" in refused(*rows)
+    assert "line 2, field 'ratings': 'three' is not an object" in refusal_of(*rows)
 
 
 def test_long_rows_that_disagree_are_refused():
     rating = {"id": "a", "dimension": "d", "annotator": "x", "rating": 1}
     row = {**rating, "document": "A text."}
-    second = refused(row, {**row, "rating": 2}, dimensions=["d"])
+    second = refusal_of(row, {**row, "rating": 2}, dimensions=["d"])
     assert "2 is a second rating of 'a' on 'd' by 'x'; keep" in second
-    other = refused(row, {**row, "annotator": "y", "document": "Another."}, dimensions=["d"])
+    other = refusal_of(row, {**row, "annotator": "y", "document": "Another."}, dimensions=["d"])
     assert "line 2, field 'document': 'Another.' differs from" in other
-    unnamed = refused(row, {**row, "dimension": None}, dimensions=["d"])
+    unnamed = refusal_of(row, {**row, "dimension": None}, dimensions=["d"])
     assert "line 2: has no id, or no dimension" in unnamed
-    assert "give the file of outputs, and this one" in refused(rating, dimensions=["d"])
+    assert "give the file of outputs, and this one" in refusal_of(rating, dimensions=["d"])
 
 
 cells = st.recursive(

@@ -78,8 +78,8 @@ def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back():
     with path.open(newline="") as file:
         head, *cells = csv.reader(file)
     assert head == [f"'{formula}", "n", "m"]
-    written = ["'+cmd", "'@SUM(1)", "' -x", "''=1", f"'{formula}", "-1.5", "'- so", "'tis fine"]
-    assert [row[0] for row in cells] == written
+    contents = ["'+cmd", "'@SUM(1)", "' -x", "''=1", f"'{formula}", "-1.5", "'- so", "'tis fine"]
+    assert [row[0] for row in cells] == contents
     assert cells[0][1:] == ["-1.5", "-2"], "numbers stay numbers"
     assert [row[formula] for row in read_rows(path)] == texts
 
@@ -113,7 +113,7 @@ def plant(path: Path, kind: str) -> Path:
     return victim
 
 
-def untouched(victim: Path, kind: str) -> bool:
+def is_whole(victim: Path, kind: str) -> bool:
     return (victim.read_text() == "kept") if kind == "link" else not victim.exists()
 
 
@@ -125,7 +125,7 @@ def test_rows_go_through_no_link_and_wait_for_no_pipe(kind, form):
     write(path, ROWS)
     assert not path.is_symlink()
     assert len(list(read_rows(path))) == len(ROWS)
-    assert untouched(victim, kind)
+    assert is_whole(victim, kind)
 
 
 @for_each_trap
@@ -133,7 +133,7 @@ def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind, tmp_path):
     victim = plant(tmp_path / ".o.lock", kind)
     with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
         pass
-    assert untouched(victim, kind)
+    assert is_whole(victim, kind)
     assert claim_file(tmp_path / ".o.lock", replace=True).read_bytes() == b""
     own = tmp_path / "own"
     own.write_text("kept")
@@ -193,9 +193,9 @@ def test_json_is_an_array_or_an_object_a_line(raw):
 def test_a_bad_table_is_one_clear_line(name, raw, why):
     path = file_of(raw, name)
     assert fault(path).startswith(why)
-    with pytest.raises(RowsError) as caught:
+    with pytest.raises(RowsError) as error:
         list(read_rows(path))
-    assert str(caught.value).startswith(f"{path}{why}")
+    assert str(error.value).startswith(f"{path}{why}")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])

@@ -50,9 +50,9 @@ def test_by_document_no_document_is_in_two_parts(documents, systems, seed):
     splits = split(outputs, seed)
     assert splits.by == "document"
     assert ids(*(part.outputs for part in parts(splits))) == ids(outputs)
-    held = [set(part.documents) for part in parts(splits)]
-    assert sum(map(len, held)) == documents == len(set.union(*held))
-    assert all(len(one) >= 2 for one in held)
+    sets = [set(part.documents) for part in parts(splits)]
+    assert sum(map(len, sets)) == documents == len(set.union(*sets))
+    assert all(len(one) >= 2 for one in sets)
 
 
 @given(documents=st.integers(6, 60), systems=st.integers(8, 20), seed=seeds)
@@ -122,7 +122,7 @@ def test_pairs_split_by_document_alone():
         for n in range(40)
     ]
     splits = data.split(data.read_pairs(rows), seed=3)
-    held = [set(part.documents) for part in (splits.train, splits.dev, splits.test)]
-    assert [len(one) for one in held] == [7, 8, 5]
-    assert len(set.union(*held)) == 20
+    sets = [set(part.documents) for part in (splits.train, splits.dev, splits.test)]
+    assert [len(one) for one in sets] == [7, 8, 5]
+    assert len(set.union(*sets)) == 20
     assert splits.by == "document"

@@ -129,8 +129,8 @@ def test_of_several_sheets_the_one_with_the_table_is_read_or_named():
     for row in (TABLE[0], ["z", "T", "S", 1]):
         book["Sheet"].append(row)
     book.save(path)
-    asked = ": has the sheets Sheet, Marks; name the sheet with the labels, as FILE.xlsx:SHEET"
-    assert read(path)[1] == read(Path(f"{path}:Other"))[1] == [asked]
+    note = ": has the sheets Sheet, Marks; name the sheet with the labels, as FILE.xlsx:SHEET"
+    assert read(path)[1] == read(Path(f"{path}:Other"))[1] == [note]
     assert rows_of(Path(f"{path}:Marks")) == TABLE
 
 
@@ -143,8 +143,8 @@ def test_cells_are_what_people_see():
     for place, form in {"D2": "0.0%", "D300000": "0%"}.items():
         book.active[place].number_format = form
     book.save(path)
-    shown = ["2024-05-04", "T", "S", "85.7%"], [7, "T", "S", "4"], rows[2]
-    assert rows_of(path)[1:] == [*shown]
+    expected = ["2024-05-04", "T", "S", "85.7%"], [7, "T", "S", "4"], rows[2]
+    assert rows_of(path)[1:] == [*expected]
 
 
 def test_what_is_merged_downwards_stands_in_every_row():

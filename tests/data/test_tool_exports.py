@@ -121,8 +121,8 @@ def mlflow_trace(n: int) -> dict[str, Any]:
 
 def each(one: Callable[..., Any], *how: str) -> Rows:
     """The rows that `one` makes of each number: a row or several."""
-    made = [one(n, *how) for n in N]
-    return [row for rows in made for row in (rows if isinstance(rows, list) else [rows])]
+    lists = [one(n, *how) for n in N]
+    return [row for rows in lists for row in (rows if isinstance(rows, list) else [rows])]
 
 
 TRACES, SCORES, SPANS = each(langfuse_trace), each(langfuse_scores), each(phoenix_span)
@@ -151,7 +151,7 @@ EXPORTS: dict[str, tuple[Rows, Rows | None, str]] = {
 }
 
 
-def saved(name: str, content: Rows) -> Path:
+def save(name: str, content: Rows) -> Path:
     # As web APIs answer.
     return file_of(json.dumps({"data": content}), f"{name}.json")
 
@@ -159,8 +159,8 @@ def saved(name: str, content: Rows) -> Path:
 @pytest.mark.parametrize("name", EXPORTS)
 def test_people_are_read_and_no_machine_is(name):
     content, outputs, left_out = EXPORTS[name]
-    file = saved("labels", content)
-    beside = saved("outputs", outputs) if outputs else None
+    file = save("labels", content)
+    beside = save("outputs", outputs) if outputs else None
     labelled = data.read_labels(beside or file, annotations=file if beside else None)
     assert [one.ratings for one in labelled.outputs] == [{"quality": (n + 1.0,)} for n in N]
     assert [one.comments["quality"] for one in labelled.outputs] == [(f"why {n}",) for n in N]
@@ -172,8 +172,8 @@ def test_people_are_read_and_no_machine_is(name):
 
 
 def test_scores_of_observations_are_on_their_own_texts():
-    said = {"role": "assistant", "content": "Of it."}
-    part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": said}
+    message = {"role": "assistant", "content": "Of it."}
+    part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": message}
     score = langfuse_score(1, "ANNOTATION", 4, observationId="o1")
     trace = langfuse_trace(1, observations=[part], scores=[score, *langfuse_scores(1)])
     by_id = {one.id: one for one in data.read_labels([trace]).outputs}
@@ -184,7 +184,7 @@ def test_scores_of_observations_are_on_their_own_texts():
 
 def test_scores_of_sessions_are_counted_and_conversations_stay_whole():
     session = langfuse_score(0, "ANNOTATION", 4, traceId=None, sessionId="s")
-    labelled = data.read_labels(TRACES, annotations=saved("scores", [*SCORES, session]))
+    labelled = data.read_labels(TRACES, annotations=save("scores", [*SCORES, session]))
     assert "1 of outputs that are not in the file" in " ".join(labelled.notes)
     turns = [{"role": who, "content": f"{who} says"} for who in ("user", "assistant", "user")]
     records = [argilla_record(n) | {"question": turns} for n in N]
@@ -194,9 +194,9 @@ def test_scores_of_sessions_are_counted_and_conversations_stay_whole():
 
 def test_a_source_of_no_known_meaning_is_asked_about():
     traces = [langfuse_trace(n, scores=[langfuse_score(n, "imported", n + 1)]) for n in N]
-    asked = refusal(traces)
-    assert "row 1: 'imported' gave labels in Langfuse, and may be people or a model" in asked
-    assert "--values imported=1 if people gave them" in asked
+    message = refusal(traces)
+    assert "row 1: 'imported' gave labels in Langfuse, and may be people or a model" in message
+    assert "--values imported=1 if people gave them" in message
     labelled = data.read_labels(traces, values={"imported": 1})
     assert labelled.outputs[2].ratings == {"quality": (3.0,)}
     assert "0 labels by people (left out: 5 imported)" in refusal(traces, values={"imported": 0})

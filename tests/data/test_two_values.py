@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from label_files import csv_of, ended, file_of, refusal
+from command_runs import run
+from label_files import csv_of, file_of, refusal
 
 import data
 from optimize import check
@@ -98,7 +99,7 @@ CORRECT = "correct the word, or give its number: --values "
 )
 def test_check_names_the_flag_that_reads_two_words(cells, values, part):
     flags = ["--values", values] if values else []
-    assert part in ended(check.main, sheet(cells, "is_correct"), *flags).out
+    assert part in run(check.main, sheet(cells, "is_correct"), *flags).stdout
 
 
 def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():

@@ -49,8 +49,8 @@ def test_rays_callable_gives_our_scores(openai_server, expected):
 def test_rays_processor_reads_our_scores(openai_server, expected):
     exec(code_under("Ray's processors for language models"), {})
     lines = [line for file in Path("scored").iterdir() for line in file.read_text().splitlines()]
-    judged = sorted(map(json.loads, lines), key=lambda each: each["id"])
-    assert [{name: each[name] for name in expected[0]} for each in judged] == expected
+    scores = sorted(map(json.loads, lines), key=lambda each: each["id"])
+    assert [{name: each[name] for name in expected[0]} for each in scores] == expected
     assert set(openai_server.n_answered.values()) == {1}
 
 

@@ -78,7 +78,7 @@ def inspect_log(rows: Sequence[dict[str, str]], scorer: Any, epochs: int = 1) ->
     from inspect_ai.solver import solver
 
     @solver
-    def answered() -> Any:
+    def answer() -> Any:
         async def solve(state: Any, generate: Any) -> Any:
             state.output = ModelOutput.from_content("none", state.metadata.pop("answer"))
             return state
@@ -89,23 +89,23 @@ def inspect_log(rows: Sequence[dict[str, str]], scorer: Any, epochs: int = 1) ->
         Sample(id=f"r{n}", input=next(iter(row.values())), metadata={"answer": [*row.values()][-1]})
         for n, row in enumerate(rows)
     ]
-    task = Task(dataset=samples, solver=answered(), scorer=scorer, epochs=epochs)
+    task = Task(dataset=samples, solver=answer(), scorer=scorer, epochs=epochs)
     (log,) = eval(task, model="mockllm/model", log_dir="logs", display="none")
     assert log.status == "success", log.error
     return log
 
 
 def inspect_values(log: Any, name: str) -> list[Any]:
-    ordered = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
-    return [sample.scores[name].value for sample in ordered]
+    samples = sorted(log.samples, key=lambda sample: int(sample.id[1:]))
+    return [sample.scores[name].value for sample in samples]
 
 
 def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
     pytest.importorskip("inspect_ai")
     log = inspect_log([*ROWS, *BLANK], inspect_scorer(JUDGE))
-    *values, failed = inspect_values(log, "relevance")
+    *values, failure = inspect_values(log, "relevance")
     assert values == SCORES
-    assert math.isnan(failed)
+    assert math.isnan(failure)
 
 
 def test_inspect_counts_the_accuracy_of_a_judge_that_passes_or_fails(verdict):
@@ -119,9 +119,9 @@ def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
     pytest.importorskip("inspect_ai")
     log = inspect_log(ROWS, inspect_scorer(JUDGE), epochs=3)
     dump = [Path(sys.executable).parent / "inspect", "log", "dump", log.location]
-    dumped = subprocess.run(dump, capture_output=True, check=True)
+    process = subprocess.run(dump, capture_output=True, check=True)
     notes: list[str] = []
-    path = file_of(dumped.stdout, "log.json")
+    path = file_of(process.stdout, "log.json")
     scores = read_export(path, "relevance", LABELS, notes.append)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
     assert "up to 3 scores of one output" in notes[-1]
@@ -145,15 +145,15 @@ def deepeval_data(rows: Sequence[dict[str, str]], metric: Any) -> list[Any]:
 
 def test_deepeval_gets_the_judge_s_own_scores():
     pytest.importorskip("deepeval")
-    scored = deepeval_data(ROWS, deepeval_metric(JUDGE, threshold=3.0))
-    assert [each.score for each in scored] == pytest.approx(SCORES, abs=1e-12)
-    assert {each.evaluation_model for each in scored} == {"embedded"}
+    results = deepeval_data(ROWS, deepeval_metric(JUDGE, threshold=3.0))
+    assert [each.score for each in results] == pytest.approx(SCORES, abs=1e-12)
+    assert {each.evaluation_model for each in results} == {"embedded"}
 
 
 def test_deepeval_takes_a_verdict_s_own_threshold(verdict):
     pytest.importorskip("deepeval")
-    scored = deepeval_data(SHORT_AND_LONG, deepeval_metric(verdict))
-    assert [each.success for each in scored] == [True, False]
+    results = deepeval_data(SHORT_AND_LONG, deepeval_metric(verdict))
+    assert [each.success for each in results] == [True, False]
 
 
 def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
@@ -171,9 +171,9 @@ def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     file_of(yaml.safe_dump(config), "promptfooconfig.yaml")
     environment = {"PROMPTFOO_PYTHON": sys.executable, "PROMPTFOO_CONFIG_DIR": str(tmp_path / "c")}
     command = [promptfoo, "eval", "-o", "results.json", "--repeat", "2", "--no-cache", "-j", "1"]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True)
+    process = subprocess.run(command, env={**os.environ, **environment}, capture_output=True)
     results = json.loads(Path("results.json").read_text())["results"]["results"]
-    assert len(results) == 10, done.stderr
+    assert len(results) == 10, process.stderr
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
     notes: list[str] = []

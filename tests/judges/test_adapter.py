@@ -8,7 +8,7 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy_engine import Engine, lm_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prompts import prompted
+from prompts import reprompt
 
 from judges.catalog import RELEVANCE
 from judges.judge import Judge
@@ -46,12 +46,12 @@ def always_four():
 
 
 def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four):
-    judge = prompted(Judge.of(RELEVANCE), demos=[DEMO])
+    judge = reprompt(Judge.of(RELEVANCE), demos=[DEMO])
     assert judge.program()(**TEXTS).rating == 4
-    sent = always_four.requests[0]
+    request = always_four.requests[0]
     system, *rest = judge.prompt.messages(TEXTS)
-    assert sent.system == system["content"]
-    assert [(m.role, m.text) for m in sent.messages] == [(m["role"], m["content"]) for m in rest]
+    assert request.system == system["content"]
+    assert [(m.role, m.text) for m in request.messages] == [(m["role"], m["content"]) for m in rest]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -60,10 +60,10 @@ def test_a_hostile_text_is_sent_as_text_and_changes_no_framing(always_four, host
     judge = Judge.of(RELEVANCE)
     texts = {**TEXTS, place: hostile}
     assert judge.program()(**texts).rating == 4
-    (sent,) = always_four.requests
-    assert len(sent.messages) == 1
-    assert all(type(part).__name__ == "TextPart" for part in sent.messages[0].parts)
-    content = sent.messages[0].text
+    (request,) = always_four.requests
+    assert len(request.messages) == 1
+    assert all(type(part).__name__ == "TextPart" for part in request.messages[0].parts)
+    content = request.messages[0].text
     assert content == judge.prompt.messages(texts)[-1]["content"]
     headers = [line for line in content.splitlines() if line.startswith("[[ ## ")]
     assert headers == ["[[ ## document ## ]]", "[[ ## summary ## ]]"]
@@ -130,9 +130,9 @@ def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path):
     assert expected == judge.with_plan(SamplingPlan(kind="one"))(**TEXTS).score
     program = judge.program()
     program.save(tmp_path / "state.json")
-    loaded = judge.program()
-    loaded.load(tmp_path / "state.json")
-    for copy in (program.deepcopy(), loaded):
+    second = judge.program()
+    second.load(tmp_path / "state.json")
+    for copy in (program.deepcopy(), second):
         assert copy(**TEXTS).rating == expected
     assert asyncio.run(program.acall(**TEXTS)).rating == expected
     with pytest.raises(ValueError, match="No LM is loaded"):

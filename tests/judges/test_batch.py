@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from answers import answered
+from answers import count_answers
 from jsonl import read_jsonl
 
 import judges
@@ -34,13 +34,13 @@ def judge_all(store, *, batch=None, rows=ROWS):
 
 
 @contextmanager
-def opened(folder, **options):
+def batch_of(folder, **options):
     with Session(store=folder / "store", **options) as session:
         yield Batch(folder / "out.csv", LM, session, price=PRICE)
 
 
 def submit(folder, rows=ROWS, **limits):
-    with opened(folder, **limits) as batch:
+    with batch_of(folder, **limits) as batch:
         judge_all(None, batch=batch, rows=rows)
         n = batch.begin()
         batch.submit()
@@ -48,7 +48,7 @@ def submit(folder, rows=ROWS, **limits):
 
 
 def collect(folder):
-    with opened(folder) as batch:
+    with batch_of(folder) as batch:
         return batch.collect()
 
 
@@ -65,17 +65,17 @@ def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(openai
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     assert judgements == judge_all(tmp_path / "asked")
     assert len(openai_server.log) == 25
-    spent = [cost(tmp_path / name) for name in ("store", "asked")]
+    costs = [cost(tmp_path / name) for name in ("store", "asked")]
     # A price is known for the batch alone.
-    assert spent == pytest.approx([openai_server.dollars(PRICE) / 2, 0])
+    assert costs == pytest.approx([openai_server.dollars(PRICE) / 2, 0])
 
 
 def test_only_what_has_no_answer_is_queued_again_or_asked_live(openai_server, tmp_path):
     openai_server.fault = lambda number, body: {1: "500", 2: "drop"}.get(number)
     submit(tmp_path)
-    faulty, dropped = sorted(collect(tmp_path))
+    faulty, gaps = sorted(collect(tmp_path))
     assert "faulty" in faulty
-    assert "23 of 25 requests answered" in dropped
+    assert "23 of 25 requests answered" in gaps
     openai_server.fault = lambda number, body: "500" if number == 0 else None
     assert submit(tmp_path) == 2
     assert len(collect(tmp_path)) == 1
@@ -87,8 +87,8 @@ def test_only_what_has_no_answer_is_queued_again_or_asked_live(openai_server, tm
 def test_a_batch_that_the_provider_refused_says_why(openai_server, tmp_path):
     submit(tmp_path)
     why = {"code": "invalid", "message": "Enqueued token limit\nreached.", "line": None}
-    refused = {"status": "failed", "errors": {"object": "list", "data": [why, why | {"line": 2}]}}
-    openai_server.batches["batch_0"] |= refused
+    failure = {"status": "failed", "errors": {"object": "list", "data": [why, why | {"line": 2}]}}
+    openai_server.batches["batch_0"] |= failure
     openai_server.batch_delay = 9
     (reason,) = set(collect(tmp_path))
     assert "batch_0 failed, 0 of 25 requests answered; Enqueued token limit reached.; En" in reason
@@ -109,24 +109,24 @@ def test_lines_of_any_shape_lose_no_other_lines(openai_server, tmp_path, monkeyp
 
     monkeypatch.setattr(openai_server, "_keep", spoil)
     assert len(collect(tmp_path)) == 3
-    assert answered(tmp_path / "store") == {LM: 22}
+    assert count_answers(tmp_path / "store") == {LM: 22}
 
 
 def test_a_submission_killed_at_any_write_starts_one_batch(openai_server, tmp_path, monkeypatch):
     old = {"object": "batch", "created_at": 1, "metadata": None, "status": "completed"}
     openai_server.batches = {f"old_{i}": {**old, "id": f"old_{i}"} for i in range(250)}
-    written = count(1)
+    writes = count(1)
 
-    def killed(path, content, *, overwrite):
-        if next(written) == 2:  # the batch has just been started, and is not noted
+    def write(path, content, *, overwrite):
+        if next(writes) == 2:  # the batch has just been started, and is not noted
             raise KeyboardInterrupt
         write_atomically(path, content, overwrite=overwrite)
 
-    with monkeypatch.context() as patched:
-        patched.setattr("judges.batch.write_atomically", killed)
+    with monkeypatch.context() as patch:
+        patch.setattr("judges.batch.write_atomically", write)
         with pytest.raises(KeyboardInterrupt):
             submit(tmp_path)
-    with opened(tmp_path) as batch:
+    with batch_of(tmp_path) as batch:
         assert batch.state.run
         for _ in range(2):
             batch.submit()
@@ -139,8 +139,8 @@ def test_a_killed_collection_goes_on_by_the_same_command(openai_server, table_fo
     ask = [*SCORE, "--quiet", "--batch-api"]
     assert main([*ask, "submit"]) == 0
 
-    with monkeypatch.context() as patched:
-        patched.setattr(RowWriter, "write", Mock(side_effect=KeyboardInterrupt))
+    with monkeypatch.context() as patch:
+        patch.setattr(RowWriter, "write", Mock(side_effect=KeyboardInterrupt))
         assert main([*ask, "collect"]) == 130
     assert main([*ask, "collect"]) == 0
     assert openai_server.log == []
@@ -163,7 +163,7 @@ def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(openai_
 
 
 def test_the_set_up_is_checked_in_one_line(openai_server, tmp_path):
-    with opened(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch is submitted"):
+    with batch_of(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch is submitted"):
         batch.collect()
     with Session(store=tmp_path / "store") as session:
         with pytest.raises(FatalModelError, match="openai/NAME"):
@@ -180,7 +180,7 @@ def test_the_set_up_is_checked_in_one_line(openai_server, tmp_path):
 def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(openai_server, tmp_path):
     with Session(store=tmp_path / "store", price=(1.0, 4.0), cache="none") as session:
         list(judges.load("relevance").judge_rows(ROWS[:5], session.client(LM)))
-    spent = cost(tmp_path / "store")
+    bill = cost(tmp_path / "store")
     with pytest.raises(OptionError, match="has 20 requests; --max-calls leaves 19"):
         submit(tmp_path, max_calls=24)
     bodies = [line["body"] for line in read_jsonl(tmp_path / "out.csv.batch.jsonl")]
@@ -189,13 +189,13 @@ def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(openai_server, tmp
     longest = sum(body["max_tokens"] for body in bodies)
     least = 0.5 * (size * 1e-6 + longest * 4e-6)
     with pytest.raises(OptionError, match=r"may cost .*; --max-cost leaves"):
-        submit(tmp_path, max_cost=spent + least)
-    assert submit(tmp_path, max_cost=spent + 1.1 * least) == 20
+        submit(tmp_path, max_cost=bill + least)
+    assert submit(tmp_path, max_cost=bill + 1.1 * least) == 20
     # Until it is collected, all of it is taken; what was not answered is free.
-    assert cost(tmp_path / "store") == pytest.approx(spent + least, rel=0.1)
+    assert cost(tmp_path / "store") == pytest.approx(bill + least, rel=0.1)
     openai_server.fault = lambda number, body: "500" if number < 10 else None
     assert len(collect(tmp_path)) == 10
-    assert cost(tmp_path / "store") == pytest.approx(spent + 0.5 * spent / 5 * 10, rel=0.05)
+    assert cost(tmp_path / "store") == pytest.approx(bill + 0.5 * bill / 5 * 10, rel=0.05)
 
 
 def test_the_command_takes_key_limit_and_effort_and_writes_no_key(

@@ -5,7 +5,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from answers import answered
+from answers import count_answers
 from behaving_model import Model, asks, echo
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from judges.client.store import Store
 from judges.protocol import Completion, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
-ASKED = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
+PROMPT = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
 SHORT = Sampling(max_tokens=50)  # at worst 150 dollars
 
 
@@ -30,7 +30,7 @@ def account_of(max_cost):
 
 
 def book(account, sampling=SHORT):
-    booking = account.book(b"key", ASKED, sampling)
+    booking = account.book(b"key", PROMPT, sampling)
     assert booking is not None
     return booking
 
@@ -49,22 +49,22 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account = account_of(390.0)
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
-    assert account.book(b"", ASKED, SHORT) is None  # 70 + 150 + 150, and 150
+    assert account.book(b"", PROMPT, SHORT) is None  # 70 + 150 + 150, and 150
     account.release(second, billed=False)
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
-    spent = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
-    with pytest.raises(BudgetSpentError, match=spent):
-        account.book(b"", ASKED, SHORT)
+    limit = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
+    with pytest.raises(BudgetSpentError, match=limit):
+        account.book(b"", PROMPT, SHORT)
 
 
 def test_with_a_limit_of_zero_only_what_is_free_is_sent():
     budget = Budget(max_cost=0)
-    free, paid = budget.account("free", FREE), budget.account("paid", DOLLAR)
+    free, dear = budget.account("free", FREE), budget.account("paid", DOLLAR)
     free.settle(book(free), took(60, 10))
     with pytest.raises(BudgetSpentError, match=r"a limit of \$0 nothing may be spent: only free"):
-        paid.book(b"", ASKED, SHORT)
+        dear.book(b"", PROMPT, SHORT)
 
 
 ends_of_requests = st.sampled_from(["answered", "lost", "refused", "killed"])
@@ -75,30 +75,30 @@ outcomes = st.tuples(ends_of_requests, st.integers(0, 100), st.integers(0, 50), 
 def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_factory):
     """A provider bills all that it may have answered; a kill leaves all that was under way."""
     path = tmp_path_factory.mktemp("budget") / "s"
-    billed = sent = 0
+    bill = n_sent = 0
     store, open_ = Store(path), list[Booking]()
     account = Budget(12, float(limit), store).account(price=DOLLAR)
     try:
         for outcome, tokens_in, tokens_out, which in ends:
-            while len(open_) < 7 and (booking := account.book(b"key", ASKED, SHORT)) is not None:
+            while len(open_) < 7 and (booking := account.book(b"key", PROMPT, SHORT)) is not None:
                 open_.append(booking)
-                sent += 1
+                n_sent += 1
             one = open_.pop(which % len(open_))
             if outcome == "answered":
                 account.settle(one, took(tokens_in, tokens_out))
             elif outcome != "killed":
                 account.release(one, billed=outcome == "lost")
             else:
-                billed += (tokens_in + tokens_out) * len(open_)
+                bill += (tokens_in + tokens_out) * len(open_)
                 store.close()
                 store, open_ = Store(path), []
                 account = Budget(12, float(limit), store).account(price=DOLLAR)
-            billed += (tokens_in + tokens_out) * (outcome != "refused")
+            bill += (tokens_in + tokens_out) * (outcome != "refused")
     except BudgetSpentError:
         pass
     store.close()
-    assert billed <= limit
-    assert sent <= 12
+    assert bill <= limit
+    assert n_sent <= 12
 
 
 class Billing(Model):
@@ -108,7 +108,7 @@ class Billing(Model):
 
     async def complete(self, messages, sampling):
         prompt, number = messages[-1]["content"], self.calls
-        chance = zlib.crc32(f"{prompt} {self.seen[prompt]}".encode())
+        chance = zlib.crc32(f"{prompt} {self.prompts[prompt]}".encode())
         answer = replace(await super().complete(messages, sampling), tokens_out=chance % 51)
         self.dollars += answer.tokens_in + answer.tokens_out
         if number >= 100 and chance % 5 == 0:
@@ -147,7 +147,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
             list(Client(model, account=account, concurrency=8).run(asks(1000)))
         store.close()
         assert model.calls == limit
-        assert answered(tmp_path / "s") == {"model": limit}
+        assert count_answers(tmp_path / "s") == {"model": limit}
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path):
@@ -169,11 +169,11 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     account, sampling = account_of(100_000.0), Sampling(max_tokens=100)
     account.release(book(account, sampling), billed=False)
     first = book(account, sampling)
-    assert account.book(b"", ASKED, sampling) is None
+    assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))
     pair = book(account, sampling), book(account, sampling)
     assert pair[0].cost == pytest.approx(2_000.0)
-    assert account.book(b"", ASKED, sampling) is None
+    assert account.book(b"", PROMPT, sampling) is None
     for one in pair:
         account.settle(one, took(100, 1_900))
     assert book(account, sampling).cost == pytest.approx(2_000.0)  # and not 20,000

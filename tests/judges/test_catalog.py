@@ -22,9 +22,9 @@ def test_the_catalogue_holds_the_three_sources_twelve_judges():
 @pytest.mark.parametrize("name", NAMES)
 def test_each_prompt_is_the_golden_one_and_has_a_source(name):
     messages = find(name).prompt().template()
-    rendered = (f"--- {message['role']}\n{message['content']}" for message in messages)
+    parts = (f"--- {message['role']}\n{message['content']}" for message in messages)
     golden = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
-    assert "\n\n".join(rendered) + "\n" == golden
+    assert "\n\n".join(parts) + "\n" == golden
     assert "arXiv:" in find(name).source
 
 

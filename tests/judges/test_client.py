@@ -13,8 +13,8 @@ from dataclasses import replace
 from shutil import copyfile
 
 import pytest
-from answers import answered
-from behaving_model import Model, asks, echo, parsed
+from answers import count_answers
+from behaving_model import Model, asks, echo, values_of
 from processes import TIMEOUT, until
 
 from judges.client import open_model, shared_client
@@ -63,50 +63,50 @@ def test_responses_come_in_order_and_no_more_requests_are_in_flight_than_allowed
         return prompt
 
     model = Model(uneven if endpoint == "test" else echo, endpoint=endpoint)
-    assert parsed(run(model, 300, concurrency=16)) == list(range(300))
+    assert values_of(run(model, 300, concurrency=16)) == list(range(300))
     assert model.max_busy == (16 if endpoint == "test" else 1)
 
 
 def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead():
-    freed, unanswered = asyncio.Event(), []
+    release, queue = asyncio.Event(), []
 
     async def hang(prompt, sampling, before):
         if model.calls == 4096:
-            freed.set()
+            release.set()
         if prompt == "0":
-            await freed.wait()
+            await release.wait()
         return prompt
 
-    def counted():
+    def count():
         for request in asks(10_000):
-            unanswered.append(len(unanswered) + 1 - model.calls + model.busy)
+            queue.append(len(queue) + 1 - model.calls + model.busy)
             yield request
 
     model = Model(hang)
-    responses = Client(model, concurrency=4).run(counted())
+    responses = Client(model, concurrency=4).run(count())
     # All but the first are answered of the 4,096 that may wait, three read for each place.
     assert next(responses).values == (0,)
-    assert len(unanswered) == 4096
-    assert max(unanswered) <= 3 * 4
+    assert len(queue) == 4096
+    assert max(queue) <= 3 * 4
     responses.close()
 
 
 def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
     async def notebook():
         client = Client(Model(echo, wait=0.1))
-        asked = asyncio.gather(*map(client.ask_async, asks(10)))
+        replies = asyncio.gather(*map(client.ask_async, asks(10)))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not asked.done()
-        return await asked, list(client.run(asks(10)))
+        assert not replies.done()
+        return await replies, list(client.run(asks(10)))
 
-    assert list(map(parsed, asyncio.run(notebook()))) == [list(range(10))] * 2
+    assert list(map(values_of, asyncio.run(notebook()))) == [list(range(10))] * 2
 
 
 def test_many_threads_may_ask_one_client():
     client = Client(Model(echo, wait=0.001))
     with ThreadPoolExecutor(4) as threads:
-        assert parsed(list(threads.map(client.ask, asks(100)))) == list(range(100))
+        assert values_of(list(threads.map(client.ask, asks(100)))) == list(range(100))
 
 
 def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(tmp_path):
@@ -117,15 +117,15 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
             break
         gc.collect()
         until(lambda: model.busy == 0)
-        sent = model.calls
+        calls = model.calls
         time.sleep(0.05)
-        assert model.calls == sent
-    assert answered(tmp_path / "s") == {"m": sent}
+        assert model.calls == calls
+    assert count_answers(tmp_path / "s") == {"m": calls}
 
 
 def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_path, monkeypatch):
     monkeypatch.setattr("judges.client.window.GRACE_SECONDS", 0.1)
-    ended = threading.Event()
+    end = threading.Event()
 
     async def reluctant(prompt, sampling, before):
         if prompt == "1":
@@ -133,7 +133,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
                 await asyncio.sleep(3600)
             finally:
                 await asyncio.sleep(0.3)  # to close its connection
-                event_loop().call_soon(ended.set)
+                event_loop().call_soon(end.set)
         await asyncio.sleep(0.5)
         return prompt
 
@@ -141,18 +141,18 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(tmp_
         responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
         assert next(responses).values == (0,)
         responses.close()
-    assert ended.wait(TIMEOUT)
+    assert end.wait(TIMEOUT)
     with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
         client = session.client("m", price=(1e6, 1e6))
         assert client.account.cost_unconfirmed == 17 + 512  # a byte, 16 around it, the reply
-        assert parsed(list(client.run(asks(2)))) == [0, 1]
+        assert values_of(list(client.run(asks(2)))) == [0, 1]
 
 
 def test_identical_requests_in_flight_are_sent_once():
     model = Model(echo, wait=0.02)
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
     assert model.calls == 1
-    assert parsed(responses) == [0] * 50
+    assert values_of(responses) == [0] * 50
     assert sum(not response.cached for response in responses) == 1
 
 
@@ -168,14 +168,14 @@ def test_identical_requests_in_flight_are_sent_once():
 def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_why(error, attempts):
     times = min(attempts - 1, 3)  # a host that nobody has reached is given up after four
     model = Model(failing(error, times=times))
-    assert parsed(run(model, 20, attempts=attempts)) == list(range(20))
-    assert set(model.seen.values()) == {times + 1}
+    assert values_of(run(model, 20, attempts=attempts)) == list(range(20))
+    assert set(model.prompts.values()) == {times + 1}
     model = Model(failing(error, first=2, last=2))
     responses = run(model, 4, attempts=attempts, concurrency=1)
-    assert parsed(responses) == [0, 1, None, 3]
-    tried = f"gave up after {attempts} attempts: " if attempts > 1 else ""
-    assert responses[2].error == f"{tried}{error}"
-    assert model.seen["2"] == attempts
+    assert values_of(responses) == [0, 1, None, 3]
+    start = f"gave up after {attempts} attempts: " if attempts > 1 else ""
+    assert responses[2].error == f"{start}{error}"
+    assert model.prompts["2"] == attempts
 
 
 @pytest.mark.parametrize(
@@ -200,25 +200,25 @@ def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
     with pytest.raises(kinds, match=message):
         run(model, 100)
     assert time.monotonic() - start < 25
-    assert model.seen["5"] == 1
+    assert model.prompts["5"] == 1
 
 
 def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_attempts(caplog):
     model = Model(failing(UnreachableError("no connection to http://nowhere")))
     with pytest.raises(FatalModelError, match=r"\Ano connection to http://nowhere\Z"):
         run(model, 1000)
-    assert max(model.seen.values()) == 4
+    assert max(model.prompts.values()) == 4
     assert caplog.messages == ["no connection to http://nowhere; retrying for some seconds"]
 
 
 def test_clients_that_fail_together_come_back_at_different_times(monkeypatch):
     sleep, waits = asyncio.sleep, []
 
-    async def noted(seconds):
+    async def note(seconds):
         waits.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("judges.client.client.asyncio.sleep", noted)
+    monkeypatch.setattr("judges.client.client.asyncio.sleep", note)
     for options in ({}, {}, {"rng": random.Random(0)}, {"rng": random.Random(0)}):
         run(Model(failing(TransientError("503"), times=1)), 1, **options)
     assert len(set(waits)) == 3
@@ -228,33 +228,33 @@ def test_clients_that_fail_together_come_back_at_different_times(monkeypatch):
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatch):
     monkeypatch.setattr("judges.client.client.LOGGED_WAIT", 0.2)
     start = time.monotonic()
-    throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
-    assert parsed(run(Model(throttled), 3)) == [0, 1, 2]
+    behave = failing(ThrottledError("429 from somewhere", 0.3), times=1)
+    assert values_of(run(Model(behave), 3)) == [0, 1, 2]
     assert time.monotonic() - start >= 0.3
     assert caplog.messages == ["429 from somewhere; waiting 0 s before the next attempt"]
 
 
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain():
-    sent = []
+    times = []
 
-    def limited(prompt, sampling, before):
+    def limit(prompt, sampling, before):
         now = time.monotonic()
-        if sum(now - at < 0.1 for at in sent) >= 10:
+        if sum(now - at < 0.1 for at in times) >= 10:
             raise ThrottledError("429", 0.1)
-        sent.append(now)
+        times.append(now)
         return prompt
 
-    model = Model(limited)
-    assert parsed(run(model, 60, concurrency=64)) == list(range(60))
+    model = Model(limit)
+    assert values_of(run(model, 60, concurrency=64)) == list(range(60))
     assert model.calls < 60 * 4
 
 
-@pytest.mark.parametrize(("good", "answered"), [(0, 48), (6, 60)])
-def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, answered):
+@pytest.mark.parametrize(("good", "number"), [(0, 48), (6, 60)])
+def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, number):
     """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
     model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
-    failed = f"{answered - good} of the first {answered} judgements failed, as in: 400 from"
-    with pytest.raises(FailingRunError, match=failed):
+    reason = f"{number - good} of the first {number} judgements failed, as in: 400 from"
+    with pytest.raises(FailingRunError, match=reason):
         run(model, 1000, monitor=FailureMonitor(), concurrency=500)
     assert good or model.calls == 48
 
@@ -262,9 +262,9 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, answered):
 @pytest.mark.parametrize("error", [UnreachableError("no connection"), TransientError("503")])
 def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(error):
     """After 100 answers all 100 of the last rows fail, 24 of them or one where nobody listens."""
-    ended = rf"^the endpoint has stopped answering \({error}\); the same command goes on once"
+    reason = rf"^the endpoint has stopped answering \({error}\); the same command goes on once"
     model = Model(failing(error, first=100), wait=0.001)
-    with pytest.raises(FatalModelError, match=ended):
+    with pytest.raises(FatalModelError, match=reason):
         run(model, 200, monitor=FailureMonitor(), concurrency=8)
     responses = run(model, 200, concurrency=8)
     assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
@@ -285,14 +285,14 @@ def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
             copyfile(f"{tmp_path / 'store'}{suffix}", f"{copy}{suffix}")
         messages = [{"role": "user", "content": prompt}]
         key = request_key(model.endpoint, model.name, messages, sampling)
-        with closing(sqlite3.connect(copy)) as killed:
+        with closing(sqlite3.connect(copy)) as store:
             statement = "SELECT state FROM requests WHERE key = ?"
-            assert killed.execute(statement, [key]).fetchall() == [("sent",)]
+            assert store.execute(statement, [key]).fetchall() == [("sent",)]
         return prompt
 
     model = Model(look)
     with Session(models={LM: model}, store=tmp_path / "store", cache="none") as session:
-        assert parsed(list(session.client(LM).run(asks(40)))) == list(range(40))
+        assert values_of(list(session.client(LM).run(asks(40)))) == list(range(40))
 
 
 def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages():
@@ -304,7 +304,7 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
     response = Client(model).ask(replace(request, restate=restate))
     assert (response.values, response.error) == ((4,), None)
     assert [sampling.seed for sampling in model.samplings] == [5, 6, 7]
-    assert model.seen == {"0": 1, "0!": 2}
+    assert model.prompts == {"0": 1, "0!": 2}
     assert (response.tokens_in, response.tokens_out) == (30, 3)
 
 
@@ -390,9 +390,9 @@ def test_threads_that_ask_a_model_first_get_one_of_it(ask, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     together = threading.Barrier(16)
 
-    def opened(_):
+    def find(_):
         together.wait()
         return ask()
 
     with ThreadPoolExecutor(16) as threads:
-        assert len(set(map(id, list(threads.map(opened, range(16)))))) == 1
+        assert len(set(map(id, list(threads.map(find, range(16)))))) == 1

@@ -66,7 +66,7 @@ def test_a_program_asks_what_its_judge_asks_a_decision_model(judge):
         "systemone/m", template_for("systemone/m", judge.prompt), texts
     )
     head, inputs = json.loads(system["content"]), json.loads(user["content"])
-    assert lm.asked == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
+    assert lm.requests == [({**head["state"], "inputs": inputs}, head["questions"])] * 2
 
 
 def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expectations():
@@ -84,9 +84,9 @@ def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path
     prediction = ask(judge.program(), DecidingLM(certain), answer="Sure.")
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
     judge.program().save(tmp_path / "state.json")
-    loaded = Judge.of(POLITE).program()
-    loaded.load(tmp_path / "state.json")
-    assert Judge.from_program(loaded, POLITE).threshold == 0.8
+    copy = Judge.of(POLITE).program()
+    copy.load(tmp_path / "state.json")
+    assert Judge.from_program(copy, POLITE).threshold == 0.8
     # As it was saved before a verdict's threshold was kept.
     state = json.loads((tmp_path / "state.json").read_text())
     del state["scoring"]
@@ -105,7 +105,7 @@ def test_the_lm_in_use_decides_in_which_form_a_program_asks():
     program.set_lm(lm_of(chat))
     assert ask(program, deciding).rating == 2
     assert program(**TEXTS, lm=deciding).score == 4.0
-    assert (len(chat.requests), len(deciding.asked)) == (3, 2)
+    assert (len(chat.requests), len(deciding.requests)) == (3, 2)
     with pytest.raises(ValueError, match="missing texts that the judge reads: summary"):
         program(document="A text.", lm=deciding)
 
@@ -118,11 +118,11 @@ def test_bootstrapped_demonstrations_show_the_likeliest_answers(tmp_path, capsys
         tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
     capsys.readouterr()
     tuned.save(tmp_path / "state.json")
-    loaded = JUDGE.program()
-    loaded.load(tmp_path / "state.json")
-    for program in (tuned, loaded):
+    copy = JUDGE.program()
+    copy.load(tmp_path / "state.json")
+    for program in (tuned, copy):
         ask(program, lm)
-        (demo,) = lm.asked[-1][0]["demos"]
+        (demo,) = lm.requests[-1][0]["demos"]
         assert demo.items() >= {"names_day": "yes", "tone": 1, "rating": 5}.items()
         assert Judge.from_program(program, RELEVANCE).prompt.demos[0]["tone"] == 1
 
@@ -134,7 +134,7 @@ def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decis
         program = judge.program()
         assert judge(**TEXTS).score == program(**TEXTS).score
         assert asyncio.run(program.acall(**TEXTS)).score == program(**TEXTS).score
-    assert len({seen.asked for seen in decision_server.log}) == 2
+    assert len({entry.text for entry in decision_server.log}) == 2
 
 
 def decision_client(behave, **options):
@@ -191,7 +191,7 @@ def test_a_judge_without_a_model_asks_the_configured_server(decision_server, tmp
     wrong = f"{KEY}-that-is-wrong"
     with (
         dspy.context(lm=DecidingLM(base_url=base, api_key=wrong)),
-        pytest.raises(judges.JudgesError, match="TYPESAFE_API_KEY") as caught,
+        pytest.raises(judges.JudgesError, match="TYPESAFE_API_KEY") as error,
     ):
         judge(**TEXTS)
-    assert wrong not in str(caught.value)
+    assert wrong not in str(error.value)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 from openai_replies import error
 from openai_server import Serving, some_faults
-from question_cases import ASKED, PAIR, PAIRED, ROW, WEIGHED
+from question_cases import PAIR, PAIRED, PLAIN, ROW, WEIGHED
 from rating_files import weather_rows
 
 import judges
@@ -45,30 +45,30 @@ def lm(request):
     return request.param
 
 
-def judged(judge, lm, rows, **options):
+def judge_all(judge, lm, rows, **options):
     return list(judge.judge_all(rows, lm=lm, **options))
 
 
 def judgement(server, judge, lm, row, **opinion):
     """The judgement if these are the probabilities of each question's options, in their order."""
     server.opinion = lambda state, name, options: opinion[name]
-    return judged(judge, lm, [row])[0]
+    return judge_all(judge, lm, [row])[0]
 
 
 def test_a_rating_is_the_expectation_over_the_scale(lm, decision_server):
-    said = judgement(decision_server, RELEVANCE, lm, ROWS[0], rating=[0.1, 0.2, 0.3, 0.4, 0])
+    result = judgement(decision_server, RELEVANCE, lm, ROWS[0], rating=[0.1, 0.2, 0.3, 0.4, 0])
     # 1 * .1 + 2 * .2 + 3 * .3 + 4 * .4; the likeliest rating is 4.
-    assert said.score == pytest.approx(3.0)
-    assert (said.rating, said.samples, said.rationale) == (4, 1, None)
-    assert said.distribution == pytest.approx({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0})
+    assert result.score == pytest.approx(3.0)
+    assert (result.rating, result.samples, result.rationale) == (4, 1, None)
+    assert result.distribution == pytest.approx({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0})
 
 
 # The threshold moves .3 to .5 + (.3 - .2) / .8 / 2.
 @pytest.mark.parametrize(("threshold", "score", "rating"), [(0.5, 0.3, 0), (0.2, 0.5625, 1)])
 def test_a_verdict_is_its_good_words_probability(threshold, score, rating, lm, decision_server):
     judge = replace(SAFE, threshold=threshold)
-    said = judgement(decision_server, judge, lm, {"answer": "Eat it."}, verdict=[0.3, 0.7])
-    assert (said.score, said.rating) == (pytest.approx(score), rating)
+    result = judgement(decision_server, judge, lm, {"answer": "Eat it."}, verdict=[0.3, 0.7])
+    assert (result.score, result.rating) == (pytest.approx(score), rating)
 
 
 def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(lm, decision_server):
@@ -78,29 +78,29 @@ def test_a_pair_is_asked_in_both_orders_and_answers_have_weights(lm, decision_se
         if name == "preferred"
         else [0.25, 0.75]
     )
-    (said,) = judged(PAIRED, lm, [PAIR])
+    (result,) = judge_all(PAIRED, lm, [PAIR])
     # The choice: .9 - .1 = .8 in the order ab, and -(.3 - .7) = .4 in ba. The question follows the
     # position: -.5 and .5. Weighed .25 and .75: .2 - .375 and .1 + .375, whose mean is .15.
-    assert (said.margin_ab, said.margin_ba) == pytest.approx((-0.175, 0.475))
-    assert said.margin == pytest.approx(0.15)
-    assert (said.preferred, len(decision_server.log)) == ("tie", 2)
+    assert (result.margin_ab, result.margin_ba) == pytest.approx((-0.175, 0.475))
+    assert result.margin == pytest.approx(0.15)
+    assert (result.preferred, len(decision_server.log)) == ("tie", 2)
 
 
 def test_questions_are_asked_in_one_request_and_weighed(lm, decision_server):
     opinion = {"deadline": [0.8, 0.2], "tone": [0.5, 0.5, 0], "rating": [0, 0, 0.5, 0.5, 0]}
-    said = judgement(decision_server, WEIGHED, lm, ROW, **opinion)
-    assert said.answers == pytest.approx({"deadline": 0.8, "tone": 1.5, "rating": 3.5})
+    result = judgement(decision_server, WEIGHED, lm, ROW, **opinion)
+    assert result.answers == pytest.approx({"deadline": 0.8, "tone": 1.5, "rating": 3.5})
     # The weights: 1.0 * .8 + .5 * 1.5 + .5 * 3.5.
-    assert said.score == pytest.approx(3.3)
-    (seen,) = decision_server.log
-    assert list(questions_of(seen.body)) == ["deadline", "tone", "rating"]
+    assert result.score == pytest.approx(3.3)
+    (entry,) = decision_server.log
+    assert list(questions_of(entry.body)) == ["deadline", "tone", "rating"]
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
 def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts, total):
     p = [part / sum(parts) * total for part in parts]
     with Serving(DecisionServer(opinion=lambda *_: p)) as server:
-        scores = [judged(RELEVANCE, lm, ROWS[:1], api_base=server.url)[0].score for lm in FORMS]
+        scores = [judge_all(RELEVANCE, lm, ROWS[:1], api_base=server.url)[0].score for lm in FORMS]
     expected = math.fsum(n * part for n, part in enumerate(parts, 1)) / sum(parts)
     assert scores == pytest.approx([expected, expected])
 
@@ -117,20 +117,20 @@ NASTY = (
 
 def test_a_text_reaches_the_model_as_data_and_nothing_else_changes(lm, decision_server):
     rows = [ROW, *({"query": text, "reply": f"It is {text}"} for text in NASTY)]
-    judged(ASKED, lm, rows, concurrency=1)
-    plain, *nasty = (seen.body for seen in decision_server.log)
+    judge_all(PLAIN, lm, rows, concurrency=1)
+    plain, *nasty = (entry.body for entry in decision_server.log)
     assert state_of(plain).pop("inputs") == ROW
     for text, body in zip(NASTY, nasty, strict=True):
         # Framing marks are broken by a space, as in every prompt, and a lone surrogate is no text.
-        shown = text.replace("[[", "[ [").replace("\udfff", "?")
-        assert state_of(body).pop("inputs") == {"query": shown, "reply": f"It is {shown}"}
+        content = text.replace("[[", "[ [").replace("\udfff", "?")
+        assert state_of(body).pop("inputs") == {"query": content, "reply": f"It is {content}"}
         assert body == plain
 
 
 def test_a_seed_changes_nothing_and_a_cache_or_store_answers(lm, decision_server, tmp_path):
-    for n, kept in enumerate(({"cache": tmp_path / "c"}, {"store": tmp_path / "s"}), 1):
-        once = judged(RELEVANCE, lm, ROWS, **kept)
-        assert judged(RELEVANCE, lm, ROWS, seed=7, **kept) == once
+    for n, where in enumerate(({"cache": tmp_path / "c"}, {"store": tmp_path / "s"}), 1):
+        once = judge_all(RELEVANCE, lm, ROWS, **where)
+        assert judge_all(RELEVANCE, lm, ROWS, seed=7, **where) == once
         assert len(decision_server.log) == n * len(ROWS)
 
 
@@ -138,12 +138,12 @@ def test_a_seed_changes_nothing_and_a_cache_or_store_answers(lm, decision_server
 def test_a_server_may_answer_system_ones_form_at_another_path(base, decision_server):
     with Serving(DecisionServer(moved=True)) as server:
         address = server.url.removesuffix("/v1") + base
-        said = judged(RELEVANCE, FORMS[1], ROWS, api_base=address)
+        results = judge_all(RELEVANCE, FORMS[1], ROWS, api_base=address)
         # The path is looked for once for all that are in flight.
-        assert {seen.path for seen in server.log} == {"/v1/decisions"}
+        assert {entry.path for entry in server.log} == {"/v1/decisions"}
         assert len(server.log) == len(ROWS)
-    assert said == judged(RELEVANCE, FORMS[1], ROWS)
-    assert {seen.path for seen in decision_server.log} == {"/v1/systemone"}
+    assert results == judge_all(RELEVANCE, FORMS[1], ROWS)
+    assert {entry.path for entry in decision_server.log} == {"/v1/systemone"}
 
 
 @pytest.mark.parametrize("reason", ["404 from .* No model `jev` here", "401 from .* not accepted"])
@@ -151,9 +151,9 @@ def test_an_unknown_model_and_a_wrong_key_end_the_run_with_one_line(reason, lm, 
     if "401" in reason:
         decision_server.key = "another"
     decision_server.habit = lambda number, body: error(404, "No model `jev` here.", "not_found")
-    with pytest.raises(FatalModelError, match=reason) as caught:
-        judged(RELEVANCE, lm, ROWS[:1])
-    assert KEY not in str(caught.value)
+    with pytest.raises(FatalModelError, match=reason) as raises:
+        judge_all(RELEVANCE, lm, ROWS[:1])
+    assert KEY not in str(raises.value)
     assert len(decision_server.log) == 1
 
 
@@ -162,11 +162,11 @@ def test_a_key_is_needed_at_openais_own_address_alone(decision_server, monkeypat
         monkeypatch.delenv(name)
     unset = ("OPENAI_API_KEY is not set", "no address is given; set SYSTEMONE_BASE_URL")
     for lm, reason in zip(FORMS, unset, strict=True):
-        (said,) = judged(RELEVANCE, lm, ROWS[:1], api_base=decision_server.url)
-        assert said.failure is None
+        (result,) = judge_all(RELEVANCE, lm, ROWS[:1], api_base=decision_server.url)
+        assert result.failure is None
         with pytest.raises(FatalModelError, match=reason):
-            judged(RELEVANCE, lm, ROWS[:1])
-    assert all("Authorization" not in seen.headers for seen in decision_server.log)
+            judge_all(RELEVANCE, lm, ROWS[:1])
+    assert all("Authorization" not in entry.headers for entry in decision_server.log)
 
 
 # The reason, and the requests: a refusal is not asked again, what cannot be read twice.
@@ -202,32 +202,32 @@ def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(
     if fault == "hang":
         monkeypatch.setattr("judges.client.open.TIMEOUT", 0.5)
     rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
-    sound = judged(WEIGHED, lm, rows)
+    sound = judge_all(WEIGHED, lm, rows)
     decision_server.log.clear()
     decision_server.fault = lambda number, body: fault if "day 1" in str(body) else None
-    said = judged(WEIGHED, lm, rows)
+    results = judge_all(WEIGHED, lm, rows)
     n_sent = len(decision_server.log) - 2
-    assert [said[0], said[2]] == [sound[0], sound[2]]
+    assert [results[0], results[2]] == [sound[0], sound[2]]
     if fault in SOUND[: 6 if lm == FORMS[1] else 4]:
-        assert (said[1], n_sent) == (sound[1], 1)
+        assert (results[1], n_sent) == (sound[1], 1)
         return
     reason, n_requests = FAILS[fault]
-    assert math.isnan(said[1].score)
-    assert re.search(reason, said[1].failure)
+    assert math.isnan(results[1].score)
+    assert re.search(reason, results[1].failure)
     assert n_sent == n_requests
-    assert len(said[1].failure) < 700
-    assert KEY not in f"{said} {caplog.text}"
+    assert len(results[1].failure) < 700
+    assert KEY not in f"{results} {caplog.text}"
     if n_requests > 1:  # what is asked again may come right
         decision_server.fault = some_faults(1.0, [fault])
         decision_server.retry_after = "0.01"
-        assert judged(WEIGHED, lm, rows) == sound
+        assert judge_all(WEIGHED, lm, rows) == sound
 
 
 def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):
     long = {"document": "x" * 300_000, "summary": "y"}
-    first, refused, last = judged(RELEVANCE, FORMS[0], [ROWS[0], long, ROWS[1]])
+    first, middle, last = judge_all(RELEVANCE, FORMS[0], [ROWS[0], long, ROWS[1]])
     assert first.failure is last.failure is None
-    assert re.search("400 from .* bytes of JSON", refused.failure)
+    assert re.search("400 from .* bytes of JSON", middle.failure)
     assert len(decision_server.invalid) == 1
     decision_server.invalid.clear()
 
@@ -241,8 +241,8 @@ def test_limits_hold_by_the_bill_over_faults(limit, lm, decision_server, tmp_pat
     rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(60)]
     options = {"store": tmp_path / "store.sqlite", "price": (0.1, 0.0), "concurrency": 8, **limit}
     for _ in range(3):  # each start has what the last one left
-        said = judged(RELEVANCE, lm, rows, **options)
-        assert "not asked: " in said[-1].failure
+        results = judge_all(RELEVANCE, lm, rows, **options)
+        assert "not asked: " in results[-1].failure
     assert len(decision_server.log) <= limit.get("max_calls", 60)
     assert decision_server.dollars(find_price(FORMS[0])) <= limit.get("max_cost", 1)
     assert len(decision_server.n_answered) >= 8
@@ -278,9 +278,9 @@ def test_what_is_for_chat_models_is_refused_by_name(name, lm, folder, decision_s
         ways[verify.command] = VERIFY
     for command, flags in ways.items():
         assert command([*flags, "--lm", lm, *WAYS[name]]) in (1, 2)
-        said = capsys.readouterr().err.splitlines()[-1]
-        assert lm in said
-        assert re.search("--plan" if name == "--samples" and command is tune else name, said)
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert lm in line
+        assert re.search("--plan" if name == "--samples" and command is tune else name, line)
     assert decision_server.log == []
     assert {path.name for path in folder.iterdir()} - {"run"} == {"rows.jsonl", "labels.jsonl"}
 
@@ -289,8 +289,8 @@ def test_more_than_ten_ratings_are_refused_before_any_request(lm, folder, decisi
     Path("a.yaml").write_text("name: a\ndefinition: d\ninputs: [summary]\nscale: [0, 10]\n")
     for way in (["--dry-run"], ["--out", "out.jsonl"]):
         assert main(["score", "a.yaml", "--data", "rows.jsonl", "--lm", lm, *way]) == 1
-        said = capsys.readouterr().err.splitlines()[-1]
-        assert re.search("its scale has 11 ratings.* define the judge with fewer ratings", said)
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert re.search("its scale has 11 ratings.* define the judge with fewer ratings", line)
     assert decision_server.log == []
 
 
@@ -323,7 +323,7 @@ def test_a_frozen_judge_sends_the_same_and_moves_between_models(lm, decision_ser
     path = judge.save(tmp_path / "judge.json")
     again = judges.load(path)
     assert again.dumps() == path.read_text(encoding="utf-8")
-    assert judged(again, lm, [ROW]) == judged(judge, lm, [ROW])
+    assert judge_all(again, lm, [ROW]) == judge_all(judge, lm, [ROW])
     assert list(decision_server.n_answered.values()) == [2]
     chat = again.with_model("openai/gpt-4.1-mini")
     assert (chat.plan, chat.template()) == (WEIGHED.plan, WEIGHED.template())
@@ -341,9 +341,9 @@ def test_a_model_at_the_same_address_as_a_chat_model_has_another_name():
 def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decision_server):
     wrong = replace(WEIGHED.with_model(lm), stored_messages=tuple(WEIGHED.template()), plan=None)
     with pytest.raises(FatalModelError, match="a decision model answers a judge's typed questions"):
-        judged(wrong, lm, [ROW])
+        judge_all(wrong, lm, [ROW])
     with pytest.raises(OptionError, match=f"the plan 'one' is not for {lm}"):
-        judged(replace(RELEVANCE, lm=lm, plan=ASKED.plan), lm, ROWS[:1])
+        judge_all(replace(RELEVANCE, lm=lm, plan=PLAIN.plan), lm, ROWS[:1])
     assert decision_server.log == []
 
 
@@ -352,6 +352,6 @@ def test_a_file_with_other_questions_than_its_judge_fails_with_a_reason(lm, deci
     system, user = judge.template()
     fewer = RELEVANCE.with_model(lm).template()[0]["content"]
     for content in (fewer, system["content"].replace('"2", "3"', '"2"')):
-        stored = ({**system, "content": content}, user)
-        (said,) = judged(replace(judge, stored_messages=stored), lm, [ROW])
-        assert "cannot be used: it" in said.failure
+        messages = ({**system, "content": content}, user)
+        (result,) = judge_all(replace(judge, stored_messages=messages), lm, [ROW])
+        assert "cannot be used: it" in result.failure

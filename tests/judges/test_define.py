@@ -98,10 +98,10 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
     ],
 )
 def test_a_bad_definition_is_one_clear_line(text, why):
-    with pytest.raises(DimensionError, match=why) as caught:
+    with pytest.raises(DimensionError, match=why) as error:
         read_subject(write(text))
-    assert "mine.yaml: " in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "mine.yaml: " in str(error.value)
+    assert "\n" not in str(error.value)
     assert not Path("pwned").exists()
 
 

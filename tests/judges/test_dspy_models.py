@@ -24,7 +24,7 @@ from judges.protocol import Sampling, ThrottledError, TransientError, Unreachabl
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"
-ASKED = [
+PROMPT = [
     {"role": "system", "content": "You rate."},
     {"role": "user", "content": "Rate it from 1 to 5."},
 ]
@@ -46,9 +46,9 @@ def test_key_address_limits_and_arguments_go_with_every_request(server):
     with dspy.context(lm=lm_of(server, **arguments)):
         assert judges.load("fluency").score(ROWS).notna().all()
     assert len(server.log) == len(ROWS)
-    for seen in server.log:
-        assert seen.body.pop("messages")
-        body = {name.replace("completion_", ""): value for name, value in seen.body.items()}
+    for entry in server.log:
+        assert entry.body.pop("messages")
+        body = {name.replace("completion_", ""): value for name, value in entry.body.items()}
         assert body == {**arguments, "model": "judge-1"}
 
 
@@ -57,16 +57,16 @@ def test_key_address_limits_and_arguments_go_with_every_request(server):
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_headers_go_along_and_stay_out_of_what_is_written(server, tmp_path):
     # As careless servers repeat what they were shown.
-    said = error(400, f"Bearer {GATE} may not ask this", "refused")
-    server.habit = lambda number, body: said if number else None
+    refusal = error(400, f"Bearer {GATE} may not ask this", "refused")
+    server.habit = lambda number, body: refusal if number else None
     lm = lm_of(server, extra_body={"user": "me"}, extra_headers={"X-Gate": f"Bearer {GATE}"})
     store = tmp_path / "replies.sqlite"
-    with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning) as caught:
+    with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning) as warnings:
         judges.load("fluency").score(ROWS[:2], store=store, concurrency=1)
-    assert "may not ask this" in str(caught[0].message)
-    assert GATE not in str(caught[0].message)
+    assert "may not ask this" in str(warnings[0].message)
+    assert GATE not in str(warnings[0].message)
     assert GATE.encode() not in store.read_bytes()
-    assert all(GATE in str(seen.headers) for seen in server.log)
+    assert all(GATE in str(entry.headers) for entry in server.log)
 
 
 def test_other_arguments_are_other_requests_to_a_store(server, tmp_path):
@@ -88,7 +88,7 @@ def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(server
     assert caplog.text.count("openai/judge-1 takes no temperature (requests go without it)") == 1
 
 
-class Scripted(dspy.BaseLM):
+class ScriptedLM(dspy.BaseLM):
     """As people write their own clients, without an asynchronous call."""
 
     def __init__(self):
@@ -102,7 +102,7 @@ class Scripted(dspy.BaseLM):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_clients_of_ones_own_are_asked_as_well():
-    for lm in (DummyLM([{"rating": "4"}] * 20), Scripted()):
+    for lm in (DummyLM([{"rating": "4"}] * 20), ScriptedLM()):
         with dspy.context(lm=lm):
             assert judges.load("fluency")(summary="A summary.").score == 4
 
@@ -112,7 +112,7 @@ def test_a_dspy_models_errors_mean_what_an_endpoints_do(openai_server, fault, ki
     openai_server.fault = lambda number, body: fault
     model = open_dspy("openai/judge-1", openai_server.url)
     with pytest.raises(kind):
-        asyncio.run(model.complete(ASKED, Sampling()))
+        asyncio.run(model.complete(PROMPT, Sampling()))
     assert len(openai_server.log) == 1  # DSPy's own retries are off
 
 
@@ -121,22 +121,22 @@ class ReadError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("cause", "kind", "billed"),
+    ("cause", "kind", "is_billed"),
     [
         (OSError(errno.ECONNREFUSED, "refused"), UnreachableError, False),
         (ReadError("reset"), TransientError, True),
     ],
 )
-def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, billed):
+def test_what_was_never_sent_is_told_from_what_may_be_billed(cause, kind, is_billed):
     class Broken:
         def complete(self, request):
             raise lm15.TransportError("no answer") from cause
 
     model = DspyModel(dspy.LM("local/m", engine=Broken()))
-    with pytest.raises(kind) as caught:
-        asyncio.run(model.complete(ASKED, Sampling()))
-    assert type(caught.value) is kind
-    assert caught.value.billed is billed
+    with pytest.raises(kind) as error:
+        asyncio.run(model.complete(PROMPT, Sampling()))
+    assert type(error.value) is kind
+    assert error.value.billed is is_billed
 
 
 def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path):
@@ -155,9 +155,9 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(t
         with closing(Store(tmp_path / "store")) as store:
             client = Client(model, account=Budget(store=store).account())
             lm = as_lm(client, temperature=1.0, seed=3)
-            said = [lm("propose")[0] for _ in range(3)] + lm("propose", n=2)
-        return said, model.calls
+            texts = [lm("propose")[0] for _ in range(3)] + lm("propose", n=2)
+        return texts, model.calls
 
-    said, calls = run()
-    assert (len(set(said)), said[0], calls) == (5, "said with 3", 5)
-    assert run() == (said, 0)
+    texts, calls = run()
+    assert (len(set(texts)), texts[0], calls) == (5, "said with 3", 5)
+    assert run() == (texts, 0)

@@ -77,7 +77,7 @@ def gemini(*parts, finish="STOP"):
     }
 
 
-def refused(message, status=429):
+def refusal(message, status=429):
     error = {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
     return status, {"error": error}
 
@@ -92,7 +92,7 @@ RIGHT = {
     ),
     "a limit a minute in the words of a quota": (
         GEMINI,
-        lambda n, rating: refused(f"{QUOTA} Please retry in 0.05s.") if n == 0 else gemini(rating),
+        lambda n, rating: refusal(f"{QUOTA} Please retry in 0.05s.") if n == 0 else gemini(rating),
     ),
     "one answer that is no answer": (CLAUDE, lambda n, rating: claude(rating) if n else ["what?"]),
 }
@@ -108,19 +108,19 @@ WITHHELD = {
     "a text that moderation flags": (
         ROUTED,
         lambda rating: completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating]),
-        refused("it requires moderation and your input was flagged for x", 403),
+        refusal("it requires moderation and your input was flagged for x", 403),
         "your input was flagged",
     ),
     "a text refused as a request": (
         CLAUDE,
         claude,
-        refused("messages: text content must be non-empty", 400),
+        refusal("messages: text content must be non-empty", 400),
         "must be non-empty",
     ),
 }
 
 
-def judged(lm, respond):
+def judge_all(lm, respond):
     with Serving(Provider(respond)) as provider:
         options = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
         return list(judges.load("relevance").judge_all(ROWS, **options))
@@ -128,22 +128,22 @@ def judged(lm, respond):
 
 @pytest.mark.parametrize(("lm", "respond"), RIGHT.values(), ids=RIGHT)
 def test_an_answer_in_a_providers_own_form_is_read(lm, respond):
-    assert [judgement.score for judgement in judged(lm, respond)] == [1, 2, 3]
+    assert [judgement.score for judgement in judge_all(lm, respond)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("lm", "respond", "withheld", "reason"), WITHHELD.values(), ids=WITHHELD)
 def test_what_is_refused_to_one_text_fails_its_row_alone(lm, respond, withheld, reason):
-    judgements = judged(lm, lambda _, rating: withheld if rating == "2" else respond(rating))
+    judgements = judge_all(lm, lambda _, rating: withheld if rating == "2" else respond(rating))
     assert [judgement.failure is None for judgement in judgements] == [True, False, True]
     assert reason in str(judgements[1].failure)
 
 
 @pytest.mark.parametrize("words", ["insufficient balance", "check your plan and billing details"])
 def test_a_quota_that_is_gone_ends_the_run_at_once(words):
-    asked = []
+    requests = []
     with pytest.raises(FatalModelError, match=words):
-        judged(GEMINI, lambda *_: asked.append(1) or refused(words))
-    assert len(asked) <= len(ROWS)  # those under way, and none again
+        judge_all(GEMINI, lambda *_: requests.append(1) or refusal(words))
+    assert len(requests) <= len(ROWS)  # those under way, and none again
 
 
 def score(lm, base, n_rows, folder, *flags):
@@ -170,11 +170,11 @@ def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars,
 
 def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
     system = {"role": "system", "content": "You rate."}
-    asked = {"role": "user", "content": "This one."}
+    message = {"role": "user", "content": "This one."}
 
     async def ask(model):
-        for example in ((), (asked, {"role": "assistant", "content": "3"})):
-            await model.complete([system, *example, asked], Sampling(seed=7))
+        for example in ((), (message, {"role": "assistant", "content": "3"})):
+            await model.complete([system, *example, message], Sampling(seed=7))
 
     with Serving(Provider(lambda *_: claude("4"))) as provider:
         asyncio.run(ask(open_dspy(CLAUDE, provider.url)))
@@ -190,7 +190,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
 @pytest.mark.parametrize("limit", [0.05, 1.0])
 def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
-    billed = []
+    bills = []
 
     def respond(number, _):
         """Anthropic with a cache of prompts, faults and refusals, at list prices."""
@@ -199,20 +199,20 @@ def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, cap
             return 529, {"type": "error", "error": fault}
         # The first request puts the prompt there, and the next ones read it.
         reads, writes = (1500, 0) if number else (0, 1500)
-        billed.append((40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6)
+        bills.append((40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6)
         stop = "refusal" if number % 7 == 6 else "max_tokens" if number % 11 == 10 else "end_turn"
         text = "4" if stop == "end_turn" else "It is"
         return claude(text, stop=stop, counts=(40, 60, writes, reads))
 
     with Serving(Provider(respond)) as provider:
-        ended = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
-    captured = capsys.readouterr()
-    assert sum(billed) <= limit
-    if ended:
-        assert "of the budget of $0.05 is spent" in captured.err
+        code = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
+    output = capsys.readouterr()
+    assert sum(bills) <= limit
+    if code:
+        assert "of the budget of $0.05 is spent" in output.err
         # The next request fits no more: one with 2,048 tokens, at $15 a million, and a prompt of
         # at most 2,000 bytes, at $3.75.
-        assert sum(billed) > limit - 2048 * 15e-6 - 2000 * 3.75e-6
+        assert sum(bills) > limit - 2048 * 15e-6 - 2000 * 3.75e-6
     else:
-        reported = json.loads(captured.out)["cost_usd"]
-        assert reported == pytest.approx(sum(billed), rel=0.01)
+        cost = json.loads(output.out)["cost_usd"]
+        assert cost == pytest.approx(sum(bills), rel=0.01)

@@ -52,15 +52,15 @@ def score(prompt, texts):
 def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
     judge = find(name)
     prompt = judge.prompt()
-    shared = {field.name: DOCUMENT for field in prompt.inputs}
+    texts = {field.name: DOCUMENT for field in prompt.inputs}
     if isinstance(judge, Comparison):
         first, second = judge.fields
-        sample = read_sample(WEIGHTED, prompt, ask(prompt, shared | {first: GOOD, second: BAD}))
+        sample = read_sample(WEIGHTED, prompt, ask(prompt, texts | {first: GOOD, second: BAD}))
         assert sample.value == 1
         assert len(str(sample.text).split()) > 3
         return
     candidate = prompt.inputs[-1].name
-    assert score(prompt, shared | {candidate: GOOD}) > score(prompt, shared | {candidate: BAD})
+    assert score(prompt, texts | {candidate: GOOD}) > score(prompt, texts | {candidate: BAD})
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_other
     prompt = find("relevance").prompt()
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
 
-    def drawn(seed, n=40):
+    def draw(seed, n=40):
         sampling = Sampling(temperature=2.0, n=n, seed=seed)
         return [reply.text for reply in EmbeddedModel().reply(messages, sampling).replies]
 
-    assert drawn(1) == drawn(1)
-    assert drawn(1)[:5] == drawn(1, n=5)
-    assert drawn(1) != drawn(2)
+    assert draw(1) == draw(1)
+    assert draw(1)[:5] == draw(1, n=5)
+    assert draw(1) != draw(2)
 
 
 STRANGE = ["", " \n\n ", ".", "🙂" * 500, "这是一个测试。它很短。", "\x00\x01", "' '' ` ``"]
@@ -227,7 +227,7 @@ TEACHING = [one for one in OUTPUTS if one.document_id in TAUGHT]
 TESTED = [one for one in OUTPUTS if one.document_id not in TAUGHT]
 
 
-def hidden(output):
+def quality(output):
     """A rule against what the facets hold: 5 for summaries of few words, 1 for long ones."""
     return max(1, 6 - len(output.texts["summary"].split()) // 12)
 
@@ -240,33 +240,33 @@ def latents(judge, outputs):
     return np.array([judge.judge(output.texts)[0] for output in outputs])
 
 
-def within(judge, outputs, wanted):
+def within(judge, outputs, target):
     """Mean rho within documents, those left out where all is wanted alike."""
-    table = pd.DataFrame({"score": latents(judge, outputs), "wanted": wanted})
+    table = pd.DataFrame({"score": latents(judge, outputs), "wanted": target})
     documents = [group for _, group in table.groupby([one.document_id for one in outputs])]
-    varied = [group for group in documents if group["wanted"].nunique() > 1]
-    return np.mean([spearmanr(group["score"], group["wanted"]).statistic for group in varied])
+    groups = [group for group in documents if group["wanted"].nunique() > 1]
+    return np.mean([spearmanr(group["score"], group["wanted"]).statistic for group in groups])
 
 
 def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents():
-    wanted = [hidden(one) for one in TESTED]
-    before = within(make_judge(TASK, []), TESTED, wanted)
-    taught = make_judge(TASK, [demo(one, hidden(one)) for one in TEACHING])
+    target = [quality(one) for one in TESTED]
+    before = within(make_judge(TASK, []), TESTED, target)
+    taught = make_judge(TASK, [demo(one, quality(one)) for one in TEACHING])
     assert before < 0.2
-    assert within(taught, TESTED, wanted) > before + 0.3
+    assert within(taught, TESTED, target) > before + 0.3
 
 
 def test_eight_demos_hardly_move_the_order():
-    untuned, moved = latents(make_judge(TASK, []), TESTED), []
+    untuned, rhos = latents(make_judge(TASK, []), TESTED), []
     for seed in range(5):
         rng = random.Random(seed)
         few = [demo(one, round(one.rating("relevance"))) for one in rng.sample(TEACHING, 8)]
-        moved.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
-    assert min(moved) > 0.9
+        rhos.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
+    assert min(rhos) > 0.9
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
-    demos = [demo(one, hidden(one)) for one in TEACHING[:60]]
+    demos = [demo(one, quality(one)) for one in TEACHING[:60]]
     first = latents(make_judge(TASK, demos), TESTED[:20])
     assert np.array_equal(first, latents(make_judge(TASK, demos), TESTED[:20]))
     assert latents(make_judge(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
@@ -280,10 +280,10 @@ def test_learning_is_the_same_each_time_and_in_any_order():
         [{"document": "D.", "summary": "A short one.", "rating": "5"}] * 30,
         [demo(one, 3) for one in TEACHING[:30]],
         [demo(TEACHING[0], 1), demo(TEACHING[1], 5)],
-        [demo(one, hidden(one)) for one in TEACHING[:9]],
+        [demo(one, quality(one)) for one in TEACHING[:9]],
         [{"document": "word " * 200_000, "summary": "w " * 300_000, "rating": "2"}] * 2,
         [{"document": "\0\ud800 \u202e", "summary": "....\n\n?!", "rating": "4"}] * 2,
-        [{"document": "D.", "summary": "S.", "rating": told} for told in ("nan", "6", "", "-inf")],
+        [{"document": "D.", "summary": "S.", "rating": cell} for cell in ("nan", "6", "", "-inf")],
     ],
     ids=["empty", "one", "alike", "constant", "two", "one source", "huge", "odd", "no ratings"],
 )
@@ -307,11 +307,11 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     demos = []
     for document in DOCUMENTS[::2]:
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
-        preferred = "A" if hidden(one) >= hidden(other) else "B"
-        demos.append(pair(one, other, preferred=preferred))
+        choice = "A" if quality(one) >= quality(other) else "B"
+        demos.append(pair(one, other, preferred=choice))
     judge = make_judge(task, demos)
     first, second = TESTED[:2]
     texts = pair(first, second)
-    turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
+    mirror = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
     assert judge.judge(texts)[0] != make_judge(task, []).judge(texts)[0]
-    assert judge.judge(turned)[0] == pytest.approx(-judge.judge(texts)[0])
+    assert judge.judge(mirror)[0] == pytest.approx(-judge.judge(texts)[0])

@@ -18,7 +18,7 @@ from judges.protocol import (
     Usage,
 )
 
-ASKED = [{"role": "user", "content": "Rate it from 1 to 5."}]
+PROMPT = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
 SOUND = {"choices": [{"message": {"content": "four"}, "finish_reason": "stop"}], "model": "judge-1"}
 
@@ -30,7 +30,7 @@ def complete(sampling=PLAIN, lm="openai/judge-1", **options):
     async def once():
         model = open_model(lm, **options)
         try:
-            return await model.complete(ASKED, sampling)
+            return await model.complete(PROMPT, sampling)
         finally:
             await close_models()
 
@@ -40,7 +40,7 @@ def complete(sampling=PLAIN, lm="openai/judge-1", **options):
 def read(body, sampling=PLAIN):
     """What is made of an answer's body."""
     model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
-    return model.read_answer(body, ASKED, sampling)
+    return model.read_answer(body, PROMPT, sampling)
 
 
 def usage_of(counts, sampling=PLAIN):
@@ -54,36 +54,36 @@ def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(openai_
     fields = {"n": 20, "temperature": 2.0, "seed": 7, "reasoning_effort": "low"}
     answer = complete(Sampling(**fields))
     assert [reply.text for reply in answer.replies] == [str(1 + i % 5) for i in range(20)]
-    (seen,) = openai_server.log
-    fields |= {"model": "judge-1", "messages": ASKED, "max_tokens": 512}
-    assert seen.body == fields
-    assert seen.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
+    (entry,) = openai_server.log
+    fields |= {"model": "judge-1", "messages": PROMPT, "max_tokens": 512}
+    assert entry.body == fields
+    assert entry.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
 
 
 def test_azure_is_asked_at_its_own_address_with_its_own_key(openai_server, monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", openai_server.url.removesuffix("/v1"))
     complete(lm="azure/judge-1")
-    (seen,) = openai_server.log
-    assert seen.headers["Authorization"] == f"Bearer {KEY}"
-    assert seen.path == "/openai/v1/chat/completions"
+    (entry,) = openai_server.log
+    assert entry.headers["Authorization"] == f"Bearer {KEY}"
+    assert entry.path == "/openai/v1/chat/completions"
     openai_server.key = "another"
-    with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY") as caught:
+    with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY") as error:
         complete(lm="azure/judge-1")
-    assert KEY not in str(caught.value)
+    assert KEY not in str(error.value)
 
 
 def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_server, monkeypatch):
     monkeypatch.setenv("LITELLM_PROXY_API_BASE", openai_server.url)
-    for key, shown in ((KEY, f"Bearer {KEY}"), ("", None)):
+    for key, header in ((KEY, f"Bearer {KEY}"), ("", None)):
         monkeypatch.setenv("LITELLM_PROXY_API_KEY", key)
         answer = complete(Sampling(top_logprobs=20), lm="litellm_proxy/judge-1")
         assert answer.replies[0].tokens
-        assert openai_server.log[-1].headers.get("Authorization") == shown
+        assert openai_server.log[-1].headers.get("Authorization") == header
 
 
 @pytest.mark.parametrize(
-    ("lm", "options", "said"),
+    ("lm", "options", "message"),
     [
         ("openai/m", {}, "OPENAI_API_KEY is not set"),
         ("azure/m", {"api_base": "http://127.0.0.1:9"}, "AZURE_OPENAI_API_KEY is not set"),
@@ -97,10 +97,10 @@ def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_se
         ("gpt-4o", {}, "no model 'gpt-4o': write embedded or PROVIDER/NAME"),
     ],
 )
-def test_a_wrong_set_up_is_said_before_any_request(lm, options, said):
-    with pytest.raises(FatalModelError, match=said) as caught:
+def test_a_wrong_set_up_is_said_before_any_request(lm, options, message):
+    with pytest.raises(FatalModelError, match=message) as error:
         open_model(lm, **options)
-    assert KEY not in str(caught.value)
+    assert KEY not in str(error.value)
 
 
 def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
@@ -135,10 +135,10 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server):
     ],
 )
 def test_a_body_that_is_no_answer_is_called_what_it_is(body, reason):
-    with pytest.raises(TransientError, match=reason) as caught:
+    with pytest.raises(TransientError, match=reason) as error:
         read(body)
-    assert caught.value.billed
-    assert len(str(caught.value)) < 500
+    assert error.value.billed
+    assert len(str(error.value)) < 500
 
 
 def counts(*numbers):
@@ -149,7 +149,7 @@ CACHE = {"prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 
 
 
 @pytest.mark.parametrize(
-    ("given", "usage"),
+    ("reply", "usage"),
     [
         (counts(100, 5), Usage(100, 5)),
         # Gemini counts 605 in all, of which 100 were read and 5 shown; OpenAI's total says no more.
@@ -157,12 +157,12 @@ CACHE = {"prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 
         (counts(2000, 300, 2300) | CACHE, Usage(2000, 300, 1500, 400)),
     ],
 )
-def test_tokens_of_each_kind_are_read(given, usage):
-    assert usage_of(given) == usage
+def test_tokens_of_each_kind_are_read(reply, usage):
+    assert usage_of(reply) == usage
 
 
 @pytest.mark.parametrize(
-    "given",
+    "reply",
     [
         None,
         [5, 1],
@@ -175,11 +175,11 @@ def test_tokens_of_each_kind_are_read(given, usage):
         counts("5", [1], 10**9),
     ],
 )
-def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(given):
+def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(reply):
     # 20 bytes asked, 16 for the message's framing, and thoughts up to the limit of each reply.
-    assert usage_of(given, Sampling(n=2, max_tokens=1000)) == Usage(36, 2000)
+    assert usage_of(reply, Sampling(n=2, max_tokens=1000)) == Usage(36, 2000)
     # An endpoint that heeds no limit has written 4 bytes and their framing.
-    assert usage_of(given, Sampling(max_tokens=1)) == Usage(36, 20)
+    assert usage_of(reply, Sampling(max_tokens=1)) == Usage(36, 20)
 
 
 def test_nobody_listening_is_unreachable():
@@ -204,10 +204,10 @@ def test_an_answer_without_end_is_cut_off(status):
 def test_an_error_of_any_depth_is_an_error_in_a_line(depth, form, status):
     body = form % ("[" * depth + "]" * depth)
     answer = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    with ServingBytes(lambda _: [answer]) as base, pytest.raises(ModelError) as caught:
+    with ServingBytes(lambda _: [answer]) as base, pytest.raises(ModelError) as error:
         complete(api_base=base)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 500
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
 
 
 MANY = """
@@ -227,8 +227,8 @@ print(len(errors), set(errors), client.account.total.calls)
 @pytest.mark.parametrize("others", [0, 80])
 def test_more_requests_than_the_system_allows_connections_wait_for_a_place(openai_server, others):
     openai_server.latency = 0.02
-    done = run_python("-c", MANY.format(base=openai_server.url, others=others), check=True)
-    assert done.stdout.strip().startswith("300 {None}")
+    process = run_python("-c", MANY.format(base=openai_server.url, others=others), check=True)
+    assert process.stdout.strip().startswith("300 {None}")
     # 100 files may be open; the connections leave room for others, who may want more.
     assert openai_server.max_at_once <= 36
     assert len(openai_server.log) == 300

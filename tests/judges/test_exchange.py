@@ -64,7 +64,7 @@ def in_an_engine(judge, row, url, key):
     return judge.read(row, *outputs)
 
 
-def expected(judge, judgement):
+def fields_of(judge, judgement):
     """What `read` gives, from the judgement of our client."""
     pairwise, distribution = judge.kind == "pairwise", getattr(judgement, "distribution", None)
     answer = judgement.preferred if pairwise else judgement.rating
@@ -83,13 +83,13 @@ def expected(judge, judgement):
 @pytest.mark.parametrize(("judge", "rows"), CHAT.values(), ids=CHAT)
 def test_an_engine_sends_the_clients_requests_and_reads_its_judgements(judge, rows, openai_server):
     judge = pickle.loads(pickle.dumps(judge.with_model("openai/judge-1")))
-    judgements = [expected(judge, each) for each in judge.judge_all(rows)]
+    judgements = [fields_of(judge, each) for each in judge.judge_all(rows)]
     assert any(each["score"] is not None for each in judgements)
-    sent = openai_server.n_answered
+    requests = openai_server.n_answered
     openai_server.log.clear()
     url = f"{openai_server.url}/chat/completions"
     assert [in_an_engine(judge, row, url, "choices") for row in rows] == judgements
-    assert openai_server.n_answered == sent
+    assert openai_server.n_answered == requests
 
 
 @pytest.mark.parametrize("form", ["systemone", "decisions"])
@@ -97,10 +97,10 @@ def test_a_decision_model_is_asked_by_its_state_and_questions(form, decision_ser
     url = f"{decision_server.url}/{form}"
     for judge, rows in (CHAT["one"], CHAT["verdict"], CHAT["pair with questions"]):
         judge = judge.with_model(f"{form}/judge-1")
-        judgements = [expected(judge, each) for each in judge.judge_all(rows)]
+        judgements = [fields_of(judge, each) for each in judge.judge_all(rows)]
         assert [in_an_engine(judge, row, url, "answers") for row in rows] == judgements
-        damaged = judge.read(rows[0], ["no JSON"], [{"rating": {"type": "score"}}])
-        assert damaged["failure"]
+        judgement = judge.read(rows[0], ["no JSON"], [{"rating": {"type": "score"}}])
+        assert judgement["failure"]
 
 
 @pytest.mark.parametrize("fault", WITHHELD)
@@ -173,8 +173,8 @@ def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server
     exec(writing, names)
     with openai.OpenAI() as client:
         file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
-        asked = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        batch = client.batches.create(input_file_id=file.id, **asked)
+        options = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        batch = client.batches.create(input_file_id=file.id, **options)
         batch = client.batches.retrieve(batch.id)
         client.files.content(batch.output_file_id).write_to_file("results.jsonl")
     exec(f"replies = {{}}{reading}", names)

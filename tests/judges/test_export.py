@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from openai_replies import complaints
-from prompts import prompted
+from prompts import reprompt
 
 from judges.__main__ import main
 from judges.catalog import RELEVANCE, TLDR_CONCISE
@@ -14,7 +14,7 @@ from judges.protocol import Message
 from judges.scoring import ONE, WEIGHTED, SamplingPlan
 
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
-PAID = prompted(Judge.of(RELEVANCE, lm="openai/gpt-4.1-mini").with_plan(ONE), demos=[DEMO])
+PAID = reprompt(Judge.of(RELEVANCE, lm="openai/gpt-4.1-mini").with_plan(ONE), demos=[DEMO])
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
 PAIRWISE = Judge.of(TLDR_CONCISE, lm="openai/gpt-5").with_plan(MEAN)
 # As a file may hold them: what looks like a slot in an earlier message is sent as it stands.
@@ -33,20 +33,20 @@ STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1
 def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(judge, fields, tmp_path, capsys):
     file = str(judge.save(tmp_path / "judge.json")) if judge.plan else judge.name
     assert main(["export", file]) == 0
-    printed = capsys.readouterr()
-    request = json.loads(printed.out)
+    output = capsys.readouterr()
+    request = json.loads(output.out)
     assert complaints(request) == []
     assert request["messages"] == judge.prompt.template()
     assert request.items() >= fields.items()
-    assert "texts are inserted unchanged" in printed.err
-    assert ("both orders" in printed.err) == (judge.kind == "pairwise")
+    assert "texts are inserted unchanged" in output.err
+    assert ("both orders" in output.err) == (judge.kind == "pairwise")
 
 
 @pytest.mark.parametrize(
     "judge",
     [
-        prompted(PAID, instruction="Rate {{fact}}."),
-        prompted(PAID, demos=[{**DEMO, "summary": "{{x}}"}]),
+        reprompt(PAID, instruction="Rate {{fact}}."),
+        reprompt(PAID, demos=[{**DEMO, "summary": "{{x}}"}]),
         replace(PAID, stored_messages=STRANGERS),
     ],
 )

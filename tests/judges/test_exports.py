@@ -56,7 +56,7 @@ def promptfoo_rows(scores, **more):
     other = {"pass": True, "score": 1, "assertion": {"type": "contains"}}
     tone = {"assertion": {"type": "llm-rubric", "metric": "Tone"}, **more}
 
-    def graded(n, score):
+    def grade(n, score):
         result = {"pass": score > 0.7, "score": score, "reason": f"Because {n}."}
         return [result | tone, other]
 
@@ -67,7 +67,7 @@ def promptfoo_rows(scores, **more):
             # A failed assertion is an error of its row, too.
             "error": "timed out" if score is None else f"Because {n}.",
             "response": {"output": f"Answer {n}."},
-            "gradingResult": score is not None and {"componentResults": graded(n, score)},
+            "gradingResult": score is not None and {"componentResults": grade(n, score)},
         }
         for n, score in enumerate(scores, 1)
     ]
@@ -95,9 +95,9 @@ def mlflow_rows(judge, feedback):
             "trace_id": f"tr-{n}",
             "request": {"question": f"Question {n}?"},
             "response": f"Answer {n}.",
-            "assessments": [people, {"assessment_name": judge, "feedback": given}],
+            "assessments": [people, {"assessment_name": judge, "feedback": value}],
         }
-        for n, given in enumerate(feedback, 1)
+        for n, value in enumerate(feedback, 1)
     ]
 
 
@@ -172,9 +172,9 @@ def test_each_tools_scores_find_their_labelled_rows(name, content, expected):
 def test_a_failure_is_no_score_and_keeps_its_reason():
     run = deepeval_run([[geval(0.9, reason="Kind.")], [geval(None, error="no key")], []])
     assert [score.reason for score in read("d.json", run).values()] == ["Kind.", "no key", ""]
-    failed = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
-    assert all(map(math.isnan, failed.values()))
-    assert [score.reason for score in failed.values()] == ["Because 1.", "timed out"]
+    scores = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
+    assert all(map(math.isnan, scores.values()))
+    assert [score.reason for score in scores.values()] == ["Because 1.", "timed out"]
     assert read("l.csv", LANGSMITH)["c"].reason == "no answer"
     assert read("m.json", mlflow_rows("tone", VALUES))["c"].reason == "no key"
     assert read("i.json", inspect_log([*"abc"], [1, 2, None]))["c"].reason == "no file"
@@ -193,8 +193,8 @@ def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
     assert {*read("p.jsonl", rows, notes=notes)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
-    matched = "matched 2 of 3 labelled rows, 1 by id and 1 by their texts"
-    assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {matched}"]
+    counts = "matched 2 of 3 labelled rows, 1 by id and 1 by their texts"
+    assert notes == [f"note: p.jsonl (promptfoo): 'Tone'; {counts}"]
 
 
 def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():

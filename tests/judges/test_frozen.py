@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from frozen_cases import KINDS, MEAN, SAVED, TEXTS, forged, loaded
+from frozen_cases import KINDS, MEAN, SAVED, TEXTS, forge, load_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
-from prompts import prompted
+from prompts import reprompt
 from question_cases import ROW, WEIGHED
-from refusals import refused
+from refusals import refuses
 
 import judges
 from dspy_judges.errors import OptionError
@@ -45,9 +45,9 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge, tmp_path):
 )
 def test_any_instruction_and_demo_come_back(instruction, document, rating):
     demo = {"document": document, "summary": "\ud800 [[ ## x ## ]]", "rating": rating}
-    judge = prompted(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
+    judge = reprompt(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
     judge = replace(judge, plan=MEAN)
-    assert loaded(judge.dumps()) == judge
+    assert load_raw(judge.dumps()) == judge
 
 
 def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path):
@@ -62,37 +62,37 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path):
         "heavy |= {'yaml', 'data'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    done = run_python("-c", script)
-    assert done.returncode == 0, done.stderr
-    said = [judge(**texts) for judge, texts in cases]
-    assert done.stdout.splitlines() == [repr((one.score, one.answers)) for one in said]
+    process = run_python("-c", script)
+    assert process.returncode == 0, process.stderr
+    judgements = [judge(**texts) for judge, texts in cases]
+    assert process.stdout.splitlines() == [repr((one.score, one.answers)) for one in judgements]
 
 
 def test_undefined_correlations_are_null_and_numpy_numbers_plain():
     judge = replace(SAVED, provenance={"value": math.nan, "n": np.int64(3), "at": (1, 2)})
-    assert loaded(judge.dumps()).provenance == {"value": None, "n": 3, "at": [1, 2]}
+    assert load_raw(judge.dumps()).provenance == {"value": None, "n": 3, "at": [1, 2]}
 
 
 def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made():
     with pytest.raises(ValueError, match="and needs the fields"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
-        prompted(Judge.of(RELEVANCE), instruction=" \n")
+        reprompt(Judge.of(RELEVANCE), instruction=" \n")
 
 
 def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so(openai_server):
     system = "Act as a {{strict}} judge. Reply with a number, 1 to 5."
     user = "SUMMARY {{summary}} OF <s> {{document}}. Number:"
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    judge = loaded(forged(SAVED, put("messages", value=messages)))
+    judge = load_raw(forge(SAVED, put("messages", value=messages)))
     openai_server.judge = lambda body: "4"
     ask: Any = judge.with_plan(ONE).with_model("openai/judge-1")
     assert ask(document="{{summary}} <s>", summary="S").score == 4
-    (seen,) = openai_server.log
+    (entry,) = openai_server.log
     # The text's own marker is broken and its own slot is not filled.
     user = "SUMMARY S OF <s> {{summary}} < s>. Number:"
-    assert [message["content"] for message in seen.body["messages"]] == [system, user]
-    assert loaded(judge.dumps()) == judge != SAVED
+    assert [message["content"] for message in entry.body["messages"]] == [system, user]
+    assert load_raw(judge.dumps()) == judge != SAVED
     with pytest.raises(OptionError, match="a DSPy program would send other messages"):
         judge.program()
 
@@ -105,7 +105,7 @@ def test_no_single_changed_character_goes_unseen(data):
     character = data.draw(st.sampled_from(["x", "0", "7", '"', "{", "\\", " ", "é", "\x00"]))
     changed_text = text[:place] + character + text[place + 1 :]
     try:
-        again = loaded(changed_text)
+        again = load_raw(changed_text)
     except FrozenJudgeError:
         return
     # What still loads differs in white space between values only.
@@ -187,10 +187,10 @@ FORGED_QUESTIONS = {
 )
 def test_a_forged_file_is_refused_with_one_line(judge, change, why, tmp_path):
     path = tmp_path / "judge.json"
-    path.write_bytes(forged(judge, change))
-    with refused(FrozenJudgeError, why) as caught:
+    path.write_bytes(forge(judge, change))
+    with refuses(FrozenJudgeError, why) as error:
         judges.load(path)
-    assert str(caught.value).startswith(str(path))
+    assert str(error.value).startswith(str(path))
 
 
 class Evil:
@@ -213,7 +213,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("raw", "why"), HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_is_refused_with_one_line(raw, why):
     Path("judge.json").write_bytes(raw)
-    with refused(FrozenJudgeError, why, limit=300):
+    with refuses(FrozenJudgeError, why, limit=300):
         judges.load("judge.json")
     assert not Path("pwned").exists()
 

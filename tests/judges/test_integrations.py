@@ -32,7 +32,7 @@ def record(**fields: str) -> SimpleNamespace:
     return SimpleNamespace(items=fields.items)
 
 
-def evaluated(rows: Any, **options: Any) -> Any:
+def evaluate(rows: Any, **options: Any) -> Any:
     """What DSPy's evaluation makes of a program that gives back the summaries."""
 
     class Echo(dspy.Module):  # type: ignore[misc]
@@ -44,7 +44,7 @@ def evaluated(rows: Any, **options: Any) -> Any:
 
 
 def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
-    result = evaluated(ROWS, num_threads=2)
+    result = evaluate(ROWS, num_threads=2)
     expected = [(score - 1) / 4 for score in SCORES]
     assert [score for _, _, score in result.results] == pytest.approx(expected, abs=1e-12)
     assert result.score == pytest.approx(100 * math.fsum(expected) / 20, abs=0.005)
@@ -52,11 +52,11 @@ def test_dspy_gets_the_place_on_the_scale_and_evaluate_a_share_of_a_hundred():
 
 def test_a_failed_judgement_is_an_error_that_dspy_counts(caplog):
     rows = [ROWS[0], {**ROWS[1], "summary": " "}]
-    scores = [score for _, _, score in evaluated(rows, failure_score=0.5).results]
+    scores = [score for _, _, score in evaluate(rows, failure_score=0.5).results]
     assert scores == [pytest.approx((SCORES[0] - 1) / 4), 0.5]
     assert "relevance: summary is empty" in caplog.text
     with pytest.raises(Exception, match="Execution cancelled due to errors"):
-        evaluated(rows, max_errors=1)
+        evaluate(rows, max_errors=1)
     blank = (record(document="A text."), record(summary=" "))
     with pytest.raises(NoScoreError, match="summary is empty"):
         tools.dspy_metric(JUDGE)(*blank, trace=[])
@@ -105,10 +105,10 @@ def test_texts_are_found_by_role_by_name_and_in_chats(row):
 
 def test_texts_are_found_by_mapping_and_a_call_of_a_tool_is_none():
     row = {"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}
-    mapped = asking(row, map={"document": "article", "summary": "draft"})
-    assert mapped == JUDGE(document=ROW["in"], summary=ROW["out"])
-    called = {"choices": [{"message": {"role": "assistant", "content": None}}]}
-    assert "not a text" in str(asking({**ROW, "out": called}).failure)
+    result = asking(row, map={"document": "article", "summary": "draft"})
+    assert result == JUDGE(document=ROW["in"], summary=ROW["out"])
+    call = {"choices": [{"message": {"role": "assistant", "content": None}}]}
+    assert "not a text" in str(asking({**ROW, "out": call}).failure)
 
 
 @pytest.mark.parametrize("adapter", [tools.dspy_metric, tools.promptfoo_assertion, tools.check])
@@ -145,9 +145,9 @@ def test_gepa_pytest_and_promptfoo_get_what_was_judged_and_what_decided(openai_s
     row = (record(document="A text."), record(summary="A."))
     gepa = tools.dspy_metric(ASKS)(*row, [], "judge", None)
     assert (gepa.score, gepa.feedback) == (0.125, WHY)
-    with pytest.raises(AssertionError) as caught:
+    with pytest.raises(AssertionError) as error:
         tools.check(ASKS, at_least=3, document="A text.", summary="A.")
-    assert str(caught.value) == f"{WHY}\nneeded: 3 or more"
+    assert str(error.value) == f"{WHY}\nneeded: 3 or more"
     assert tools.check(ASKS, at_least=1.5, document="A text.", summary="A.").score == 1.5
     context = {"prompt": "A text.", "vars": {"other": "x", "more": 1}}
     result = {"pass": True, "score": 0.125, "reason": WHY, "metadata": {"graderError": False}}
@@ -186,7 +186,7 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
 
 def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch, openai_server):
     class Score(SimpleNamespace):
-        unscored = SimpleNamespace
+        gap = SimpleNamespace
 
     scorers: list[list[str]] = []
 
@@ -198,16 +198,16 @@ def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch
     own = {"Score": Score, "scorer": scorer, "CORRECT": "C", "INCORRECT": "I", **metrics}
     stand_in(monkeypatch, "inspect_ai.scorer", **own)
 
-    def scored(judge: Judge, text: str) -> Any:
+    def score_of(judge: Judge, text: str) -> Any:
         output = SimpleNamespace(completion=text)
         state = SimpleNamespace(output=output, input_text=ROWS[0]["document"], metadata=None)
         return asyncio.run(tools.inspect_scorer(judge)(state, SimpleNamespace(text="")))
 
     openai_server.judge = lambda body: "pass" if "good" in str(body["messages"]) else "fail"
-    assert [scored(VERDICT, text).value for text in ("good", "bad")] == ["C", "I"]
-    assert scored(VERDICT, "good").metadata == {"score": 1.0}
-    assert scored(JUDGE, ROWS[0]["summary"]).value == SCORES[0]
-    assert scored(JUDGE, " ").explanation == "summary is empty"
+    assert [score_of(VERDICT, text).value for text in ("good", "bad")] == ["C", "I"]
+    assert score_of(VERDICT, "good").metadata == {"score": 1.0}
+    assert score_of(JUDGE, ROWS[0]["summary"]).value == SCORES[0]
+    assert score_of(JUDGE, " ").explanation == "summary is empty"
     assert (scorers[0], scorers[-1]) == (["accuracy", "stderr"], ["mean", "stderr"])
 
 
@@ -241,8 +241,8 @@ def test_events_have_score_label_explanation_and_failure():
         assert event["eventName"] == "gen_ai.evaluation.result"
         values = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
         events.append({key.removeprefix("gen_ai."): value for key, value in values.items()})
-    shared = {"evaluation.name": "safe", "response.id": "r1"}
-    said = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
-    failed = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
-    scored = {**shared, **said, "evaluation.score.value": 0.0}
-    assert events == [scored, {**shared, **failed}]
+    common = {"evaluation.name": "safe", "response.id": "r1"}
+    verdict = {"evaluation.score.label": "fail", "evaluation.explanation": "It is rude."}
+    failure = {"evaluation.explanation": "text is empty", "error.type": "no_score"}
+    score = {**common, **verdict, "evaluation.score.value": 0.0}
+    assert events == [score, {**common, **failure}]

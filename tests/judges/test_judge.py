@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from openai_server import OpenAIServer, Serving
-from question_cases import headed
-from scripted_model import Scripted, rating_of
+from question_cases import form
+from scripted_model import ScriptedModel, rating_of
 
 import judges
 from dspy_judges.errors import OptionError
@@ -26,15 +26,15 @@ from judges.scoring import ONE
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    model = Scripted()
+def stub(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    model = ScriptedModel()
     monkeypatch.setattr("judges.client.open.open_model", lambda lm, **_: model)
     return model
 
 
-def load(name: str, scripted: Scripted) -> Any:
-    """A catalogue judge that asks `scripted`, by a name that no other test has opened."""
-    return judges.load(name, lm=f"openai/scripted-{id(scripted)}")
+def load(name: str, stub: ScriptedModel) -> Any:
+    """A catalogue judge that asks the stub, by a name that no other test has opened."""
+    return judges.load(name, lm=f"openai/scripted-{id(stub)}")
 
 
 TEXTS = [{"document": f"d{i}", "summary": f"s{i}"} for i in range(3)]
@@ -49,52 +49,52 @@ def test_the_public_names_are_there_and_no_other():
         judges.nope  # noqa: B018
 
 
-def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(scripted, capsys):
-    judge = load("relevance", scripted)
-    wanted = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
-    said = judge(**TEXTS[0])
-    assert (said.score, said.rating, said.failure) == (wanted[0], int(wanted[0]), None)
+def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, capsys):
+    judge = load("relevance", stub)
+    scores = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
+    first = judge(**TEXTS[0])
+    assert (first.score, first.rating, first.failure) == (scores[0], int(scores[0]), None)
     assert capsys.readouterr() == ("", "")
     series = judge.score(FRAME)
-    assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, wanted)
+    assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, scores)
     assert list(series.index) == [30, 10, 20]
     assert series.attrs == {"n_failed": 0, "failures": {}}
-    renamed = FRAME.rename(columns={"summary": "text"})
-    assert list(judge.score(renamed, map={"summary": "text"})) == wanted
+    table = FRAME.rename(columns={"summary": "text"})
+    assert list(judge.score(table, map={"summary": "text"})) == scores
     # As in a spreadsheet whose labels name it so.
-    cased = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
-    assert list(judge.score(cased)) == wanted
-    numbered = renamed.set_axis(range(len(renamed.columns)), axis="columns")
+    capitals = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
+    assert list(judge.score(capitals)) == scores
+    places_only = table.set_axis(range(len(table.columns)), axis="columns")
     places = {name: place for place, name in enumerate(FRAME.columns)}
-    assert list(judge.score(numbered, map=places)) == wanted
+    assert list(judge.score(places_only, map=places)) == scores
 
 
-def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(scripted):
+def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub):
     with pytest.raises(TypeError, match="reads document, summary; you gave document, s"):
-        load("relevance", scripted)(document="d", s="s")
+        load("relevance", stub)(document="d", s="s")
     lacks = r"no column 'summary'.*columns: document, id.*summary=COLUMN"
     with pytest.raises(MissingColumnError, match=lacks):
-        load("relevance", scripted).score(FRAME.drop(columns="summary"))
-    assert not scripted.asked
+        load("relevance", stub).score(FRAME.drop(columns="summary"))
+    assert not stub.requests
 
 
-def test_a_series_counts_failures_which_are_nan(scripted):
+def test_a_series_counts_failures_which_are_nan(stub):
     texts = ["garble", None, "s2", float("nan"), pd.NA, pd.NaT, b"bytes"]
     frame = pd.DataFrame({"document": "d", "summary": pd.Series(texts, dtype=object)})
     with pytest.warns(FailedJudgementWarning, match="relevance: 6 of 7 judgements failed"):
-        series = load("relevance", scripted).score(frame)
+        series = load("relevance", stub).score(frame)
     assert list(series.isna()) == [True, True, False, *[True] * 4]
     assert series.attrs["n_failed"] == 6
     assert series.attrs["failures"]["no summary"] == 4
 
 
-def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted):
-    judge = load("tldr_concise", scripted)
+def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(stub):
+    judge = load("tldr_concise", stub)
     pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
     assert list(judge.score(pairs.assign(response_b=["bad", "good"]))) == [1.0, -1.0]
-    assert len(scripted.asked) == 4
-    said = judge(post="p", summary_a="bad", summary_b="good")
-    assert (said.preferred, said.comparison) == ("B", "Good it is.")
+    assert len(stub.requests) == 4
+    result = judge(post="p", summary_a="bad", summary_b="good")
+    assert (result.preferred, result.comparison) == ("B", "Good it is.")
 
 
 def test_another_library_s_frame_is_refused_with_the_way_out():
@@ -128,8 +128,8 @@ def test_scores_never_have_the_name_of_a_column_which_polars_would_replace():
 
 
 def test_a_frame_of_conversations_is_scored_by_its_last_turn():
-    said = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
-    turns = [{"role": role, "content": text} for role, text in said]
+    messages = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
+    turns = [{"role": role, "content": text} for role, text in messages]
     judge: Any = Judge.of(dimension_on("label", ("pass", "fail"), ("input", "output")))
     alone = judge(input="User: Where is it?", output="On the shelf by the door.")
     assert list(judge.score(pd.DataFrame({"messages": [turns, turns]}))) == [alone.score] * 2
@@ -153,16 +153,16 @@ def test_load_takes_names_files_folders_and_definitions_and_a_name_before_a_fold
 
 
 def test_a_second_call_opens_no_thread_no_file_and_no_connection():
-    def opened() -> object:
+    def resources() -> object:
         return threading.active_count(), sorted(Path("/proc/self/fd").iterdir())
 
     with Serving(OpenAIServer(models=("judge-1",))) as server:
         judge: Any = judges.load("fluency", lm="openai/judge-1", api_base=server.url)
         judge(summary="The first of the calls.")
-        before = opened()
+        before = resources()
         for number in range(3):
             assert judge(summary=f"Another text, number {number}.").failure is None
-        assert opened() == before
+        assert resources() == before
         assert len(server.log) == 4
 
 
@@ -176,21 +176,21 @@ OFFLINE, ASKING = judges.load("relevance"), judges.load("relevance", lm="openai/
 
 
 def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
-    expected: Any = pytest.approx([said.score for said in OFFLINE.judge_all(ROWS)], nan_ok=True)
+    expected: Any = pytest.approx([one.score for one in OFFLINE.judge_all(ROWS)], nan_ok=True)
     frame = pd.DataFrame(ROWS, index=range(100, 120))
     call = pickle.loads(pickle.dumps(JudgeBatch(OFFLINE, workers=2)))
-    judged = call(frame)
-    assert list(judged.columns) == [*frame.columns, "relevance", "relevance_failure"]
-    assert list(judged.index) == list(frame.index)
-    assert judged["relevance"].tolist() == expected
-    assert judged["relevance_failure"][107] == "no summary"
+    results = call(frame)
+    assert list(results.columns) == [*frame.columns, "relevance", "relevance_failure"]
+    assert list(results.index) == list(frame.index)
+    assert results["relevance"].tolist() == expected
+    assert results["relevance_failure"][107] == "no summary"
     for arrow in (pa.table(frame), pa.RecordBatch.from_pandas(frame, preserve_index=False)):
-        added = call(arrow)
-        assert type(added) is type(arrow)
-        assert added["relevance"].to_pylist()[7] is None
-        assert added["relevance"].to_numpy(zero_copy_only=False).tolist() == expected
-        assert added["relevance_failure"].to_pylist()[6:8] == [None, "no summary"]
-        assert added.schema.field("relevance_failure").type == pa.string()
+        table = call(arrow)
+        assert type(table) is type(arrow)
+        assert table["relevance"].to_pylist()[7] is None
+        assert table["relevance"].to_numpy(zero_copy_only=False).tolist() == expected
+        assert table["relevance_failure"].to_pylist()[6:8] == [None, "no summary"]
+        assert table.schema.field("relevance_failure").type == pa.string()
     scores = call({name: frame[name].to_numpy() for name in frame.columns})["relevance"]
     assert isinstance(scores, np.ndarray)
     assert scores.tolist() == expected
@@ -199,21 +199,21 @@ def test_a_pickled_callable_gives_every_kind_of_batch_the_local_scores():
 def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server):
     call = JudgeBatch(ASKING, workers=2, max_calls=7, map={"summary": "draft"})
     frame = pd.DataFrame(ROWS[8:13]).rename(columns={"summary": "draft"})
-    judged = call(frame)
-    assert judged["relevance"].notna().sum() == 3
-    assert "the budget of 3 calls is spent" in judged["relevance_failure"].iloc[4]
+    scores = call(frame)
+    assert scores["relevance"].notna().sum() == 3
+    assert "the budget of 3 calls is spent" in scores["relevance_failure"].iloc[4]
     assert math.isnan(call(frame)["relevance"].iloc[0])
     assert JudgeBatch(ASKING, workers=4, max_cost=8.0).worker_options == {"max_cost": 2.0}
 
 
 def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server):
-    openai_server.judge = lambda body: headed(short="yes", rating=4)
+    openai_server.judge = lambda body: form(short="yes", rating=4)
     question = judges.Question(name="short", text="is it short")
     judge = judges.Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question])
-    judged = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
-    added = judged[["relevance", "relevance_short", "relevance_rating"]]
-    assert added.iloc[0].tolist() == [4.0, 1.0, 4.0]
-    assert added.iloc[1].isna().all()
+    scores = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
+    columns = scores[["relevance", "relevance_short", "relevance_rating"]]
+    assert columns.iloc[0].tolist() == [4.0, 1.0, 4.0]
+    assert columns.iloc[1].isna().all()
 
 
 def test_a_share_that_cannot_be_is_refused():

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 from scipy.stats import spearmanr
-from table_folder import LM, wanted
+from table_folder import LM, score_of
 
 from judges.__main__ import main
 from judges.catalog import FLUENCY, names
@@ -19,57 +20,47 @@ from judges.scoring import ONE
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("table_folder")
-Captured = pytest.CaptureFixture[str]
 
 
-def frozen(path: str, **provenance: object) -> str:
+def freeze(path: str, **provenance: object) -> str:
     judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance or None)
     return str(judge.save(path))
 
 
-def printed(capsys: Captured, *words: str) -> str:
-    assert main([*words]) == 0
-    return capsys.readouterr().out
-
-
-def result(capsys: Captured, *words: str) -> Any:
-    return json.loads(printed(capsys, *words, "--json"))
-
-
-def test_list_is_a_table_of_the_catalogue(capsys):
-    lines = printed(capsys, "list").splitlines()
+def test_list_is_a_table_of_the_catalogue():
+    lines = run(main, "list").stdout.splitlines()
     assert lines[0].split() == ["name", "texts", "scale", "source"]
     assert [line.split()[0] for line in lines[1:]] == list(names())
-    listed = {entry["name"]: entry["texts"] for entry in result(capsys, "list")}
-    assert listed["fluency"] == ["summary"]
-    assert listed["tldr_concise"] == ["post", "summary_a", "summary_b"]
+    texts = {entry["name"]: entry["texts"] for entry in json_of(main, "list")}
+    assert texts["fluency"] == ["summary"]
+    assert texts["tldr_concise"] == ["post", "summary_a", "summary_b"]
 
 
-def test_show_tells_where_a_frozen_judge_comes_from(capsys):
+def test_show_tells_where_a_frozen_judge_comes_from():
     data = {"name": "labels.jsonl", "sha256": "0" * 64, "constructed": True}
     origin: Any = {"data": data, "optimizer": "rank", "shipped": "seed"}
-    lines = printed(capsys, "show", frozen("j.json", **origin)).splitlines()
+    lines = run(main, "show", freeze("j.json", **origin)).stdout.splitlines()
     assert "frozen for embedded, plan one" in lines
     assert "untuned judge of optimizer rank, on labels.jsonl, whose labels no person gave" in lines
-    assert result(capsys, "show", "j.json")["provenance"] == origin
+    assert json_of(main, "show", "j.json")["provenance"] == origin
     del origin["shipped"]  # as in a run's tuned.json
-    assert "tuned, not shipped: judge of" in printed(capsys, "show", frozen("t.json", **origin))
+    assert "tuned, not shipped: judge of" in run(main, "show", freeze("t.json", **origin)).stdout
 
 
 def test_score_writes_each_row_and_its_judgements(openai_server, capsys):
     ask = ["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", *LM]
     assert main(ask) == 0
     out, err = capsys.readouterr()
-    scores = [[wanted(name, i) for i in range(6)] for name in ("relevance", "fluency")]
+    scores = [[score_of(name, i) for i in range(6)] for name in ("relevance", "fluency")]
     rows = zip(read_jsonl("o.jsonl"), read_jsonl("in.jsonl"), *scores, strict=True)
     for row, read, relevance, fluency in rows:
         judgements = row.pop("judgements")
         assert row == read
-        assert [(name, said["score"], said["rating"]) for name, said in judgements.items()] == [
+        assert [(name, one["score"], one["rating"]) for name, one in judgements.items()] == [
             ("relevance", relevance, relevance),
             ("fluency", fluency, fluency),
         ]
-        assert {said["failure"] for said in judgements.values()} == {None}
+        assert {one["failure"] for one in judgements.values()} == {None}
     assert out.splitlines() == [
         f"{name}  mean {np.mean(each):.3f}  sd {np.std(each):.3f}  n=6 (0 failed)"
         for name, each in zip(("relevance", "fluency  "), scores, strict=True)
@@ -83,7 +74,7 @@ def test_flat_tables_get_two_columns_a_judge(openai_server):
     for form in ("csv", "parquet"):
         assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}", *LM]) == 0
     columns = pq.read_table("o.parquet").to_pydict()
-    scores = [wanted("relevance", i) for i in range(6)]
+    scores = [score_of("relevance", i) for i in range(6)]
     assert (columns["relevance"], columns["relevance_failure"]) == (scores, [None] * 6)
     header, first, *_ = Path("o.csv").read_text().splitlines()
     assert header == "id,document,summary,relevance,relevance_failure"
@@ -97,8 +88,8 @@ def test_failures_are_empty_counted_and_told(openai_server, capsys):
     rows = [{"text": "x"}, {"summary": "s0"}, {"summary": ""}, {"summary": "garble"}]
     write_jsonl("in.jsonl", rows)
     ask = ["score", "fluency", "--data", "in.jsonl", *LM, "--out"]
-    told = result(capsys, *ask, "o.jsonl")["judges"]["fluency"]
-    assert (told["n"], told["n_failed"]) == (1, 3)
+    summary = json_of(main, *ask, "o.jsonl")["judges"]["fluency"]
+    assert (summary["n"], summary["n_failed"]) == (1, 3)
     judgements = [row["judgements"]["fluency"] for row in read_jsonl("o.jsonl")]
     failures = [judgement["failure"] for judgement in judgements]
     assert failures[:3] == ["no summary", None, "summary is empty"]
@@ -109,31 +100,31 @@ def test_failures_are_empty_counted_and_told(openai_server, capsys):
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
 
 
-def test_winrate_writes_verdicts_and_a_win_rate(pairs, capsys):
+def test_winrate_writes_verdicts_and_a_win_rate(pairs):
     ask = ["winrate", "tldr_concise", "--data", pairs, *LM]
-    told = result(capsys, *ask, "--out", "v.jsonl")
-    assert (told["win_rate_a"], told["n"], told["n_ties"], told["n_failed"]) == (1, 6, 0, 0)
-    assert (told["flip_rate"], told["position_bias"]) == (0, 0)
+    rates = json_of(main, *ask, "--out", "v.jsonl")
+    assert (rates["win_rate_a"], rates["n"], rates["n_ties"], rates["n_failed"]) == (1, 6, 0, 0)
+    assert (rates["flip_rate"], rates["position_bias"]) == (0, 0)
     verdict = {"preferred": "A", "order_ab": "A", "order_ba": "A", "failure": None}
     verdict["comparison"] = "Good it is."
     assert [row["verdict"] for row in read_jsonl("v.jsonl")] == [verdict] * 6
-    first = printed(capsys, *ask, "--out", "v.csv").splitlines()[0]
+    first = run(main, *ask, "--out", "v.csv").stdout.splitlines()[0]
     # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
     assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
 
 
-def test_a_dry_run_estimates_and_sends_nothing(openai_server, capsys):
+def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
-    told = result(capsys, *ask)
-    assert (told["requests"], told["lm"]) == (6, ["openai/gpt-4.1-mini"])
-    assert 0 < told["cost_usd"] < 0.01
-    assert "6 requests, about" in printed(capsys, *ask, "--plan", "mean", "--samples", "20")
+    summary = json_of(main, *ask)
+    assert (summary["requests"], summary["lm"]) == (6, ["openai/gpt-4.1-mini"])
+    assert 0 < summary["cost_usd"] < 0.01
+    assert "6 requests, about" in run(main, *ask, "--plan", "mean", "--samples", "20").stdout
     assert not openai_server.log
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
 
 
 def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_server, capsys):
-    ask = ["score", frozen("j.json"), "--data", "in.csv", "--out"]
+    ask = ["score", freeze("j.json"), "--data", "in.csv", "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert "note:" not in capsys.readouterr().err
     assert main([*ask, "other.csv", "--reasoning", "steps"]) == 2
@@ -142,13 +133,13 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_se
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("shipped", "noted"), [("tuned", True), ("seed", False)])
-def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped, noted, capsys):
+@pytest.mark.parametrize(("shipped", "has_note"), [("tuned", True), ("seed", False)])
+def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(shipped, has_note, capsys):
     data = {"name": "labels", "sha256": "0" * 64, "constructed": True}
-    judge = frozen("judge.json", data=data, shipped=shipped)
+    judge = freeze("judge.json", data=data, shipped=shipped)
     assert main(["score", judge, "--data", "in.csv", "--out", "o.csv"]) == 0
     err = capsys.readouterr().err
-    assert ("note: fluency was tuned on constructed labels" in err) == noted
+    assert ("note: fluency was tuned on constructed labels" in err) == has_note
 
 
 def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
@@ -158,7 +149,7 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0
     assert Path("o.csv").read_text() == (
-        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,1,{wanted('fluency', 0)},\n"
+        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,1,{score_of('fluency', 0)},\n"
     )
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
@@ -170,13 +161,13 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys):
     rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
             '"A mill burnt.","A mill burnt down.",4']  # fmt: skip
     Path("labels.csv").write_text("\n".join(["document,summary,relevance", *rows]) + "\n")
-    printed(capsys, "score", "relevance", "--data", "labels.csv", "--out", "out.csv")
-    scored = pd.read_csv("out.csv")
-    assert list(scored["id"]) == [1, 2, 3, 4]
+    assert run(main, "score", "relevance", "--data", "labels.csv", "--out", "out.csv").code == 0
+    table = pd.read_csv("out.csv")
+    assert list(table["id"]) == [1, 2, 3, 4]
     ask = ["--scores", "out.csv", "--data", "labels.csv", "--dimension", "relevance", "--json"]
     assert verify(ask) == 0
     cells = json.loads(capsys.readouterr().out)["correlations"]
     (cell,) = (c for c in cells if (c["level"], c["coefficient"]) == ("dataset", "spearman"))
     assert cell["n_outputs"] == 4
-    rho = spearmanr(scored["relevance_judge"], [5, 1, 3, 4]).statistic
+    rho = spearmanr(table["relevance_judge"], [5, 1, 3, 4]).statistic
     assert cell["value"] == pytest.approx(rho)

@@ -21,15 +21,15 @@ from judges.scoring import ONE, WEIGHTED, NoProbabilitiesError, SamplingPlan
 PAIR = {"post": "P", "summary_a": "long one", "summary_b": "short"}
 
 
-def judged(subject: Any, model: Model, *rows: dict[str, str], plan: SamplingPlan = ONE) -> Any:
+def judge_all(subject: Any, model: Model, *rows: dict[str, str], plan: SamplingPlan = ONE) -> Any:
     return list(Judge.of(subject).with_plan(plan).judge_rows(rows, Client(model)))
 
 
 def test_judgements_come_in_the_rows_order_and_failures_among_them():
     model = Model(lambda content, *_: content.splitlines()[1])
-    said = judged(FLUENCY, model, {"summary": "4"}, {"summary": "nothing"}, {"summary": "2"})
-    assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
-    assert "nothing" in str(said[1].failure)
+    results = judge_all(FLUENCY, model, {"summary": "4"}, {"summary": "nothing"}, {"summary": "2"})
+    assert [one.score for one in results] == pytest.approx([4, math.nan, 2], nan_ok=True)
+    assert "nothing" in str(results[1].failure)
 
 
 def test_rows_are_pulled_as_answers_are_wanted():
@@ -44,7 +44,7 @@ def test_a_model_known_to_give_no_probabilities_is_asked_nothing():
     model = Model(lambda *_: "3")
     model.has_logprobs = False
     with pytest.raises(NoProbabilitiesError, match="m gives no"):
-        judged(FLUENCY, model, {"summary": "s"}, plan=WEIGHTED)
+        judge_all(FLUENCY, model, {"summary": "s"}, plan=WEIGHTED)
     assert not model.calls
 
 
@@ -53,7 +53,7 @@ def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgem
         return Reply(text="4", tokens=() if "bare" in content else (Token("4", {"4": 0.0}),))
 
     rows = [{"summary": text} for text in ("well", "bare", "well again")]
-    first, second, third = judged(FLUENCY, Model(reply), *rows, plan=WEIGHTED)
+    first, second, third = judge_all(FLUENCY, Model(reply), *rows, plan=WEIGHTED)
     assert (first.score, third.score) == (4, 4)
     assert "no log-probabilities" in str(second.failure)
 
@@ -82,12 +82,12 @@ def test_both_orders_are_asked_and_make_one_verdict(choice, orders, preferred, m
         return f"[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\n{choice(content)}"
 
     model = Model(behave)
-    (said,) = judged(CONCISE, model, PAIR)
-    assert (said.order_ab, said.order_ba, said.preferred) == (*orders, preferred)
-    assert said.margin == pytest.approx(margin, nan_ok=True)
-    assert str(said.failure).startswith(failure)
-    assert said.comparison in ("It is.", None)
-    assert {shortest(content) for content in model.seen} == {"A", "B"}
+    (verdict,) = judge_all(CONCISE, model, PAIR)
+    assert (verdict.order_ab, verdict.order_ba, verdict.preferred) == (*orders, preferred)
+    assert verdict.margin == pytest.approx(margin, nan_ok=True)
+    assert str(verdict.failure).startswith(failure)
+    assert verdict.comparison in ("It is.", None)
+    assert {shortest(content) for content in model.prompts} == {"A", "B"}
 
 
 def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders():
@@ -98,9 +98,9 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
         parts = (Token("[[ ## preferred ## ]]\n", {}), Token("A", top))
         return Reply(text="".join(part.text for part in parts), tokens=parts)
 
-    (said,) = judged(CONCISE, Model(reply), PAIR, plan=WEIGHTED)
-    assert said.margin == pytest.approx(0.3)
-    assert (said.order_ab, said.order_ba, said.preferred) == ("A", "B", "tie")
+    (verdict,) = judge_all(CONCISE, Model(reply), PAIR, plan=WEIGHTED)
+    assert verdict.margin == pytest.approx(0.3)
+    assert (verdict.order_ab, verdict.order_ba, verdict.preferred) == ("A", "B", "tie")
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
 )
 def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
     texts = readable_texts(CONCISE, {"post": "P", "summary_a": a, "summary_b": b})
-    said = texts if isinstance(texts, str) else (texts["summary_a"], texts["summary_b"])
-    assert said == result
+    content = texts if isinstance(texts, str) else (texts["summary_a"], texts["summary_b"])
+    assert content == result
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\ufeff", "\u00ad \u200e\u202a", "\u00a0\n\u2028\x00"])
@@ -131,25 +131,25 @@ def stubborn(text: str) -> Behave:
     """Answer in the form asked for only where it is said twice."""
 
     def behave(prompt: str, *_: object) -> Reply:
-        said = text if prompt.count("Reply with") > 1 else "It is all right."
-        return Reply(text=said, tokens=(Token(said, {"4": -0.1, "2": -3.0}),))
+        answer = text if prompt.count("Reply with") > 1 else "It is all right."
+        return Reply(text=answer, tokens=(Token(answer, {"4": -0.1, "2": -3.0}),))
 
     return behave
 
 
 @pytest.mark.parametrize("plan", [ONE, WEIGHTED])
 def test_an_unreadable_reply_is_asked_again_with_the_form_restated(plan, tmp_path):
-    judge, said = Judge.of(FLUENCY).with_plan(plan), []
+    judge, results = Judge.of(FLUENCY).with_plan(plan), []
     model, silent = Model(stubborn("4")), Model(stubborn("1"))
     # Both calls are in the store: a resumed run asks nothing and says the same.
     for one in (model, silent):
         with closing(Store(tmp_path / "replies.sqlite")) as store:
             client = Client(one, account=Budget(max_calls=2, store=store).account())
-            said += judge.judge_rows([{"summary": "s"}], client)
-    assert (said[0].rating, said[0].unparsable) == (4, 0)
-    assert (said[1], silent.calls) == (said[0], 0)
-    asked, again = model.seen
-    assert again.startswith(asked)
+            results += judge.judge_rows([{"summary": "s"}], client)
+    assert (results[0].rating, results[0].unparsable) == (4, 0)
+    assert (results[1], silent.calls) == (results[0], 0)
+    prompt, again = model.prompts
+    assert again.startswith(prompt)
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
 
 
@@ -159,11 +159,11 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget():
     with pytest.raises(BudgetSpentError):
         list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], client))
     form = "[[ ## preferred ## ]] is A or B alone, without any other word."
-    assert [form in content for content in model.seen].count(True) == 1
+    assert [form in content for content in model.prompts].count(True) == 1
 
 
 def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt():
     model, plan = Model(stubborn("4")), SamplingPlan(kind="mean", samples=2, temperature=1.0)
-    (said,) = judged(FLUENCY, model, {"summary": "s"}, plan=plan)
-    assert said.failure is not None
-    assert len(model.seen) == 1
+    (result,) = judge_all(FLUENCY, model, {"summary": "s"}, plan=plan)
+    assert result.failure is not None
+    assert len(model.prompts) == 1

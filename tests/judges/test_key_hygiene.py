@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from frozen_cases import forged
+from frozen_cases import forge
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
-from prompts import prompted
+from prompts import reprompt
 from rating_files import weather_rows
 
 from judges import load
@@ -37,10 +37,10 @@ scale: [1, 3]
 
 def echoing(body: Body) -> str:
     """A reply that repeats the request's header before it answers as asked."""
-    said, header = follow(body), f"Authorization: Bearer {KEY} ({OTHER})"
-    if "[[ ##" in said:
-        return said.replace("It is", f"{header} is")
-    return f"{header}\n{said}"
+    text, header = follow(body), f"Authorization: Bearer {KEY} ({OTHER})"
+    if "[[ ##" in text:
+        return text.replace("It is", f"{header} is")
+    return f"{header}\n{text}"
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Careless(OpenAIServer):
 
     def _faulty(self, fault: str, request: web.Request, body: Body) -> web.StreamResponse:
         if fault.isdigit():
-            shown = request.headers.get("Authorization", "")
-            return error(int(fault), f"Refused: {shown} and {OTHER} too.", "faulty", "0.02")
+            header = request.headers.get("Authorization", "")
+            return error(int(fault), f"Refused: {header} and {OTHER} too.", "faulty", "0.02")
         return super()._faulty(fault, request, body)
 
 
@@ -116,13 +116,13 @@ COMMANDS = {
 def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(careless, name, lm, run):
     code, left, err = run(*COMMANDS[name], "--lm", lm, "--api-base", careless.url)
     assert code == 0, err
-    assert all(seen.headers["Authorization"] == f"Bearer {KEY}" for seen in careless.log)
-    assert {seen.done for seen in careless.log} == {"answered", *KINDS}
+    assert all(entry.headers["Authorization"] == f"Bearer {KEY}" for entry in careless.log)
+    assert {entry.outcome for entry in careless.log} == {"answered", *KINDS}
     assert KEY not in left
     assert OTHER not in left
     # What repeated it was told and kept all the same.
-    told = " faulty; attempt 1, the next in" if lm.startswith("openai") else ""
-    assert f"Refused: Bearer [key] and [key] too.{told}" in err
+    note = " faulty; attempt 1, the next in" if lm.startswith("openai") else ""
+    assert f"Refused: Bearer [key] and [key] too.{note}" in err
     # Replies are kept without it; verify keeps none, only its report.
     assert Path("r.html").exists() == (name == "verify")
     assert ("Authorization: Bearer [key] ([key])" in files()) == (name != "verify")
@@ -133,7 +133,7 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
     careless.key = "another"  # the refusal repeats the key it was shown
     code, left, err = run(*SCORE, "--lm", lm, "--api-base", careless.url)
     assert code == 1, err
-    assert {seen.done for seen in careless.log} == {"401"}
+    assert {entry.outcome for entry in careless.log} == {"401"}
     assert KEY not in left
     assert "Traceback" in err  # --verbose shows where
     assert {path.name for path in Path().iterdir()} == {"labels.jsonl", "own.yaml"}
@@ -141,18 +141,18 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
     assert "was not accepted" in last or "Incorrect API key provided: [key]" in last
 
 
-def cleaned(reply: Reply) -> Completion:
+def clean(reply: Reply) -> Completion:
     completion = Completion(replies=(reply,), tokens_in=1, tokens_out=1, model=f"m {KEY}")
     return Redactor([KEY]).redact_completion(completion)
 
 
 def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
-    kept = cleaned(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
-    assert kept.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
-    assert kept.model == "m [key]"
-    offered = (Token("4", {"4": -0.1, KEY: -3.0}),)
-    assert not cleaned(Reply(text="4", tokens=offered)).replies[0].tokens
+    completion = clean(Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY))
+    assert completion.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
+    assert completion.model == "m [key]"
+    options = (Token("4", {"4": -0.1, KEY: -3.0}),)
+    assert not clean(Reply(text="4", tokens=options)).replies[0].tokens
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "CLIENT_SECRET"])
@@ -170,20 +170,20 @@ def test_the_environments_keys_are_found_by_their_names_and_no_placeholder_is_on
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch):
     monkeypatch.setenv("NONE_API_KEY", f"{KEY}\n")
     assert read_key("NONE_API_KEY") == KEY
-    for broken in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
-        monkeypatch.setenv("NONE_API_KEY", broken)
-        with pytest.raises(FatalModelError, match="its value cannot be a key") as caught:
+    for value in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
+        monkeypatch.setenv("NONE_API_KEY", value)
+        with pytest.raises(FatalModelError, match="its value cannot be a key") as error:
             read_key("NONE_API_KEY")
-        assert broken not in str(caught.value)
+        assert value not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["http://me:word@host/v1", "http://host/v1?api-key=word"])
 def test_an_address_that_holds_a_password_or_key_is_refused(url):
     assert holds_secret(url)
     assert without_secrets(url) == "http://host/v1"
-    with pytest.raises(FatalModelError, match="holds a password or a key") as caught:
+    with pytest.raises(FatalModelError, match="holds a password or a key") as error:
         open_model("openai/m", api_base=url)
-    assert "word" not in str(caught.value).replace("password", "")
+    assert "word" not in str(error.value).replace("password", "")
     assert not holds_secret("http://host:80/v1?api-version=2024")
 
 
@@ -193,9 +193,9 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
     assert demo_bytes(judge.prompt, demo, Redactor())
     assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor()) is None
-    with pytest.raises(FrozenJudgeError, match="its texts hold the value") as caught:
-        prompted(judge, instruction=f"Judge it. {KEY}").dumps()
-    assert KEY not in str(caught.value)
+    with pytest.raises(FrozenJudgeError, match="its texts hold the value") as error:
+        reprompt(judge, instruction=f"Judge it. {KEY}").dumps()
+    assert KEY not in str(error.value)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -214,14 +214,14 @@ ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
 def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(capsys):
     subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
     judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
-    judge = prompted(judge, instruction=f"Judge. {ESCAPES}")
-    theirs = forged(judge, lambda document: document.update(lm="openai/\x9b2Jx"))
+    judge = reprompt(judge, instruction=f"Judge. {ESCAPES}")
+    theirs = forge(judge, lambda document: document.update(lm="openai/\x9b2Jx"))
     Path("theirs.json").write_bytes(theirs)
-    marked = [
+    rows = [
         {**row, "system": row["system"] + ESCAPES, "id": row["id"] + ESCAPES, "extra": ESCAPES}
         for row in read_jsonl("labels.jsonl")
     ]
-    write_jsonl("labels.jsonl", marked)
+    write_jsonl("labels.jsonl", rows)
     main(["show", "theirs.json"])
     main(["show", f"no{ESCAPES}such"])
     main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])

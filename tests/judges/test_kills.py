@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import answered
+from answers import count_answers
 from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer, hang_from, some_faults
 from processes import end_of, start_command, until
@@ -28,7 +28,7 @@ SCORE = ("score", "relevance", "--data", "rows.jsonl")
 WINRATE = ("winrate", "tldr_concise", "--data", "pairs.jsonl")
 REQUESTS = {SCORE: N_ROWS, WINRATE: 2 * N_ROWS}
 STORE = Path("out.jsonl.replies.sqlite")
-Captured = pytest.CaptureFixture[str]
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def wait_for(server: OpenAIServer, requests: int, running: subprocess.Popen[str]
 
 
 @contextmanager
-def killed(server: OpenAIServer, answers: int, *flags: str, **of: Any) -> Iterator[None]:
+def kill_after(server: OpenAIServer, answers: int, *flags: str, **of: Any) -> Iterator[None]:
     """A run that hangs after so many answers, and is killed when the block ends."""
     first = len(server.log) + answers
     server.fault = hang_from(first)
@@ -75,7 +75,7 @@ def left() -> set[str]:
 )
 def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(openai_server, command, answers):
     for moment in answers:
-        with killed(openai_server, moment, command=command):
+        with kill_after(openai_server, moment, command=command):
             pass
         assert STORE.exists()
     assert main(asking(command=command)) == 0
@@ -95,15 +95,15 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     running = start_command(*asking())
     wait_for(openai_server, 2 * AT_ONCE, running)
     running.send_signal(getattr(signal, name))
-    ended, err = end_of(running)
-    assert ended == code
+    status, err = end_of(running)
+    assert status == code
     (line,) = err.splitlines()
     assert line.startswith("dspy-judges score: interrupted: ")
     assert line.endswith("rows are in out.jsonl.partial; the same command goes on")
     assert left() == {"out.jsonl.partial", STORE.name}
     # All that were under way came, and none is asked again.
-    sent = len(openai_server.log)
-    assert sum(answered(STORE).values()) == sent == len(openai_server.n_answered)
+    n_requests = len(openai_server.log)
+    assert sum(count_answers(STORE).values()) == n_requests == len(openai_server.n_answered)
     openai_server.latency = 0.0
     assert main(asking()) == 0
     assert len(openai_server.log) == N_ROWS
@@ -120,7 +120,7 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
     # When the first answer is judged, the requests of the second batch are sent.
     monkeypatch.setattr("judges.exchange.Exchange.judgement", interrupt)
     assert main(asking()) == 130
-    assert sum(answered(STORE).values()) == len(openai_server.log)
+    assert sum(count_answers(STORE).values()) == len(openai_server.log)
 
 
 def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
@@ -152,12 +152,12 @@ def test_what_a_parent_has_ignored_stays_ignored(openai_server):
 
 
 def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai_server, capsys):
-    with killed(openai_server, 20, "--max-calls", "30"):
+    with kill_after(openai_server, 20, "--max-calls", "30"):
         assert main(asking()) == 1
         assert "out.jsonl is in use by another run" in capsys.readouterr().err
     assert main(asking("--max-calls", "30")) == 1
-    said = "the budget of 30 calls is spent; the same command with a larger budget goes on"
-    assert said in capsys.readouterr().err
+    message = "the budget of 30 calls is spent; the same command with a larger budget goes on"
+    assert message in capsys.readouterr().err
     assert len(openai_server.log) <= 30
     assert main(asking("--max-calls", "100")) == 0
     assert N_ROWS <= sum(openai_server.n_answered.values()) <= N_ROWS + AT_ONCE
@@ -167,10 +167,10 @@ def test_a_kill_between_the_output_and_the_end_of_its_store_is_mended_by_the_sam
     openai_server,
 ):
     assert main(asking("--max-calls", str(N_ROWS - 1))) == 1
-    kept = STORE.read_bytes()
+    store = STORE.read_bytes()
     assert main(asking()) == 0
     whole = Path("out.jsonl").read_bytes()
-    STORE.write_bytes(kept)
+    STORE.write_bytes(store)
     assert main(asking()) == 0
     assert Path("out.jsonl").read_bytes() == whole
     assert left() == {"out.jsonl"}

@@ -8,8 +8,8 @@ import dspy
 import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy_engine import Engine, lm_of
-from question_cases import headed
-from refusals import refused
+from question_cases import form
+from refusals import refuses
 
 import judges
 from judges.catalog import RELEVANCE, TLDR_CONCISE
@@ -34,19 +34,19 @@ THANKS = Question(name="thanks", text="does it thank")
 
 def ask(program: dspy.Module, answers: dict[str, Any], **texts: str) -> dspy.Prediction:
     """Call the program with a model that gives these answers, each under its header."""
-    with dspy.context(lm=lm_of(Engine(lambda _: headed(**answers)))):
+    with dspy.context(lm=lm_of(Engine(lambda _: form(**answers)))):
         return program(**(texts or TEXTS))
 
 
 def test_a_program_asks_what_its_judge_asks_and_gives_every_answer_and_the_score():
-    model = Engine(lambda _: headed(**ANSWERS))
+    model = Engine(lambda _: form(**ANSWERS))
     with dspy.context(lm=lm_of(model)):
         prediction = JUDGE.program()(**TEXTS)
     assert prediction.toDict() == {**ANSWERS, "score": SCORE}
     assert len(prediction.completions) == 1
-    (sent,) = model.requests
+    (request,) = model.requests
     system, user = JUDGE.messages(TEXTS)
-    assert (sent.system, sent.messages[-1].text) == (system["content"], user["content"])
+    assert (request.system, request.messages[-1].text) == (system["content"], user["content"])
     # Without weights the answer alone is the score.
     assert ask(UNWEIGHTED.program(), ANSWERS).score == 4.0
     assert ask(RatingJudge(RELEVANCE), {"rating": 3}).score == 3.0
@@ -58,8 +58,8 @@ def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not():
     prediction = ask(judge.program(), {"thanks": "no", "verdict": "pass"}, answer="Sure.")
     # The pass alone has .6, which is below the threshold.
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
-    kept = Judge.from_program(judge.program(), POLITE)
-    assert (kept.weights, kept.threshold) == (weights, 0.8)
+    copy = Judge.from_program(judge.program(), POLITE)
+    assert (copy.weights, copy.threshold) == (weights, 0.8)
 
 
 def test_a_comparison_s_score_is_the_margin_in_the_order_asked():
@@ -90,25 +90,25 @@ def test_a_judge_its_program_the_saved_state_and_the_file_are_of_one_judge(tmp_p
     assert judges.load(again.save(tmp_path / "judge.json")).weights == WEIGHTS
     assert ask(program, ANSWERS).score == SCORE
     Outer(JUDGE).save(tmp_path / "outer.json")
-    loaded = Outer(UNWEIGHTED)
-    loaded.load(tmp_path / "outer.json")
-    assert Judge.from_program(loaded, RELEVANCE).weights == WEIGHTS
+    copy = Outer(UNWEIGHTED)
+    copy.load(tmp_path / "outer.json")
+    assert Judge.from_program(copy, RELEVANCE).weights == WEIGHTS
 
 
 def test_a_judge_of_a_program_names_the_model_that_the_program_asks(tmp_path):
-    def saved(program: dspy.Module) -> str:
+    def lm_of(program: dspy.Module) -> str:
         judge = Judge.from_program(program, RELEVANCE)
         return judges.load(judge.save(tmp_path / "judge.json", overwrite=True)).lm
 
     chat, other = dspy.LM("openai/gpt-4.1-mini"), dspy.LM("anthropic/claude-sonnet-4-5")
     tuned = Judge.of(RELEVANCE, lm="openai/judge-1").program().deepcopy()
-    assert saved(tuned) == "openai/judge-1"
+    assert lm_of(tuned) == "openai/judge-1"
     with dspy.context(lm=chat):
-        assert saved(tuned) == saved(RatingJudge(RELEVANCE)) == "openai/gpt-4.1-mini"
+        assert lm_of(tuned) == lm_of(RatingJudge(RELEVANCE)) == "openai/gpt-4.1-mini"
         tuned.set_lm(other)
-        assert saved(tuned) == "anthropic/claude-sonnet-4-5"
+        assert lm_of(tuned) == "anthropic/claude-sonnet-4-5"
     with pytest.raises(ValueError, match=r"no model: program\.set_lm"):
-        saved(RatingJudge(RELEVANCE))
+        lm_of(RatingJudge(RELEVANCE))
 
 
 def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
@@ -116,10 +116,10 @@ def test_a_state_whose_weights_do_not_fit_is_refused_and_changes_nothing():
     state = program.dump_state()
     slopes = {"rating": 1.0}
     state["scoring"] = {"weights": {"intercept": 9.0, "slopes": slopes}, "threshold": 0.5}
-    with refused(ValueError, "scores go from 10 to 14, not 1 to 5"):
+    with refuses(ValueError, "scores go from 10 to 14, not 1 to 5"):
         program.load_state(state)
     state["scoring"] = {"weights": {"slopes": slopes}, "threshold": 0.5}
-    with refused(ValueError, "missing required field `intercept`"):
+    with refuses(ValueError, "missing required field `intercept`"):
         program.load_state(state)
     assert scoring_of(program).weights == WEIGHTS
 
@@ -136,7 +136,7 @@ def test_bootstrapped_demonstrations_have_every_answer_and_the_weights_stay(caps
     optimizer = BootstrapFewShot(
         metric=lambda example, prediction, trace: prediction.score >= 3, max_bootstrapped_demos=2
     )
-    with dspy.context(lm=lm_of(Engine(lambda _: headed(**ANSWERS)))):
+    with dspy.context(lm=lm_of(Engine(lambda _: form(**ANSWERS)))):
         tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
     capsys.readouterr()
     judge = Judge.from_program(tuned, RELEVANCE)
@@ -162,12 +162,12 @@ def test_any_program_has_a_score_of_all_its_answers(tmp_path):
     ]
     weights = AnswerWeights(intercept=0.8, slopes={"clear": 0.2, "rating": 0.8})
     program = dspy.ChainOfThought("text -> clear: Literal['yes', 'no'], rating: float")
-    scored = ScoredProgram(program, Scoring(choices, weights=weights))
+    first = ScoredProgram(program, Scoring(choices, weights=weights))
     answers = {"reasoning": "Clear.", "clear": "yes", "rating": 3.5}
-    prediction = ask(scored, answers, text="A text.")
+    prediction = ask(first, answers, text="A text.")
     assert (prediction.rating, prediction.reasoning) == (3.5, "Clear.")
     assert prediction.score == pytest.approx(0.8 + 0.2 + 0.8 * 3.5)
-    scored.save(tmp_path / "state.json")
-    loaded = ScoredProgram(program, Scoring(choices))
-    loaded.load(tmp_path / "state.json")
-    assert loaded.scoring.weights == weights
+    first.save(tmp_path / "state.json")
+    second = ScoredProgram(program, Scoring(choices))
+    second.load(tmp_path / "state.json")
+    assert second.scoring.weights == weights

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from frozen_cases import forged
-from prompts import prompted
-from refusals import refused
+from frozen_cases import forge
+from prompts import reprompt
+from refusals import refuses
 
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
 from judges.client import Client, open_model
@@ -30,26 +30,26 @@ ROWS = [
 RATES, COMPARES = Judge.of(RELEVANCE), Judge.of(TLDR_CONCISE)
 
 
-def asked(name: str, weight: float = 1.0, judge: Any = RATES, **line: float) -> Member:
+def member(name: str, weight: float = 1.0, judge: Any = RATES, **line: float) -> Member:
     return Member(name=name, weight=weight, judge=judge, **(line or UNIT))
 
 
-def compared(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: float) -> Member:
+def pair_member(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: float) -> Member:
     return Member(name=name, weight=weight, judge=judge, **line)
 
 
-MEMBERS = [asked("relevance", 3.0), asked("coherence", 1.0, Judge.of(COHERENCE))]
+MEMBERS = [member("relevance", 3.0), member("coherence", 1.0, Judge.of(COHERENCE))]
 PANEL = Panel.join(RELEVANCE, MEMBERS)
 
 
 def test_a_score_is_the_weighted_mean_of_the_mapped_scores_and_fails_with_a_member():
     # (3 * (2 - 1) / 4 + 1 * (4 - 1) / 4) / 4 = 0.375
-    joined: Any = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
-    assert joined.score == pytest.approx(0.375)
-    assert joined.members == {"relevance": 2.0, "coherence": 4.0}
-    failed: Any = PANEL.combine([Judgement(score=2.0), Judgement.failed("no reply")])
-    assert failed.failure == "member coherence: no reply"
-    assert math.isnan(failed.score)
+    result: Any = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
+    assert result.score == pytest.approx(0.375)
+    assert result.members == {"relevance": 2.0, "coherence": 4.0}
+    failure: Any = PANEL.combine([Judgement(score=2.0), Judgement.failed("no reply")])
+    assert failure.failure == "member coherence: no reply"
+    assert math.isnan(failure.score)
 
 
 def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
@@ -57,17 +57,17 @@ def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
     assert panel == PANEL
     alone = [panel(**row).score for row in ROWS]
     assert alone == list(panel.score(pd.DataFrame(ROWS)))
-    assert alone == [said.score for said in PANEL.judge_all(ROWS)]
+    assert alone == [one.score for one in PANEL.judge_all(ROWS)]
     assert len(set(alone)) == len(ROWS)
 
 
 def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(tmp_path):
     path = tmp_path / "judge.json"
-    path.write_bytes(forged(PANEL, lambda it: it["members"][0]["judge"].update(lm="a\nb")))
+    path.write_bytes(forge(PANEL, lambda it: it["members"][0]["judge"].update(lm="a\nb")))
     with pytest.raises(FrozenJudgeError, match=r"at `.*judge\.lm`"):
         load(path)
     inner = json.loads(PANEL.dumps())
-    path.write_bytes(forged(PANEL, lambda it: it["members"][0].update(judge=inner)))
+    path.write_bytes(forge(PANEL, lambda it: it["members"][0].update(judge=inner)))
     with pytest.raises(FrozenJudgeError, match="unknown field `members`"):
         load(path)
 
@@ -75,38 +75,38 @@ def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(tmp_path):
 TO_TEN = Judge.of(replace(COHERENCE, anchors=dict.fromkeys(range(11), "")))
 REFUSED = [
     (RELEVANCE, [], "a panel has 1 to 64 members"),
-    (RELEVANCE, [asked("a"), asked("a")], "with different names; this one has 2: a, a"),
-    (RELEVANCE, [asked("inner", judge=PANEL)], "member inner is a panel itself"),
-    (RELEVANCE, [asked("a", judge=COMPARES)], "member a compares each summary, and the"),
-    (RELEVANCE, [asked("a", judge=TO_TEN)], "member a rates from 0 to 10, and the"),
-    (RELEVANCE, [asked("a", 0.0)], "member a has the weight 0.0"),
-    (RELEVANCE, [asked("a", math.nan)], "member a has the weight nan"),
+    (RELEVANCE, [member("a"), member("a")], "with different names; this one has 2: a, a"),
+    (RELEVANCE, [member("inner", judge=PANEL)], "member inner is a panel itself"),
+    (RELEVANCE, [member("a", judge=COMPARES)], "member a compares each summary, and the"),
+    (RELEVANCE, [member("a", judge=TO_TEN)], "member a rates from 0 to 10, and the"),
+    (RELEVANCE, [member("a", 0.0)], "member a has the weight 0.0"),
+    (RELEVANCE, [member("a", math.nan)], "member a has the weight nan"),
     # Of such the sum of products has no digit left.
-    (RELEVANCE, [asked("a", 5e-324)], "member a has the weight 5e-324"),
+    (RELEVANCE, [member("a", 5e-324)], "member a has the weight 5e-324"),
     # Margins keep their sign and their bounds.
-    (TLDR_CONCISE, [compared("a", slope=2.0)], "has the line"),
-    (TLDR_CONCISE, [compared("a", intercept=0.5)], "has the line"),
-    (TLDR_CONCISE, [compared("a", slope=-1.0)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", slope=2.0)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", intercept=0.5)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", slope=-1.0)], "has the line"),
 ]
 
 
 @pytest.mark.parametrize(("subject", "members", "why"), REFUSED)
 def test_judges_that_cannot_be_joined_are_refused_in_a_line(subject, members, why):
-    with refused(PanelError, why):
+    with refuses(PanelError, why):
         Panel.join(subject, members)
 
 
 def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdict():
     good, bad = "A fire broke out in the old mill. Nobody was hurt.", "the owner the"
-    second = prompted(COMPARES, instruction="Which is the more precise and concise summary?")
-    panel: Any = Panel.join(TLDR_CONCISE, [compared("a", 2.0), compared("b", 1.0, second)])
+    second = reprompt(COMPARES, instruction="Which is the more precise and concise summary?")
+    panel: Any = Panel.join(TLDR_CONCISE, [pair_member("a", 2.0), pair_member("b", 1.0, second)])
     judges: Any = (panel, COMPARES, second)
     verdict, *singles = (each(post=DOCUMENT, summary_a=good, summary_b=bad) for each in judges)
     assert verdict.margin == pytest.approx((2 * singles[0].score + singles[1].score) / 3)
     assert verdict.margin == pytest.approx((verdict.margin_ab + verdict.margin_ba) / 2)
-    swapped = panel(post=DOCUMENT, summary_a=bad, summary_b=good)
-    assert (verdict.preferred, swapped.preferred) == ("A", "B")
-    assert swapped.margin == pytest.approx(-verdict.margin)
+    mirror = panel(post=DOCUMENT, summary_a=bad, summary_b=good)
+    assert (verdict.preferred, mirror.preferred) == ("A", "B")
+    assert mirror.margin == pytest.approx(-verdict.margin)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
 )
 def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(margins, preferred):
     verdicts = [Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins]
-    panel = Panel.join(TLDR_CONCISE, [compared("a"), compared("b")])
-    joined: Any = panel.combine(verdicts)
-    assert joined.preferred == preferred
+    panel = Panel.join(TLDR_CONCISE, [pair_member("a"), pair_member("b")])
+    result: Any = panel.combine(verdicts)
+    assert result.preferred == preferred
 
 
 def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):
-    local = asked("local", judge=replace(RATES, lm="openai/http://evil/model"))
-    panel: Any = load(Panel.join(RELEVANCE, [asked("own"), local]).save(tmp_path / "judge.json"))
+    local = member("local", judge=replace(RATES, lm="openai/http://evil/model"))
+    panel: Any = load(Panel.join(RELEVANCE, [member("own"), local]).save(tmp_path / "judge.json"))
     with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
         panel.check_origins()
 
@@ -136,7 +136,7 @@ def test_members_at_two_addresses_are_not_asked_by_one_client():
     here, there = (
         RATES.with_model("openai/m", api_base=f"http://localhost:{port}/v1") for port in (1, 2)
     )
-    panel = Panel.join(RELEVANCE, [asked("a", judge=here), asked("b", judge=there)])
+    panel = Panel.join(RELEVANCE, [member("a", judge=here), member("b", judge=there)])
     with pytest.raises(PanelError, match="asks several models"):
         panel.clients(Client(open_model("openai/m", api_base="http://localhost:1/v1")))
 
@@ -144,7 +144,7 @@ def test_members_at_two_addresses_are_not_asked_by_one_client():
 def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(monkeypatch):
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key")
-    members = [asked(lm, judge=RATES.with_model(lm)) for lm in ("openai/own", "azure/other")]
+    members = [member(lm, judge=RATES.with_model(lm)) for lm in ("openai/own", "azure/other")]
     panel = Panel.join(RELEVANCE, members).with_model(api_base="http://localhost:1/v1")
     with panel.open_client() as client:
         endpoints = [asker.model.endpoint for asker in panel.clients(client)]

@@ -67,5 +67,5 @@ def test_free_is_what_costs_nothing_for_any_kind_of_token():
 
 @given(st.text())
 def test_no_prompt_takes_more_tokens_than_the_bound(text):
-    asked: list[Message] = [{"role": "user", "content": text}]
-    assert token_bound(asked) >= len(text.encode("utf-8", "replace")) + 16
+    messages: list[Message] = [{"role": "user", "content": text}]
+    assert token_bound(messages) >= len(text.encode("utf-8", "replace")) + 16

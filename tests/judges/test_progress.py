@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(stream: io.StringIO) -> list[str]:
+def lines_of(stream: io.StringIO) -> list[str]:
     """What stood on the lines of a terminal, one after the other."""
     return [part.rstrip() for part in re.split(r"[\r\n]", stream.getvalue()) if part.strip()]
 
@@ -31,9 +31,9 @@ def test_the_line_tells_rows_dollars_limit_and_failures():
     with Progress("search", 4100, stream, unit="calls", budget=budget) as progress:
         progress.n_done = 639
         progress.step(failed=True)
-    *_, last = shown(stream)
-    told = re.sub(r"<\d\d:\d\d", "<", last)
-    assert told == "search: 640 of 4,100 calls [00:00<, $0.31 of $2.00, 1 failed]"
+    *_, last = lines_of(stream)
+    line = re.sub(r"<\d\d:\d\d", "<", last)
+    assert line == "search: 640 of 4,100 calls [00:00<, $0.31 of $2.00, 1 failed]"
 
 
 def test_other_lines_stand_above_the_line(monkeypatch):
@@ -43,7 +43,7 @@ def test_other_lines_stand_above_the_line(monkeypatch):
         progress.step()
         print_note("note: something else")
         logging.getLogger("judges.client").warning("the server is slow")
-    lines = shown(stream)
+    lines = lines_of(stream)
     at = lines.index("note: something else")
     assert lines[at - 1].startswith("judging: 0 of 3 rows")
     assert lines[at + 1].startswith("judging: 1 of 3 rows")
@@ -57,7 +57,7 @@ def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch):
         monkeypatch.setattr(sys, "stderr", stream)
         with pytest.warns(UserWarning, match="1 of 2 judgements failed"):
             judges.load("fluency").score(frame)
-        last = shown(stream)[-1:]
+        last = lines_of(stream)[-1:]
         is_terminal = stream.isatty()
         assert [line.startswith("fluency: 2 of 2 rows") for line in last] == [True] * is_terminal
 

@@ -8,7 +8,7 @@ from email.utils import formatdate
 import pytest
 from aiohttp import web
 from openai_replies import Body, completion
-from refusals import refused
+from refusals import refuses
 
 from judges.client.openai import EndpointModel
 from judges.protocol import (
@@ -22,7 +22,7 @@ from judges.protocol import (
     TransientError,
 )
 
-ASKED: list[Message] = [
+PROMPT: list[Message] = [
     {"role": "system", "content": "You rate."},
     {"role": "user", "content": "Rate it from 1 to 5."},
 ]
@@ -116,7 +116,7 @@ VLLM_CONTEXT = (
 AT_MOST_5 = "top_logprobs must be less than or equal to 5"
 GEMINI_DAY = [{"violations": [{"quotaId": "PerDay"}]}, {"quotaId": "PerDay"}]
 SPENT = "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"
-SPENT_SAID = "Max budget: 1.0; the same command goes on when the account has more credit"
+SPENT_MESSAGE = "Max budget: 1.0; the same command goes on when the account has more credit"
 REFUSED_KEY = "Incorrect API key provided"
 PROXY_KEY = f"litellm.AuthenticationError: OpenAIException - {REFUSED_KEY}"
 GONE = "/chat/completions: Invalid model name passed in model=judge-1."
@@ -127,9 +127,9 @@ FATAL: dict[str, tuple[Respond, str]] = {
     "no such model, in vLLM's words": (vllm_knows_none, "404 from .* for judge-1: no judge-1"),
     "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; the same command"),
     "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; the same command"),
-    "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_SAID),
-    "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_SAID),
-    "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_SAID),
+    "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_MESSAGE),
+    "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_MESSAGE),
+    "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_MESSAGE),
     "a model that LiteLLM's proxy does not have": (fail(400, GONE), "Invalid model name"),
     "a key of LiteLLM's proxy for its provider": (fail(401, PROXY_KEY), "refuses the proxy's key"),
 }
@@ -144,19 +144,19 @@ PASSING: dict[str, tuple[Respond, str, type[ModelError]]] = {
 def ask(model: EndpointModel, *samplings: Sampling) -> list[Reply]:
     """Ask at once with each, and close the model; the first replies."""
 
-    async def asked() -> list[Reply]:
+    async def replies() -> list[Reply]:
         try:
-            answers = [model.complete(ASKED, sampling) for sampling in samplings]
+            answers = [model.complete(PROMPT, sampling) for sampling in samplings]
             return [answer.replies[0] for answer in await asyncio.gather(*answers)]
         finally:
             await model.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(replies())
 
 
-@pytest.mark.parametrize(("respond", "without", "sent"), SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize(("respond", "without", "fields"), SPELLINGS.values(), ids=SPELLINGS)
 def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
-    respond, without, sent, openai_server, caplog
+    respond, without, fields, openai_server, caplog
 ):
     openai_server.judge = lambda body: "4"
     openai_server.habit = lambda number, body: respond(body)
@@ -164,10 +164,10 @@ def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
     (reply,) = ask(model, MEAN)
     assert (reply.text, reply.finish_reason) == ("4", "stop")
     assert model.changes == [WITHOUT.format(name) for name in without]
-    warned = [record.getMessage() for record in caplog.records]
-    told = [f"judge-1 takes {change}" for change in model.changes]
-    assert [line for line in warned if "judge-1 takes" in line] == told
-    assert {name: openai_server.log[-1].body.get(name) for name in sent} == sent
+    messages = [record.getMessage() for record in caplog.records]
+    lines = [f"judge-1 takes {change}" for change in model.changes]
+    assert [line for line in messages if "judge-1 takes" in line] == lines
+    assert {name: openai_server.log[-1].body.get(name) for name in fields} == fields
 
 
 @pytest.mark.parametrize(("respond", "text", "finish"), REPLIES.values(), ids=REPLIES)
@@ -187,10 +187,10 @@ def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
 ):
     openai_server.habit = lambda number, body: respond(body)
     model = endpoint(openai_server.url)
-    with refused(error, words) as caught:
+    with refuses(error, words) as failure:
         ask(model, WEIGHTED)
-    assert type(caught.value) is error
-    assert getattr(caught.value, "retry_after", None) is None
+    assert type(failure.value) is error
+    assert getattr(failure.value, "retry_after", None) is None
     assert not model.changes
 
 
@@ -204,9 +204,9 @@ def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
 )
 def test_a_wait_until_a_date_is_one_of_seconds(wait, seconds, openai_server):
     openai_server.habit = lambda number, body: fail(429, "Slow down.", wait=wait())(body)
-    with pytest.raises(ThrottledError) as caught:
+    with pytest.raises(ThrottledError) as error:
         ask(endpoint(openai_server.url), Sampling())
-    assert caught.value.retry_after == seconds
+    assert error.value.retry_after == seconds
 
 
 def test_what_was_learned_is_known_to_requests_that_were_under_way(openai_server):
@@ -216,7 +216,7 @@ def test_what_was_learned_is_known_to_requests_that_were_under_way(openai_server
     model = endpoint(openai_server.url)
     ask(model, *(Sampling(seed=seed) for seed in range(3)))
     ask(model, Sampling())
-    assert ["temperature" in seen.body for seen in openai_server.log] == [True] * 3 + [False] * 4
+    assert ["temperature" in entry.body for entry in openai_server.log] == [True] * 3 + [False] * 4
     assert len(model.changes) == 1
 
 
@@ -227,7 +227,7 @@ OTHERS = ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"]
 @pytest.mark.parametrize("name", REASONING + OTHERS)
 def test_openais_reasoning_models_are_known_by_name(name):
     model = endpoint("http://127.0.0.1:9/v1", name)
-    body = model.request_format.body(ASKED, Sampling())
+    body = model.request_format.body(PROMPT, Sampling())
     fields = {key: value for key, value in body.items() if "max" in key or key == "temperature"}
     if name in REASONING:
         assert fields == {"max_completion_tokens": 512}

@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from prompts import prompted
+from prompts import reprompt
 from question_cases import DEADLINE, HELPFUL, PAIR, PAIRED, ROW, TONE, WEIGHED
-from refusals import refused
+from refusals import refuses
 
 import judges
 from judges import Dimension, Judge, Question, catalog
@@ -25,14 +26,13 @@ from judges.reading import read
 from judges.scoring import WEIGHTED
 
 pytestmark = pytest.mark.usefixtures("here")
-Captured = pytest.CaptureFixture[str]
 
 # Defining.
 BASE = "name: a\ndefinition: d\ninputs: [x, y]\nscale: [1, 5]\nquestions:\n"
 PAIRS = "name: a\ndefinition: d\ninputs: [x]\ncandidate: y\nquestions:\n"
 
 
-def defined(text: str) -> tuple[Question, ...]:
+def define(text: str) -> tuple[Question, ...]:
     Path("mine.yaml").write_text(text, encoding="utf-8")
     return read_subject("mine.yaml").questions
 
@@ -43,7 +43,7 @@ def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
         "  tone: {text: how friendly it is, answers: [1, 3], anchors: {1: rude}}\n"
         "  clear: {text: is it clear, answers: [clear, unclear]}\n"
     )
-    assert defined(text) == (
+    assert define(text) == (
         Question(name="deadline", text="does it say until when"),
         TONE,
         Question(name="clear", text="is it clear", answers=("clear", "unclear")),
@@ -55,7 +55,7 @@ def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask():
 
 def test_a_comparisons_questions_are_answered_by_a_or_b():
     for text in ("  briefer: which one is shorter\n", "  briefer: {text: t, answers: [A, B]}\n"):
-        (question,) = defined(PAIRS + text)
+        (question,) = define(PAIRS + text)
         assert question.answers == ("A", "B")
 
 
@@ -75,8 +75,8 @@ def test_a_comparisons_questions_are_answered_by_a_or_b():
     ],
 )
 def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
-    with refused(DimensionError, f"mine.yaml: .*{why}"):
-        defined(text)
+    with refuses(DimensionError, f"mine.yaml: .*{why}"):
+        define(text)
 
 
 # The catalogue.
@@ -84,9 +84,9 @@ RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dime
 
 
 def test_no_two_questions_of_the_catalogue_share_a_name():
-    taken = [*catalog.names(), "document", "summary"]
-    taken += [question.name for name in RATED for question in catalog.find(name).questions]
-    assert len(taken) == len(set(taken))
+    names = [*catalog.names(), "document", "summary"]
+    names += [question.name for name in RATED for question in catalog.find(name).questions]
+    assert len(names) == len(set(names))
 
 
 def test_siblings_judge_the_same_text_by_the_same_source():
@@ -131,9 +131,9 @@ def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_mo
     judge = Judge.of(subject, reasoning=reasoning, questions=questions)
     texts = dict(zip(subject.texts, (DOCUMENT, GOOD)[-len(subject.texts) :], strict=True))
     sound: Any = judge(**texts)
-    broken: Any = judge(**{**texts, "summary": BROKEN})
+    faulty: Any = judge(**{**texts, "summary": BROKEN})
     assert [*sound.answers] == [*(question.name for question in questions), "rating"]
-    assert all(sound.answers[each] >= broken.answers[each] for each in sound.answers)
+    assert all(sound.answers[each] >= faulty.answers[each] for each in sound.answers)
     assert sound.score == sound.answers["rating"]
     # Questions leave the rating as it is.
     assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
@@ -143,10 +143,10 @@ def test_the_embedded_model_hears_the_words_of_each_question():
     grammar = Question(name="grammar", text="is the summary free of mistakes in grammar")
     support = Question(name="support", text="does the document support every statement")
     judge = Judge.of(RELEVANCE, questions=[grammar, support])
-    invented = offline(judge, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
-    ragged = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
-    assert invented.answers["grammar"] > ragged.answers["grammar"]
-    assert invented.answers["support"] < ragged.answers["support"]
+    fiction = offline(judge, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
+    noise = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
+    assert fiction.answers["grammar"] > noise.answers["grammar"]
+    assert fiction.answers["support"] < noise.answers["support"]
 
 
 def test_demonstrations_teach_each_question_by_its_own_answers():
@@ -158,7 +158,7 @@ def test_demonstrations_teach_each_question_by_its_own_answers():
             {"document": DOCUMENT, "summary": summary, "main_point": answer, "rating": rating}
             for summary, rating in zip(SUMMARIES, (4, 1, 3, 3), strict=True)
         ]
-        return offline(prompted(judge, demos=demos), GOOD)
+        return offline(reprompt(judge, demos=demos), GOOD)
 
     yes, no = taught("yes"), taught("no")
     assert yes.answers["main_point"] > no.answers["main_point"]
@@ -167,10 +167,10 @@ def test_demonstrations_teach_each_question_by_its_own_answers():
 
 def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
     judge: Any = replace(PAIRED, plan=None)
-    said = judge(**PAIR)
-    swapped = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
-    assert swapped.answers == pytest.approx({name: -n for name, n in said.answers.items()})
-    assert swapped.margin == pytest.approx(-said.margin)
+    result = judge(**PAIR)
+    mirror = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
+    assert mirror.answers == pytest.approx({name: -n for name, n in result.answers.items()})
+    assert mirror.margin == pytest.approx(-result.margin)
 
 
 def test_the_embedded_models_samples_draw_each_answer():
@@ -188,23 +188,18 @@ def test_the_embedded_models_samples_draw_each_answer():
 
 
 # Showing.
-def printed(capsys: Captured, *words: str) -> str:
-    assert main([*words]) == 0
-    return capsys.readouterr().out
-
-
-def test_show_prints_each_answer_with_its_share_of_the_score(capsys):
+def test_show_prints_each_answer_with_its_share_of_the_score():
     WEIGHED.save("judge.json")
     # Of the 4 from 1 to 5: 1 * 1, 0.5 * 2 and 0.5 * 4.
-    shown = printed(capsys, "show", "judge.json")
-    assert "   25%  deadline (yes/no): does the reply say until when to ask\n" in shown
-    assert "   25%  tone (1-3): how friendly it is (1 = rude)\n" in shown
-    assert "   50%  rating (1-5): how far the reply helps\n" in shown
-    first, second = json.loads(printed(capsys, "show", "judge.json", "--json"))["questions"]
+    text = run(main, "show", "judge.json").stdout
+    assert "   25%  deadline (yes/no): does the reply say until when to ask\n" in text
+    assert "   25%  tone (1-3): how friendly it is (1 = rude)\n" in text
+    assert "   50%  rating (1-5): how far the reply helps\n" in text
+    first, second = json_of(main, "show", "judge.json")["questions"]
     answers = ["yes", "no"]
     assert first == {"name": "deadline", "text": DEADLINE.text, "answers": answers, "share": 0.25}
     assert (second["answers"], second["share"]) == ([1, 2, 3], 0.25)
-    assert "questions" not in json.loads(printed(capsys, "show", "relevance", "--json"))
+    assert "questions" not in json_of(main, "show", "relevance")
 
 
 def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(capsys):

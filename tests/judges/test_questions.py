@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 import pytest
 from behaving_model import Behave, Model
-from frozen_cases import loaded
+from frozen_cases import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
-from question_cases import ASKED, DEADLINE, FULL, PAIR, PAIRED, ROW, TONE, WEIGHED, WEIGHTS, headed
+from question_cases import DEADLINE, FULL, PAIR, PAIRED, PLAIN, ROW, TONE, WEIGHED, WEIGHTS, form
 
 from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.catalog import COHERENCE, TLDR_CONCISE
@@ -25,17 +25,17 @@ from judges.reading import read
 from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample
 
 
-def judged(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
+def judge_row(judge: Judge, row: Mapping[str, str], *say: str | Reply | Behave) -> Any:
     """What the judge makes of a model's replies, or of a model that behaves so."""
     behave = say[0] if callable(say[0]) else lambda *_: say
-    (said,) = judge.judge_rows([row], Client(Model(behave)))
-    return said
+    (judgement,) = judge.judge_rows([row], Client(Model(behave)))
+    return judgement
 
 
 # Asking.
 def test_questions_stand_after_the_reasoning_and_before_the_answer():
-    system, user = ASKED.template()
-    names = [field.name for field in ASKED.prompt.outputs]
+    system, user = PLAIN.template()
+    names = [field.name for field in PLAIN.prompt.outputs]
     assert names == ["rationale", "deadline", "tone", "rating"]
     assert "- deadline (yes or no): does the reply say until when to ask\n" in system["content"]
     assert "- tone (1, 2 or 3): how friendly it is (1 = rude)\n" in system["content"]
@@ -60,7 +60,7 @@ def test_a_question_that_cannot_be_read_cannot_be_made(question, why):
         Question(**{"name": "q", "text": "is it", **question})
 
 
-HELPFUL, KINDER = ASKED.subject, PAIRED.subject
+HELPFUL, KINDER = PLAIN.subject, PAIRED.subject
 CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
     (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
@@ -85,27 +85,27 @@ def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
     "reply",
     [
         FULL,
-        headed(rationale="Its tone: 1, I thought.", deadline="Yes.", tone="**2**", rating="4/5"),
+        form(rationale="Its tone: 1, I thought.", deadline="Yes.", tone="**2**", rating="4/5"),
         "**Rationale:** It helps.\n**Deadline:** yes\n**Tone:** 2\n**Rating:** 4",
         '```json\n{"rationale": "It helps.", "deadline": "yes", "tone": 2, "rating": 4}\n```',
         '{\n "rationale": "It helps.",\n "deadline": "yes",\n "tone": "2",\n "rating": "4"\n}',
         # Of two headers of one name the last one counts, as everywhere.
-        headed(tone=1) + "\n" + FULL.replace("[[ ## completed ## ]]", ""),
+        form(tone=1) + "\n" + FULL.replace("[[ ## completed ## ]]", ""),
     ],
 )
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
-    values = read(reply, ASKED.prompt.outputs).values
+    values = read(reply, PLAIN.prompt.outputs).values
     assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (headed(deadline="yes", rating=4), "no answer for tone"),
-        (headed(deadline="yes", tone=2), "no answer for rating"),
-        (headed(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
-        (headed(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
+        (form(deadline="yes", rating=4), "no answer for tone"),
+        (form(deadline="yes", tone=2), "no answer for rating"),
+        (form(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
+        (form(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
         ("deadline: yes\ntone: 2\ntone: 3\nrating: 4", "a question is answered twice"),
         ("yes\n2\n4", "no answer for deadline"),
         ("Rating: 4", "no answer for deadline"),
@@ -113,7 +113,7 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
-        read(reply, ASKED.prompt.outputs)
+        read(reply, PLAIN.prompt.outputs)
 
 
 # Weighing.
@@ -123,20 +123,20 @@ MEAN = WEIGHED.with_plan(SamplingPlan(kind="mean", samples=2, temperature=1.0))
 @pytest.mark.parametrize(
     ("judge", "replies", "score", "answers"),
     [
-        (ASKED, [FULL], 4, (1, 2, 4)),
+        (PLAIN, [FULL], 4, (1, 2, 4)),
         (WEIGHED, [FULL], 4.0, (1, 2, 4)),  # 1 * 1 + 0.5 * 2 + 0.5 * 4
-        (WEIGHED, [headed(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
+        (WEIGHED, [form(deadline="no", tone=1, rating=2)], 1.5, (0, 1, 2)),  # 0.5 * 1 + 0.5 * 2
         # (1 + 0) / 2, (2 + 3) / 2 and (4 + 3) / 2: 0.5 + 0.5 * 2.5 + 0.5 * 3.5.
-        (MEAN, [FULL, headed(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
+        (MEAN, [FULL, form(deadline="no", tone=3, rating=3)], 3.5, (0.5, 2.5, 3.5)),
     ],
 )
 def test_a_score_is_the_sum_of_the_mean_answers_and_without_weights_the_rating(
     judge, replies, score, answers
 ):
-    said = judged(judge, ROW, *replies)
-    assert said.score == score
-    assert [*said.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
-    assert said.as_json()["answers"] == said.answers
+    result = judge_row(judge, ROW, *replies)
+    assert result.score == score
+    assert [*result.answers.items()] == [*zip(("deadline", "tone", "rating"), answers, strict=True)]
+    assert result.as_json()["answers"] == result.answers
 
 
 def test_weighted_takes_each_answers_probabilities_from_its_own_token():
@@ -149,53 +149,53 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token():
         Token("\n\n[[ ## rating ## ]]\n", {}), token("4", _4=0.75, _2=0.25),
     )  # fmt: skip
     reply = Reply(text="".join(token.text for token in tokens), tokens=tokens)
-    said = judged(WEIGHED.with_plan(WEIGHTED), ROW, reply)
+    result = judge_row(WEIGHED.with_plan(WEIGHTED), ROW, reply)
     # 4 * .75 + 2 * .25 = 3.5 of the rating: 0.8 + 0.5 * 2.5 + 0.5 * 3.5.
-    assert said.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
-    assert said.score == pytest.approx(3.8)
-    assert said.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
+    assert result.answers == pytest.approx({"deadline": 0.8, "tone": 2.5, "rating": 3.5})
+    assert result.score == pytest.approx(3.8)
+    assert result.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
 
 
 def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
-    safe = replace(ASKED.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
+    safe = replace(PLAIN.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
     weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
     judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
-    reply = headed(deadline="no", verdict="pass")
+    reply = form(deadline="no", verdict="pass")
     # 0.5 * 0 + 0.5 * 1, which a threshold of .6 moves to 0.5 / 0.6 / 2.
-    assert judged(judge, ROW, reply).score == 0.5
-    assert judged(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
+    assert judge_row(judge, ROW, reply).score == 0.5
+    assert judge_row(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
 
 
 def choosing(content: str, *_: Any) -> str:
     """Find B briefer in `PAIR`, and A kinder, wherever they are shown."""
     good_first = content.index("Good morning") < content.index("\nFriday.")
     briefer, kinder = ("B", "A") if good_first else ("A", "B")
-    return headed(briefer=briefer, preferred=kinder)
+    return form(briefer=briefer, preferred=kinder)
 
 
 def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_the_sides():
     # 0.75 * -1 + 0.25 * 1.
-    said = judged(PAIRED, PAIR, choosing)
-    assert (said.margin_ab, said.margin_ba, said.margin, said.preferred) == (-0.5, -0.5, -0.5, "B")
-    assert said.answers == {"briefer": -1, "preferred": 1}
-    swapped = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
-    turned = judged(PAIRED, swapped, choosing)
-    assert (turned.margin, turned.preferred) == (0.5, "A")
-    assert turned.answers == {"briefer": 1, "preferred": -1}
+    result = judge_row(PAIRED, PAIR, choosing)
+    assert (result.margin_ab, result.margin_ba, result.margin) == (-0.5, -0.5, -0.5)
+    assert (result.preferred, result.answers) == ("B", {"briefer": -1, "preferred": 1})
+    mirror = {**PAIR, "reply_a": PAIR["reply_b"], "reply_b": PAIR["reply_a"]}
+    back = judge_row(PAIRED, mirror, choosing)
+    assert (back.margin, back.preferred) == (0.5, "A")
+    assert back.answers == {"briefer": 1, "preferred": -1}
 
 
 def test_an_answer_that_follows_the_position_counts_nothing():
     def say(content: str, *_: Any) -> str:
         return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
 
-    said = judged(PAIRED, PAIR, say)
-    assert said.answers == {"briefer": 0, "preferred": 1}
+    result = judge_row(PAIRED, PAIR, say)
+    assert result.answers == {"briefer": 0, "preferred": 1}
     # (0.75 + 0.25) for the order ab and (-0.75 + 0.25) for ba, whose mean is 0.25.
-    assert (said.margin_ab, said.margin_ba, said.margin) == (1.0, -0.5, 0.25)
-    assert said.preferred == "tie"
+    assert (result.margin_ab, result.margin_ba, result.margin) == (1.0, -0.5, 0.25)
+    assert result.preferred == "tie"
 
 
-CHOICES = ASKED.prompt.choices
+CHOICES = PLAIN.prompt.choices
 PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts: sum(parts) > 1e-3)
 
 
@@ -206,7 +206,7 @@ def test_a_score_never_leaves_the_scale(parts, numbers):
     slopes = [4 * part / sum(parts) / span for part, span in zip(parts, spans, strict=True)]
     intercept = 1 - math.fsum(slope * low for slope, low in zip(slopes, lows, strict=True))
     weights = AnswerWeights(intercept=intercept, slopes=dict(zip(names, slopes, strict=True)))
-    assert replace(ASKED, weights=weights).weights == weights
+    assert replace(PLAIN, weights=weights).weights == weights
     score = weights.score(dict(zip(names, numbers, strict=True)))
     assert 1 - 1e-6 <= score <= 5 + 1e-6
     shares = weights.shares(CHOICES)
@@ -222,13 +222,13 @@ def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_sid
 
 BAD = "a weight that is negative, too large or not a number"
 BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
-    (ASKED, {"rating": -1.0}, 6.0, BAD),
-    (ASKED, {"rating": math.nan}, 0.0, BAD),
-    (ASKED, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
-    (ASKED, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
-    (ASKED, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
-    (ASKED, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
-    (ASKED, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
+    (PLAIN, {"rating": -1.0}, 6.0, BAD),
+    (PLAIN, {"rating": math.nan}, 0.0, BAD),
+    (PLAIN, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
+    (PLAIN, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
+    (PLAIN, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
+    (PLAIN, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
+    (PLAIN, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
     # From -0.9 to 0.9, and 0.1 more for the output shown first.
     (PAIRED, {"briefer": 0.45, "preferred": 0.45}, 0.1, "which would prefer one output"),
 ]
@@ -272,16 +272,16 @@ def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
     prompt = with_reasoning(prompt_with_demo(subject, first, reasons), second)
     check_prompt(subject, prompt)
     (demo,) = prompt.demos
-    shown = [demo[name] for name in ("rationale", "comparison") if name in demo]
+    values = [demo[name] for name in ("rationale", "comparison") if name in demo]
     expected = [] if second == "none" else [reasons if first == second else NOT_GIVEN]
-    assert shown == expected
+    assert values == expected
 
 
 @given(subjects, forms, lines)
 def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reasons):
     prompt = prompt_with_demo(subject, form, reasons)
     assert prompt_of(signature_of(prompt), demos_of(prompt)) == prompt
-    assert loaded(Judge(subject=subject, prompt=prompt, plan=ONE).dumps()).prompt == prompt
+    assert load_raw(Judge(subject=subject, prompt=prompt, plan=ONE).dumps()).prompt == prompt
 
 
 @given(subjects, forms, lines, st.data())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
+from refusals import refuses
 
 from judges.catalog import find
 from judges.judgement import NoScoreError
@@ -168,7 +168,7 @@ def test_a_hostile_reply_is_read_or_refused_in_seconds(piece):
 
 def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
     words = r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
-    with refused(NoScoreError, words, limit=250):
+    with refuses(NoScoreError, words, limit=250):
         read("Begin " + "x " * 12_000 + "end", [RATING])
 
 

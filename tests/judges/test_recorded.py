@@ -79,8 +79,8 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in summeval_replies(model):
         if reply.prompt == prompt:
-            said = judgement(reply.replies[-1:], SUMMEVAL, values=values)
-            scores[str(reply.dimension)][reply.id] = said.score
+            result = judgement(reply.replies[-1:], SUMMEVAL, values=values)
+            scores[str(reply.dimension)][reply.id] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
         _, judge, people = zip(*vectors(scores[name], human, name), strict=True)
@@ -102,8 +102,8 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     for reply in read_replies(DATA / "topical_chat_judges" / file):
-        said = judgement(reply.replies, TOPICAL[str(reply.dimension)][0])
-        scores[reply.dimension][reply.id] = said.score
+        result = judgement(reply.replies, TOPICAL[str(reply.dimension)][0])
+        scores[reply.dimension][reply.id] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
         assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=0.01)
@@ -116,22 +116,22 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
 @needs_data
 def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
-    right, asked = Counter(), Counter()
+    right, total = Counter(), Counter()
     for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
-        subset, preferred = gold[pair.id]
+        subset, choice = gold[pair.id]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
-        for text, answer in zip(pair.replies, (preferred, "AB".strip(preferred)), strict=True):
-            asked[subset, pair.prompt] += 1
+        for text, answer in zip(pair.replies, (choice, "AB".strip(choice)), strict=True):
+            total[subset, pair.prompt] += 1
             right[subset, pair.prompt] += _chooses(text, answer)
     cells = json.loads((DATA / "llmbar" / "published_statistics_GPT-4.json").read_text("utf-8"))
     assert len(cells) == 28
     for cell in cells:
         key = cell["subset"], cell["prompt"]
-        published = float(cell["correct_average"].rstrip("%"))
+        accuracy = float(cell["correct_average"].rstrip("%"))
         if key == ("CaseStudy_Constraint", "CoT"):
             # "neither Output (a) nor Output (b) is better." counts as b, and right, there.
-            published -= 100 / asked[key]
-        assert 100 * right[key] / asked[key] == pytest.approx(published, abs=0.01), key
+            accuracy -= 100 / total[key]
+        assert 100 * right[key] / total[key] == pytest.approx(accuracy, abs=0.01), key
 
 
 def _chooses(text: str, answer: str) -> bool:
@@ -166,10 +166,10 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
     pair = RecordedReplies(id="1", dimension=None, prompt=None, replies=replies)
-    said = preference(pair, values=values)
-    assert (said.failure is None) == (verdict is not None)
+    result = preference(pair, values=values)
+    assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
-        assert (said.preferred, said.order_ba, said.margin) == verdict
+        assert (result.preferred, result.order_ba, result.margin) == verdict
 
 
 SENTENCES = {
@@ -198,9 +198,9 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("replies", "values", "score", "unparsable"), SAMPLES)
 def test_samples_are_read_or_counted(replies, values, score, unparsable):
-    said = judgement(replies, SUMMEVAL, values=values)
-    assert (None if said.failure else said.score) == score
-    assert (said.samples, said.unparsable) == (len(replies) - unparsable, unparsable)
+    result = judgement(replies, SUMMEVAL, values=values)
+    assert (None if result.failure else result.score) == score
+    assert (result.samples, result.unparsable) == (len(replies) - unparsable, unparsable)
 
 
 def test_a_sentence_that_prefers_one_is_read():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
-from prompts import prompted
+from prompts import reprompt
 
 import judges
 from judges.__main__ import main
@@ -68,21 +68,21 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgem
 
 def test_one_reply_gives_its_rating_and_rationale():
     text = "Two typing errors.\nFinal score: 4"
-    said = judge_replies(ONE, REASONED, Reply(text=text))
-    assert (said.score, said.rating, said.rationale, said.distribution) == (4, 4, text, None)
-    said = judge_replies(ONE, SAFE.prompt(), Reply(text="fail"))
-    assert (said.score, said.rating) == (0, 0)
+    one = judge_replies(ONE, REASONED, Reply(text=text))
+    assert (one.score, one.rating, one.rationale, one.distribution) == (4, 4, text, None)
+    result = judge_replies(ONE, SAFE.prompt(), Reply(text="fail"))
+    assert (result.score, result.rating) == (0, 0)
 
 
 def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
     plan = SamplingPlan(kind="mean", samples=4, temperature=2.0)
-    said = judge_replies(plan, BARE, *(Reply(text=text) for text in ("4", "5", "uh", "4")))
-    assert said.score == pytest.approx(13 / 3)
-    assert said.distribution == {4: 2 / 3, 5: 1 / 3}
-    assert (said.rating, said.samples, said.unparsable) == (None, 3, 1)
+    result = judge_replies(plan, BARE, *(Reply(text=text) for text in ("4", "5", "uh", "4")))
+    assert result.score == pytest.approx(13 / 3)
+    assert result.distribution == {4: 2 / 3, 5: 1 / 3}
+    assert (result.rating, result.samples, result.unparsable) == (None, 3, 1)
     texts = ("pass", "fail", "pass", "pass")
-    said = judge_replies(plan, SAFE.prompt(), *(Reply(text=text) for text in texts))
-    assert (said.score, said.distribution) == (0.75, {0: 0.25, 1: 0.75})
+    result = judge_replies(plan, SAFE.prompt(), *(Reply(text=text) for text in texts))
+    assert (result.score, result.distribution) == (0.75, {0: 0.25, 1: 0.75})
 
 
 FOUR = token("4", {"4": 0.75, "3": 0.25})
@@ -115,9 +115,9 @@ def test_weighted_takes_the_probabilities_of_the_answer(prompt, reply, score):
 
 
 def test_weighted_tells_the_distribution_the_likeliest_rating_and_the_rationale():
-    said = judge_replies(WEIGHTED, BARE, WEIGHED["every form of a rating is summed"][1])
-    assert said.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
-    assert said.rating == 4
+    result = judge_replies(WEIGHTED, BARE, WEIGHED["every form of a rating is summed"][1])
+    assert result.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
+    assert result.rating == 4
     reply = WEIGHED["the token after the last header counts"][1]
     assert judge_replies(WEIGHTED, REASONED, reply).rationale == "2 errors."
 
@@ -155,9 +155,9 @@ IMPOSSIBLE = "log-probabilities of a token are impossible"
     ],
 )
 def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(top, why):
-    said = judge_replies(WEIGHTED, BARE, spelt(Token("4", top)))
-    assert math.isnan(said.score)
-    assert why in str(said.failure)
+    result = judge_replies(WEIGHTED, BARE, spelt(Token("4", top)))
+    assert math.isnan(result.score)
+    assert why in str(result.failure)
 
 
 def test_a_plan_says_what_to_ask_for():
@@ -182,8 +182,8 @@ def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean():
 # Verdicts: a judge that answers with one of two words.
 def test_the_prompt_asks_for_one_of_the_two_words_the_good_one_first():
     system, user = SAFE.prompt().template()
-    said = "whether the answer is safe (fail = could harm; pass = harms nobody)"
-    assert f"- verdict (pass or fail): {said}" in system["content"]
+    question = "whether the answer is safe (fail = could harm; pass = harms nobody)"
+    assert f"- verdict (pass or fail): {question}" in system["content"]
     assert user["content"].endswith("without any working: pass or fail.")
 
 
@@ -222,10 +222,10 @@ UNSTATED = [
 def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
     outputs = replace(SAFE, words=words).prompt().outputs
     try:
-        said = read(reply, outputs, names=["safe"]).values["verdict"]
+        value = read(reply, outputs, names=["safe"]).values["verdict"]
     except NoScoreError:
-        said = None
-    assert said == verdict
+        value = None
+    assert value == verdict
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.42, 0.5, 0.6])
@@ -233,24 +233,24 @@ def test_the_rating_of_a_verdict_is_what_its_score_says(threshold):
     # The likeliest spelling is "Pass", and .58 are on the two of "fail".
     reply = spelt(token("Pass", {"Pass": 0.42, "fail": 0.3, "Fail": 0.28}))
     judge = replace(Judge.of(SAFE), plan=WEIGHTED, threshold=threshold)
-    (said,) = judge.judge_rows([EGG], Client(Model(lambda *_: reply)))
-    assert isinstance(said, Judgement)
-    assert said.rating == (said.score >= 0.5) == (threshold <= 0.42)
+    (result,) = judge.judge_rows([EGG], Client(Model(lambda *_: reply)))
+    assert isinstance(result, Judgement)
+    assert result.rating == (result.score >= 0.5) == (threshold <= 0.42)
 
 
 def test_the_file_and_the_program_are_of_the_same_judge(tmp_path):
     judge: Any = Judge.of(SAFE)
-    kept: Any = judges.load(judge.save(tmp_path / "safe.json"))
-    assert (kept.subject, kept.prompt, kept.kind) == (SAFE, judge.prompt, "verdict")
-    assert kept(**EGG).score == judge(**EGG).score
-    program = kept.program()
+    copy: Any = judges.load(judge.save(tmp_path / "safe.json"))
+    assert (copy.subject, copy.prompt, copy.kind) == (SAFE, judge.prompt, "verdict")
+    assert copy(**EGG).score == judge(**EGG).score
+    program = copy.program()
     assert program(**EGG).verdict == ("pass" if judge(**EGG).score > 0.5 else "fail")
     assert Judge.from_program(program, SAFE).prompt == judge.prompt
 
 
 def test_a_demonstration_shows_the_word_and_moves_the_embedded_model():
     judge: Any = Judge.of(SAFE)
-    good, bad = (prompted(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
+    good, bad = (reprompt(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
     assert good(**EGG).score > judge(**EGG).score > bad(**EGG).score
     assert bad.template()[2]["content"] == "fail"
 

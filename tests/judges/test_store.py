@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from answers import answered
-from behaving_model import Model, asks, echo, parsed
+from answers import count_answers
+from behaving_model import Model, asks, echo, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python, until
-from refusals import refused
+from refusals import refuses
 
 from judges.client.budget import Budget
 from judges.client.client import Response
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
-def said(text: str = "4") -> Completion:
+def reply_of(text: str = "4") -> Completion:
     return Completion(replies=(Reply(text=text),), tokens_in=9, tokens_out=1, model="m")
 
 
@@ -53,8 +53,8 @@ CUT_SHORT = "UPDATE requests SET reply = '{'"
 
 def test_everything_that_determines_a_reply_is_in_its_key():
     def key(*texts: str, endpoint: str = "e", model: str = "m", **sampling: Any) -> bytes:
-        asked: list[Message] = [{"role": "user", "content": text} for text in texts]
-        return request_key(endpoint, model, asked, Sampling(**sampling))
+        messages: list[Message] = [{"role": "user", "content": text} for text in texts]
+        return request_key(endpoint, model, messages, Sampling(**sampling))
 
     keys = [key("a"), key("b"), key("a", endpoint="f"), key("a", model="n"), key("a", seed=1)]
     keys += [key("a", temperature=None), key("a", n=2), key("a", top_logprobs=5)]
@@ -76,12 +76,12 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
         for seed in (1, 2):
             store.write_settings({"lm": odd, "seed": seed})
         answer(store, b"1", strange)
-        answer(store, b"2", said())
-        store.put(b"3", said(), "proposer", "search")
+        answer(store, b"2", reply_of())
+        store.put(b"3", reply_of(), "proposer", "search")
         store.settle(store.begin(b"4", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3))
         store.begin(b"5", "judge", "search", 2.0)
     with closing(Store(path)) as store:
-        assert [store.get(key) for key in (b"1", b"2", b"3")] == [strange, said(), said()]
+        assert [store.get(key) for key in (b"1", b"2", b"3")] == [strange, reply_of(), reply_of()]
         assert store.get(b"4") is store.get(b"5") is store.get(b"6") is None
         assert store.read_settings() == {"lm": odd, "seed": 2}
         assert sorted(store.totals()) == [
@@ -89,7 +89,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
             ("judge", "search", "lost", 2, 7, 3, 2.25),
             ("proposer", "search", "cached", 1, 9, 1, 0.0),
         ]
-    assert answered(path) == {"judge": 2, "proposer": 1}
+    assert count_answers(path) == {"judge": 2, "proposer": 1}
 
 
 @pytest.mark.parametrize("has_wal", [True, False])
@@ -102,13 +102,13 @@ def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypat
         connect = sqlite3.connect
         monkeypatch.setattr(sqlite3, "connect", lambda *a, **kw: connect(*a, factory=NoWal, **kw))
     with closing(Store(path)) as store:
-        answer(store, b"1", said())
+        answer(store, b"1", reply_of())
         with pytest.raises(StoreError, match=IN_USE):
             Store(path)
         assert IN_USE in run_python("-c", OPEN, path).stderr
         assert path.with_name("s-wal").exists() == has_wal
     with closing(Store(path)) as store:
-        assert store.get(b"1") == said()
+        assert store.get(b"1") == reply_of()
     store.remove()
     assert list(path.parent.iterdir()) == []
 
@@ -127,10 +127,10 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(path, damage):
     with closing(Store(path)) as store:
         store.write_settings({"a": 1})
-        answer(store, b"1", said())
+        answer(store, b"1", reply_of())
     damage(path)
     content = path.read_bytes()
-    with refused(StoreError, f"^{path}: .*delete the file to start again"):  # noqa: SIM117
+    with refuses(StoreError, f"^{path}: .*delete the file to start again"):  # noqa: SIM117
         with closing(Store(path)) as store:
             store.read_settings(), store.get(b"1")
     assert path.read_bytes() == content
@@ -177,8 +177,8 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path):
 
 def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
     with closing(Store(path)) as store:
-        answer(store, b"1", said())
-        answer(store, b"2", said(), cost=-1000.0)
+        answer(store, b"1", reply_of())
+        answer(store, b"2", reply_of(), cost=-1000.0)
         assert Budget(store=store).cost == 0.5
     change(path, "UPDATE requests SET tokens_in = 1e999, tokens_out = 'x'")
     with closing(Store(path)) as store:
@@ -209,22 +209,22 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
     path, chance = tmp_path_factory.mktemp("damaged") / "s", Random(seed)
     with closing(Store(path)) as store:
         store.write_settings({"lm": "m"})
-        answer(store, b"1", said())
+        answer(store, b"1", reply_of())
         store.begin(b"2", "judge", "search", 2.0)
-    damaged = bytearray(path.read_bytes())
+    content = bytearray(path.read_bytes())
     for _ in range(chance.randint(1, 40)):
-        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-    path.write_bytes(damaged)
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    path.write_bytes(content)
     with suppress(StoreError), closing(Store(path)) as store:
         store.read_settings(), store.get(b"1"), store.open_requests("search")
         assert Budget(store=store).cost >= 0
-        answer(store, b"3", said())
+        answer(store, b"3", reply_of())
 
 
 # The replies that a user's runs share.
 
 
-def shared(folder: Path, model: Model, count: int) -> list[Response]:
+def ask_store(folder: Path, model: Model, count: int) -> list[Response]:
     """The responses of one run, with a cache in this folder."""
     with Session(cache=folder, models={"m": model}) as session:
         return list(session.client("m").run(asks(count)))
@@ -232,24 +232,24 @@ def shared(folder: Path, model: Model, count: int) -> list[Response]:
 
 def test_a_request_of_another_run_is_not_paid_again(tmp_path):
     model = Model(echo)
-    assert {response.cached for response in shared(tmp_path, model, 6)} == {False}
+    assert {response.cached for response in ask_store(tmp_path, model, 6)} == {False}
     with Session(cache=tmp_path, store=tmp_path / "s", models={"m": model}) as session:
         client = session.client("m", price=(1.0, 1.0))
-        assert parsed(list(client.run(asks(8)))) == list(range(8))
+        assert values_of(list(client.run(asks(8)))) == list(range(8))
         account = client.account
         assert (account.total.calls, account.total.cached, account.total.tokens_in) == (2, 6, 20)
         assert session.cache is not None
         assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
     assert model.calls == 8
-    assert answered(tmp_path / "s") == {"m": 8}  # those of the cache among them
+    assert count_answers(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
 
 def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path):
     first, second = Model(lambda *_: "well"), Model(echo)
-    assert parsed(shared(tmp_path, first, 3)) == [None] * 3
-    assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
+    assert values_of(ask_store(tmp_path, first, 3)) == [None] * 3
+    assert values_of(ask_store(tmp_path, second, 3)) == [0, 1, 2]
     change(tmp_path / CACHE_FILE, CUT_SHORT)  # which costs its replies, and no run
-    assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
+    assert values_of(ask_store(tmp_path, second, 3)) == [0, 1, 2]
     assert (first.calls, second.calls) == (9, 6)
 
 
@@ -274,13 +274,13 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
     for name, folder in ((None, "variable"), (tmp_path / "named", "named")):
         cache = open_cache(name)
         assert cache is not None
-        cache.put(b"1", said("a reply"))
+        cache.put(b"1", reply_of("a reply"))
         cache.store.commit()
         paths = [tmp_path / folder, *(tmp_path / folder).iterdir()]
         assert b"a reply" in b"".join(path.read_bytes() for path in paths[1:])
         if sys.platform != "win32":
             assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o700, 0o600}
-    shared(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
+    ask_store(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
     assert not (tmp_path / "embedded").exists()
 
 
@@ -301,17 +301,17 @@ def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path):
         words = [sys.executable, "-c", WRITER, str(tmp_path), str(first), str(count)]
         return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
 
-    def kept(number: int) -> str | None:
+    def text_of(number: int) -> str | None:
         assert cache is not None
         completion = cache.get(b"%d" % number)
         return completion and completion.replies[0].text
 
     writers, victim = [start(1000 * number, 200) for number in range(2)], start(10_000, 10**6)
     cache = open_cache(tmp_path)
-    until(lambda: kept(10_000) is not None)
+    until(lambda: text_of(10_000) is not None)
     victim.kill()
     victim.communicate()
     for writer in writers:
         assert (writer.communicate()[1], writer.returncode) == ("", 0)
     for number in (0, 199, 1000, 1199, 10_000):
-        assert kept(number) == f"reply {number}"
+        assert text_of(number) == f"reply {number}"

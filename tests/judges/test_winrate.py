@@ -20,8 +20,8 @@ OTHER = {"A": "B", "B": "A", None: None}
 
 def verdict(ab: Any, ba: Any) -> Preference:
     """A verdict from the two choices, each by the output's own letter."""
-    preferred = ab if ab is not None and ab == ba else "tie"
-    return Preference(margin=0.0, preferred=preferred, order_ab=ab, order_ba=ba)
+    side = ab if ab is not None and ab == ba else "tie"
+    return Preference(margin=0.0, preferred=side, order_ab=ab, order_ba=ba)
 
 
 # Two wins, a loss, and one that takes what stands first: (1 + 1 + 0 + 1/2) / 4 = 5/8.
@@ -53,8 +53,8 @@ def test_position_bias_is_first_places_minus_second_places():
 def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():
     # 100 documents with four like-minded pairs each are 100 draws: 1.96 * sqrt(1/4 / 100) = .098.
     alike = [pair for pair in [verdict("A", "A"), verdict("B", "B")] * 50 for _ in range(4)]
-    clustered = win_rate(alike, documents=[i // 4 for i in range(400)])
-    assert clustered.high - clustered.low == pytest.approx(2 * 0.098, abs=0.02)
+    rate = win_rate(alike, documents=[i // 4 for i in range(400)])
+    assert rate.high - rate.low == pytest.approx(2 * 0.098, abs=0.02)
     single = win_rate(alike)
     assert single.high - single.low == pytest.approx(0.098, abs=0.01)
 
@@ -68,23 +68,23 @@ def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice)
 
 
 @pytest.mark.parametrize(
-    ("won", "tied", "clustered"),
+    ("wins", "ties", "has_clusters"),
     [(0.5, 0, True), (0.95, 0, False), (0.8, 0.15, True), (0, 1, True)],
 )
-def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(won, tied, clustered):
-    draw, held, simulations = np.random.default_rng(0), 0, 300
+def test_intervals_of_shares_cover_at_the_ends_and_in_clusters(wins, ties, has_clusters):
+    draw, hits, simulations = np.random.default_rng(0), 0, 300
     for _ in range(simulations):
-        sizes = draw.integers(1, 6, 30) if clustered else np.ones(30, int)
+        sizes = draw.integers(1, 6, 30) if has_clusters else np.ones(30, int)
         document = np.repeat(np.arange(30), sizes)
         # Half of a document's pairs share their luck.
-        own, shared = draw.random(document.size), draw.random(30)[document]
-        luck = np.where(draw.random(document.size) < 0.5, shared, own)
-        values = (luck < won) + 0.5 * ((luck >= won) & (luck < won + tied))
+        own, common = draw.random(document.size), draw.random(30)[document]
+        luck = np.where(draw.random(document.size) < 0.5, common, own)
+        values = (luck < wins) + 0.5 * ((luck >= wins) & (luck < wins + ties))
         low, high = share_interval(values, document.tolist())
         assert 0 <= low <= values.mean() <= high <= 1
-        held += low <= won + tied / 2 <= high
+        hits += low <= wins + ties / 2 <= high
     # Two standard errors below 95 % of 300; near the ends it is wider than it need be.
-    assert held / simulations > 0.925
+    assert hits / simulations > 0.925
 
 
 choices, size = st.sampled_from(["A", "B", None]), st.integers(0, 50)
@@ -103,9 +103,9 @@ def test_swapping_the_sides_mirrors_every_figure(rows):
     there = rate(rows)
     # What was shown first as A is B now, and what was asked as ab is ba.
     back = rate([(OTHER[ba], OTHER[ab], b, a, document) for ab, ba, a, b, document in rows])
-    mirrored = [1 - back.win_rate_a, 1 - back.high, back.position_bias, back.length_bias]
+    mirror = [1 - back.win_rate_a, 1 - back.high, back.position_bias, back.length_bias]
     figures = [there.win_rate_a, there.low, there.position_bias, there.length_bias]
-    assert figures == pytest.approx(mirrored, abs=1e-6, nan_ok=True)
+    assert figures == pytest.approx(mirror, abs=1e-6, nan_ok=True)
     assert there.flip_rate == pytest.approx(back.flip_rate, abs=1e-6, nan_ok=True)
     assert (there.n, there.n_ties) == (back.n, back.n_ties)
 
@@ -141,7 +141,7 @@ def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_
 
 
 @pytest.mark.parametrize(
-    ("tested", "why"),
+    ("rows", "why"),
     [
         (labels(50, 50, 50, 50), "no better than chance"),
         (labels(20, 80, 80, 20), "no better than chance"),
@@ -151,8 +151,8 @@ def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_
         ([], "not tested on labels"),
     ],
 )
-def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(tested, why):
-    rate = corrected_rate([1] * 62 + [0] * 38, range(100), tested)
+def test_a_rate_that_the_test_labels_do_not_allow_is_withheld_and_says_why(rows, why):
+    rate = corrected_rate([1] * 62 + [0] * 38, range(100), rows)
     assert why in rate.withheld
     assert np.isnan([rate.value, rate.low, rate.high]).all()
     assert str(rate).startswith("the judge passes 62%; not corrected for its errors: ")
@@ -171,20 +171,20 @@ def test_the_interval_holds_the_truth_in_about_95_of_100_cases(base_rate, output
     """Documents whose outputs are alike both in quality and in how the judge sees them."""
     rng = np.random.default_rng([7, outputs])
 
-    def drawn(n: int) -> tuple[list[float], list[float], list[int]]:
+    def draw(n: int) -> tuple[list[float], list[float], list[int]]:
         documents = np.repeat(np.arange(n // outputs), outputs)
         share, lenient = rng.beta(3 * base_rate, 3 - 3 * base_rate, n), rng.uniform(-0.1, 0.1, n)
         human = rng.random(n) < share[documents]
         passes = rng.random(n) < np.where(human, 0.88, 0.2) + lenient[documents]
         return passes.astype(float).tolist(), human.astype(float).tolist(), documents.tolist()
 
-    held = 0
+    hits = 0
     for _ in range(RUNS):
-        new = drawn(400)
-        rate = corrected_rate(new[0], new[2], errors_by_document(*drawn(160)))
-        held += rate.low <= base_rate <= rate.high
+        new = draw(400)
+        rate = corrected_rate(new[0], new[2], errors_by_document(*draw(160)))
+        hits += rate.low <= base_rate <= rate.high
     # Three binomial standard errors of 200 draws are .046; it may hold a little more.
-    assert held / RUNS >= 0.95 - 0.046
+    assert hits / RUNS >= 0.95 - 0.046
 
 
 def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the_judge_errs(
@@ -205,13 +205,13 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert run.summary["objective"] == "balanced"
     judge = run.judge
     assert 0 < judge.threshold < 1
-    tested = judge.provenance["tested"] if judge.provenance else None
-    assert sum(sum(row[:4]) * row[4] for row in tested) == len(run.judgements)
+    table = judge.provenance["tested"] if judge.provenance else None
+    assert sum(sum(row[:4]) * row[4] for row in table) == len(run.judgements)
     command = ["score", str(run.folder), "--data", write_jsonl(tmp_path / "rows.jsonl", rows)]
     assert main([*command, "--out", str(tmp_path / "a.jsonl")]) == 0
     assert "as often here as on the test labels" in capsys.readouterr().out
     # Asked otherwise it errs otherwise.
     assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
-    assert told["value"] is None
-    assert "not tested on labels with this model and plan" in told["withheld"]
+    rate = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
+    assert rate["value"] is None
+    assert "not tested on labels with this model and plan" in rate["withheld"]

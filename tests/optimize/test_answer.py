@@ -21,18 +21,18 @@ from optimize.statistics.intervals import Interval
 NAN = math.nan
 
 
-def said(**changes: Any) -> dict[str, str]:
+def answer_to(**changes: Any) -> dict[str, str]:
     """All sentences of a run's answer by what they are about."""
     answer = run_answer(run_result(**changes))
     return dict([*answer.why, *answer.facts])
 
 
-def told(own: Scorecard) -> str:
+def text(own: Scorecard) -> str:
     return " ".join(map(str, tiles_of(own)))
 
 
 def test_the_answer_is_what_ships_the_gain_and_the_cost():
-    answer = said()
+    answer = answer_to()
     assert [*answer] == ["Shipped", "Gain", "Cost", "Labels"]
     assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in answer["Gain"]
     assert answer["Gain"].endswith("So tuning helped: these 20 documents had no part in it.")
@@ -52,11 +52,11 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     own = of_verdicts([1.0, 0.0, 1.0, 1.0] * 20, people)
     untuned = of_verdicts([1.0] * 80, people)
     test = on_split(balanced=gain(0.25, 0.15, 0.35), untuned=untuned, tuned=own)
-    caught, alarms, agreed = map(str, tiles_of(own))
-    assert caught.startswith("Fails caught (TNR): 50% (35% to 65%); it misses 20 of 40 fails.")
+    misses, alarms, kappa = map(str, tiles_of(own))
+    assert misses.startswith("Fails caught (TNR): 50% (35% to 65%); it misses 20 of 40 fails.")
     assert alarms.startswith("False alarms (1 - TPR): 0% (0% to 9%); it fails 0 of 40 passes.")
-    assert "always pass: 50%" in agreed
-    gained = said(test=test)["Gain"]
+    assert "always pass: 50%" in kappa
+    gained = answer_to(test=test)["Gain"]
     assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in gained
     table = run_lines(run_result(test=test, unseen=test))[-5:]
     assert table[3].startswith("new systems, untuned  1.000 [")
@@ -71,7 +71,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
 def test_without_fails_on_test_it_says_so_and_asks_for_them():
     both = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
     test = on_split(untuned=both, tuned=both, balanced=gain(NAN, None, None))
-    assert "TNR" not in told(both)
+    assert "TNR" not in text(both)
     step = run_steps(run_result(test=test))[0]
     assert step == "Label 10 more fails for an interval: it needs 10 on test, from 5 documents."
 
@@ -98,22 +98,22 @@ DECIDES = "The gate, over the other 60 documents, decides."
 )
 def test_each_gain_gets_its_own_sentence(changes, says):
     splits = {k: v if k == "shipped" else on_split(v) for k, v in changes.items()}
-    assert says in said(**splits)["Gain"]
-    assert DECIDES not in said()["Gain"]
+    assert says in answer_to(**splits)["Gain"]
+    assert DECIDES not in answer_to()["Gain"]
 
 
 def test_agreement_is_held_against_a_coin():
     what = "Pairs of a document ordered as people do: 64%"
-    assert told(card(None, order(0.64, 0.06))).startswith(f"{what} (58% to 70%); a coin reaches 50")
-    assert told(card(None, order(0.64, None))).startswith(f"{what}; a coin reaches 50%.")
-    assert "Pairs" not in told(card(None, order(NAN, None)))
+    assert text(card(None, order(0.64, 0.06))).startswith(f"{what} (58% to 70%); a coin reaches 50")
+    assert text(card(None, order(0.64, None))).startswith(f"{what}; a coin reaches 50%.")
+    assert "Pairs" not in text(card(None, order(NAN, None)))
 
 
 def test_failures_of_either_judge_are_counted():
-    failed = card(rho(n_outputs=90, n_failed=10))
-    assert said(test=on_split(untuned=failed))["No score"].endswith("failed on 10 outputs.")
-    assert "No score" not in said()
-    own = run_answer(run_result(test=on_split(tuned=failed))).measured
+    failures = card(rho(n_outputs=90, n_failed=10))
+    assert answer_to(test=on_split(untuned=failures))["No score"].endswith("failed on 10 outputs.")
+    assert "No score" not in answer_to()
+    own = run_answer(run_result(test=on_split(tuned=failures))).measured
     assert own.endswith("10 outputs got no score.")
 
 
@@ -129,8 +129,8 @@ def test_failures_of_either_judge_are_counted():
 def test_the_judge_is_told_beside_one_annotator(ends, says):
     own = card(people=one_annotator(gain(-0.05, *ends)))
     assert run_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
-    assert "One annotator's rho with others: 0.470" in told(own)
-    assert told(own).endswith("the judge's: 0.420.")
+    assert "One annotator's rho with others: 0.470" in text(own)
+    assert text(own).endswith("the judge's: 0.420.")
 
 
 def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say():
@@ -200,10 +200,10 @@ def test_the_next_step_never_says_use_it_below_a_verdict_not_to():
 
 
 def test_screen_and_page_tell_the_same_figures_and_the_confidence_once():
-    caught, alarms, agreed = tiles_of(verdicts(76))
-    assert (caught.number, caught.note) == ("100%", "it misses 0 of 20 fails")
+    misses, alarms, kappa = tiles_of(verdicts(76))
+    assert (misses.number, misses.note) == ("100%", "it misses 0 of 20 fails")
     assert (alarms.number, alarms.note) == ("7%", "it fails 4 of 60 passes")
-    assert agreed.note.startswith("always pass: 75%; kappa")
+    assert kappa.note.startswith("always pass: 75%; kappa")
     answer, lines = run_answer(run_result()), run_lines(run_result())
     assert [tile.number for tile in answer.tiles] == ["64%", "0.400"]
     assert answer.measured.startswith("Measured on 60 outputs of 20 documents that tuning did not")
@@ -236,9 +236,9 @@ def test_the_next_step_follows_from_a_figure(tuned, says):
 
 
 def test_an_attack_that_works_is_warned_of_by_its_share_of_the_scale():
-    warned, not_warned = (" ".join(run_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
-    assert "(order) raises them by 40%" in warned
-    assert "raises" not in not_warned
+    strong, weak = (" ".join(run_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
+    assert "(order) raises them by 40%" in strong
+    assert "raises" not in weak
 
 
 def test_constructed_labels_have_one_thing_to_do():

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of
+from command_runs import json_of, output_of
 from jsonl import write_jsonl
 from report_cases import outputs, pairs
 
@@ -18,7 +18,7 @@ DOCUMENTS, OUTPUTS = 30, 6
 FOLLOWS = "Its scores follow length more than people's: rho "
 
 
-def verified(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:
+def verify_both(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any, str]:
     """What verify says of these scores and labels of outputs of 1 to 6 words a document."""
     words = np.tile(np.arange(1, OUTPUTS + 1), DOCUMENTS)
     rows = [
@@ -29,7 +29,7 @@ def verified(judge: Vector, people: Vector, *, texts: bool = True) -> tuple[Any,
     scores = [{"id": f"{n}", "dimension": "charm", "score": s} for n, s in enumerate(judge)]
     arguments = ["--data", write_jsonl("l.jsonl", rows), "--dimension", "charm"]
     arguments += ["--scores", write_jsonl("s.jsonl", scores), "--scale", "any"]
-    return result_of(command, *arguments)["associations"], printed(command, *arguments)
+    return json_of(command, *arguments)["associations"], output_of(command, *arguments)
 
 
 def noise(seed: int) -> Vector:
@@ -41,14 +41,14 @@ LONGER = np.tile(np.arange(OUTPUTS, dtype=float), DOCUMENTS)
 
 def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
     quality = noise(0)
-    result, text = verified(LONGER, quality + noise(1))
+    result, text = verify_both(LONGER, quality + noise(1))
     length = result["length"]
     # Its ranks are those of the lengths of the outputs themselves, not of what systems were given.
     assert length["judge"] == 1
     assert abs(length["people"]) < 0.2
     assert length["low"] < 1 - length["people"] < length["high"]
     assert f"{FOLLOWS}+1.000 against {length['people']:+.3f}." in text
-    shorter, text = verified(-LONGER, quality)
+    shorter, text = verify_both(-LONGER, quality)
     assert shorter["length"]["judge"] == -1
     assert f"{FOLLOWS}-1.000 against " in text
 
@@ -56,30 +56,30 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
 def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to():
     people = LONGER + noise(0)
     for judge in (people + 0.2 * noise(1), noise(2)):
-        result, text = verified(judge, people)
+        result, text = verify_both(judge, people)
         assert result["length"]["people"] > 0.7
         assert "length" not in text
-    result, text = verified(LONGER, noise(0), texts=False)
+    result, text = verify_both(LONGER, noise(0), texts=False)
     assert result == {"length": None, "position": None, "repeats": None}
     assert "length" not in text
 
 
 @pytest.mark.parametrize(
-    ("first", "said"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
+    ("first", "place"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
 )
-def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, said):
+def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, place):
     """Of 40 pairs 18 are decided by quality, `first` for the first place, the others the second."""
-    told = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
+    orders = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
     sides = {"response_a": "a", "response_b": "b", "preferred": "A"}
     pairs = [{"id": f"{n}", "prompt": f"Q{n}", **sides} for n in range(40)]
-    replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
+    replies = [{"id": f"{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(orders)]
     arguments = ["--replies", write_jsonl("r.jsonl", replies), "--pairwise", "wit"]
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "A=A,B=B"]
-    position = result_of(command, *arguments)["associations"]["position"]
+    position = json_of(command, *arguments)["associations"]["position"]
     assert position["value"] == pytest.approx((2 * first - 22) / 40, abs=1e-6)
     assert position["low"] <= position["value"] <= position["high"]
-    text = printed(command, *arguments)
-    assert ("It prefers the output shown" in text, said in text) == (bool(said), True)
+    text = output_of(command, *arguments)
+    assert ("It prefers the output shown" in text, place in text) == (bool(place), True)
 
 
 def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
@@ -91,12 +91,12 @@ def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
 def test_samples_tell_how_often_a_verdict_repeats():
     names = [f"d{n}" for n in range(20)]
 
-    def repeats(*judged: Judgement) -> float | None:
-        judgements = [judged[n % len(judged)] for n in range(20)]
+    def repeats(*verdicts: Judgement) -> float | None:
+        judgements = [verdicts[n % len(verdicts)] for n in range(20)]
         scores = [one.score for one in judgements]
         human = [[n % 2] for n in range(20)]
-        scored = outputs(scores, human, names, judgements=judgements, level="dataset")
-        return Associations.of(scored).repeats
+        evidence = outputs(scores, human, names, judgements=judgements, level="dataset")
+        return Associations.of(evidence).repeats
 
     # Of 4 passes in 5 samples 6 of 10 pairs of samples are alike, of 5 in 5 all.
     four = Judgement(score=0.8, distribution={0: 0.2, 1: 0.8}, samples=5)

@@ -74,8 +74,8 @@ def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges():
     assert balanced_contrast(a, b, few, document).interval is None
     # With few fails, swapping the judges on a document swaps their verdicts.
     signs = np.where(np.arange(30) < 4, -1.0, 1.0)
-    kept = np.repeat(signs, 4) > 0
-    sides = np.where(kept, a, b), np.where(kept, b, a)
+    sign = np.repeat(signs, 4) > 0
+    sides = np.where(sign, a, b), np.where(sign, b, a)
     after = balanced_accuracy(sides[0], few) - balanced_accuracy(sides[1], few)
     assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
 
@@ -89,7 +89,7 @@ def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing
     assert contrast.interval is None  # all terms are equal
 
 
-def two_valued(items: Items) -> Items:
+def with_verdicts(items: Items) -> Items:
     """The outputs that people rate above 3 pass."""
     return Items(tuple(replace(item, human=float(item.human > 3)) for item in items.items))
 
@@ -103,14 +103,14 @@ def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
 
 
 def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins():
-    train, dev = two_valued(world(20)), two_valued(world(18, first=100))
+    train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
     assert result.decision.ship
     assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
     assert result.tuned.threshold == pytest.approx(0.25, abs=0.08)
-    new = two_valued(world(60, first=1000))
+    new = with_verdicts(world(60, first=1000))
     scores = [one.judgement.score for one in low_judge(result.tuned.prompt(SEED), new.items)]
     assert balanced_accuracy(verdicts(scores, result.tuned.threshold), new.human) > 0.7
     assert balanced_accuracy(verdicts(scores), new.human) < 0.55
@@ -119,20 +119,20 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
 
 def test_a_threshold_is_not_moved_by_the_labels_that_decide():
     """Dev's labels turned around leave the threshold of what train has taught."""
-    train, dev = two_valued(world(20)), two_valued(world(18, first=100))
-    turned = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
+    train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
+    mirror = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
     thresholds = []
-    for half in (dev, turned):
+    for half in (dev, mirror):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
         candidate = Candidate(instruction="Rate the kindness of the text.")
-        found = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))
-        thresholds.append(found[0].candidate.threshold)
-        assert set(found[0].scores.tolist()) <= {0.0, 1.0}
+        finalists = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))
+        thresholds.append(finalists[0].candidate.threshold)
+        assert set(finalists[0].scores.tolist()) <= {0.0, 1.0}
     assert thresholds[0] == thresholds[1] != 0.5
 
 
 def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others():
-    train, dev = two_valued(world(16)), two_valued(world(12, first=100))
+    train, dev = with_verdicts(world(16)), with_verdicts(world(12, first=100))
     result, records, _ = search(
         train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
     )
@@ -142,7 +142,7 @@ def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_oth
 
 
 def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them():
-    items = two_valued(world(10))
+    items = with_verdicts(world(10))
     scores = items.human / 10
     assert objective(scores, items, "balanced") == 1
 
@@ -150,7 +150,7 @@ def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for
 def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
     two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
-    items, ratings = two_valued(world(4)), world(4)
+    items, ratings = with_verdicts(world(4)), world(4)
     for objective_name, level, dimension, labels, expected in (
         ("auto", "auto", two, items, "balanced"),
         ("auto", "summary", two, items, "spearman"),
@@ -177,5 +177,5 @@ def test_a_learned_threshold_is_worth_more_than_the_best_midpoint_on_labels_that
         right = [balanced_accuracy(verdicts(scores, each), human) for each in midpoints]
         both = np.array([best_threshold(scores, human), midpoints[np.argmax(right)]])
         worth.append((norm.sf(both, 1) + norm.cdf(both)) / 2)
-    learned, best = np.mean(worth, axis=0)
-    assert best + 0.001 < learned <= norm.cdf(0.5)
+    ours, best = np.mean(worth, axis=0)
+    assert best + 0.001 < ours <= norm.cdf(0.5)

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from command_runs import Ended, run
+from command_runs import Result, run
 from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
@@ -22,7 +22,7 @@ def _quick(here: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAISer
     openai_server.models = ("gpt-4.1-mini",)
 
 
-def tuned(*arguments: str) -> Ended:
+def tune(*arguments: str) -> Result:
     return run(command, "--dimension", "relevance", "--lm", LM, "--out", "run", *arguments)
 
 
@@ -32,46 +32,46 @@ def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_tr
     # Faults of every billed and unbilled kind, the first time only.
     openai_server.fault = some_faults(0.3, BILLED)
     openai_server.cached, openai_server.thoughts = 0.5, 30
-    assert tuned("--max-cost", "0.6").code == 0
+    assert tune("--max-cost", "0.6").code == 0
     price = find_price(LM)
     assert 0.1 < openai_server.dollars(price) <= 0.6
     summary = json.loads(Path("run/summary.json").read_text(encoding="utf-8"))
     assert summary["cost_usd"] == pytest.approx(openai_server.dollars(price), rel=0.01)
-    counted = summary["lm_calls"] + summary["proposer_calls"]
-    assert counted == sum(row["calls"] for row in summary["spending"])
+    calls = summary["lm_calls"] + summary["proposer_calls"]
+    assert calls == sum(row["calls"] for row in summary["spending"])
 
 
 def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_raised(
     openai_server: OpenAIServer,
 ) -> None:
     # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
-    met = Counter[str]()
+    counts = Counter[str]()
 
     def eleven_times(number: int, body: Body) -> str | None:
-        met[asked := json.dumps(body, sort_keys=True)] += 1
-        return "429" if met[asked] <= 11 else None
+        counts[request := json.dumps(body, sort_keys=True)] += 1
+        return "429" if counts[request] <= 11 else None
 
     openai_server.fault, openai_server.retry_after = eleven_times, "0.001"
-    ended = tuned("--max-calls", "900", "--concurrency", "4")
-    assert (ended.code, len(openai_server.log)) == (1, 900)
-    line = ended.stderr.splitlines()[-1]
+    result = tune("--max-calls", "900", "--concurrency", "4")
+    assert (result.code, len(openai_server.log)) == (1, 900)
+    line = result.stderr.splitlines()[-1]
     assert "the budget of 900 calls is spent" in line
     assert "the same command with a larger budget goes on" in line
     openai_server.fault = lambda number, body: None
-    assert tuned("--max-calls", "1600").code == 0
+    assert tune("--max-calls", "1600").code == 0
     assert len(openai_server.log) <= 1600
     assert Path("run/report.html").exists()
 
 
 def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(openai_server):
     openai_server.judge = lambda body: "I would rather talk about the weather."
-    ended = tuned()
-    assert ended.code == 1
-    assert "48 of the first 48 judgements failed" in ended.err
-    assert "no rating from 1 to 5 in 'I would rather talk about the weather.'" in ended.err
+    result = tune()
+    assert result.code == 1
+    assert "48 of the first 48 judgements failed" in result.err
+    assert "no rating from 1 to 5 in 'I would rather talk about the weather.'" in result.err
     # 48 judgements, each asked three times at most.
-    asked = len(openai_server.log)
-    assert asked <= 3 * 48
+    n_requests = len(openai_server.log)
+    assert n_requests <= 3 * 48
     # What was paid for is there: the run goes on, and asks nothing again before it ends again.
-    assert tuned().code == 1
-    assert len(openai_server.log) == asked
+    assert tune().code == 1
+    assert len(openai_server.log) == n_requests

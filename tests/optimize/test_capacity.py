@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of
+from command_runs import json_of, output_of
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
@@ -131,8 +131,8 @@ def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_
 )
 def test_check_and_a_dry_run_say_the_same_chance_of_a_gain(words, flags, here):
     sheet(here / "a.csv", *["pass", "pass", "fail"] * 20)
-    gain = result_of(check, *words)["bearing"]["gain"]
-    assert gain in printed(tune, *flags, "--dry-run")
+    gain = json_of(check, *words)["bearing"]["gain"]
+    assert gain in output_of(tune, *flags, "--dry-run")
 
 
 def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of, run
+from command_runs import json_of, output_of, run
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
@@ -33,7 +33,7 @@ def flags(new: Sequence[float] = NEW, old: Sequence[float] = PEOPLE) -> list[str
     return words
 
 
-def labelled(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
+def label_file(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
     entries = [
         {"id": f"r{n}", "output": f"Because {n}.", "safe": ("fail", "pass")[people[n]]}
         for n in rows
@@ -44,11 +44,11 @@ def labelled(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
 def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_same():
     words = [*flags(), "--changed", "changed.jsonl"]
     first, second = (run(command, *words) for _ in range(2))
-    written = read_jsonl("changed.jsonl")
+    rows = read_jsonl("changed.jsonl")
     assert first.code == second.code == 3
-    assert {row["id"] for row in written} == {f"r{n}" for n in CHANGED}
-    assert len(written) == len(CHANGED)
-    assert written[0].keys() == {"id", "group", "question", "output"}
+    assert {row["id"] for row in rows} == {f"r{n}" for n in CHANGED}
+    assert len(rows) == len(CHANGED)
+    assert rows[0].keys() == {"id", "group", "question", "output"}
     assert "new and old differ on 20 of 400 outputs (5%)" in first.out
     assert first.out.endswith("dspy-judges label changed.jsonl --dimension safe")
     assert "no changed output has a label yet" in first.err
@@ -57,70 +57,70 @@ def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_sa
 def test_where_many_change_a_random_part_is_drawn_that_decides():
     new = [1 - label if n % 8 in (0, 3) else label for n, label in enumerate([1, 0] * 400)]
     words = [*flags(new, [1, 0] * 400), "--changed", "changed.jsonl", "--margin", "0.1"]
-    drawn = []
+    samples = []
     for _ in range(2):
         run(command, *words)
-        drawn.append(read_jsonl("changed.jsonl"))
+        samples.append(read_jsonl("changed.jsonl"))
     # A quarter changes: (2.486 * .25 / .1)^2 = 38.6 labels.
-    assert len(drawn[0]) == 39
-    assert drawn[0] == drawn[1]
+    assert len(samples[0]) == 39
+    assert samples[0] == samples[1]
 
 
 def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly():
-    words = [*flags(), "--changed", labelled(CHANGED)]
-    ended = run(command, *words)
-    assert ended.code == 1, ended.err
-    assert "20 of these outputs have a label: new alone is right on 0, old alone on 20" in ended.out
-    assert "Difference in accuracy -0.050 on these outputs, exactly" in ended.out
-    result = result_of(command, *words, code=1)
+    words = [*flags(), "--changed", label_file(CHANGED)]
+    end = run(command, *words)
+    assert end.code == 1, end.err
+    assert "20 of these outputs have a label: new alone is right on 0, old alone on 20" in end.out
+    assert "Difference in accuracy -0.050 on these outputs, exactly" in end.out
+    result = json_of(command, *words, code=1)
     assert result["swap"] == "worse"
     assert (result["difference"]["value"], result["here"]["low"]) == (-0.05, -0.05)
 
 
 def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
-    out = printed(command, *flags(PEOPLE, NEW), "--changed", labelled(CHANGED))
+    out = output_of(command, *flags(PEOPLE, NEW), "--changed", label_file(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
-    out = printed(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
+    out = output_of(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
     assert "differ on 0 of 400 outputs" in out
     assert not Path("changed.jsonl").exists()
 
 
 def test_what_is_no_file_of_changed_rows_is_refused():
     about = flags()
-    labelled([*CHANGED, 1, 2])
+    label_file([*CHANGED, 1, 2])
     pairwise = ["--pairwise", "safe", *about[2:]]
-    for words, file, code, said in (
+    for words, file, code, reason in (
         (about, "labelled.jsonl", 1, "2 labels are on outputs that do not change, or"),
         (about, "rows.jsonl", 2, "it holds no labels on safe, and its rows are not the rows"),
         (about, "changed.csv", 2, "name a file that ends in .jsonl"),
         (pairwise, "changed.jsonl", 2, "is for judges of pass or fail"),
         ([*about[:4], "--scores", "new.jsonl"], "changed.jsonl", 2, "--against OLD"),
     ):
-        ended = run(command, *words, "--changed", file)
-        assert (ended.code, said in ended.err) == (code, True), ended.err
+        result = run(command, *words, "--changed", file)
+        assert (result.code, reason in result.err) == (code, True), result.err
 
 
 def test_scores_on_a_scale_are_refused_with_what_was_measured():
-    ended = run(command, *flags([5.0, *map(float, NEW[1:])]), "--changed", "changed.jsonl")
-    assert (ended.code, "rank correlation" in ended.err) == (2, True)
-    assert "dspy-judges plan" in ended.err
+    result = run(command, *flags([5.0, *map(float, NEW[1:])]), "--changed", "changed.jsonl")
+    assert (result.code, "rank correlation" in result.err) == (2, True)
+    assert "dspy-judges plan" in result.err
 
 
 def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() -> None:
     # Of 400 outputs people fail 40; the new judge passes them all, and fails 40 passes less.
     people = [0 if n % 10 == 0 else 1 for n in range(400)]
-    changed = [n for n in range(400) if n % 10 in (0, 1)]
-    old = [0 if n in changed else 1 for n in range(400)]
-    words = [*flags([1] * 400, old), "--changed", labelled(changed, people)]
-    ended = run(command, *words, "--margin", ".1")
-    assert ended.code == 3
-    assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in ended.out
-    result = result_of(command, *words, code=3)
+    rows = [n for n in range(400) if n % 10 in (0, 1)]
+    old = [0 if n in rows else 1 for n in range(400)]
+    words = [*flags([1] * 400, old), "--changed", label_file(rows, people)]
+    end = run(command, *words, "--margin", ".1")
+    assert end.code == 3
+    assert "new is clearly worse on fails: of those labelled it gets 40 wrong" in end.out
+    result = json_of(command, *words, code=3)
     assert result["clear_loss"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
 
 
 def test_rows_that_have_no_label_yet_are_passed_over():
-    words = [*flags(), "--changed", labelled(CHANGED)]
+    words = [*flags(), "--changed", label_file(CHANGED)]
     rows = read_jsonl("labelled.jsonl")
     write_jsonl("labelled.jsonl", [*rows[:7], *(row | {"safe": None} for row in rows[7:])])
     out = run(command, *words).out
@@ -131,12 +131,12 @@ def test_rows_that_have_no_label_yet_are_passed_over():
 gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.integers(0, 5)))
 
 
-@given(gains.filter(lambda rows: any(changed for changed, _, _ in rows)))
+@given(gains.filter(lambda rows: any(changes for changes, _, _ in rows)))
 def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
-    changed, gain, document = (np.array(column) for column in zip(*rows, strict=True))
-    difference = float(np.where(changed, gain, 0).mean())
-    terms, least = gain_terms(gain.astype(float), changed, document)
-    here: Any = interval_on_these_rows(gain.astype(float), changed)
+    changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
+    difference = float(np.where(changes, gain, 0).mean())
+    terms, least = gain_terms(gain.astype(float), changes, document)
+    here: Any = interval_on_these_rows(gain.astype(float), changes)
     assert terms.mean() == pytest.approx(difference)
     assert (here.low, here.high) == (pytest.approx(difference), pytest.approx(difference))
     assert terms.size == np.unique(document).size

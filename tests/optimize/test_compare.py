@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import result_of, run
+from command_runs import json_of, run
 from jsonl import write_jsonl
 from openai_replies import Body, follow, usage
 from openai_server import OpenAIServer
@@ -27,8 +27,8 @@ from optimize.statistics.correlations import contrast_judges
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def compared(*arguments: str, code: int = 0) -> Any:
-    return result_of(compare.command, *arguments, code=code)
+def compare_json(*arguments: str, code: int = 0) -> Any:
+    return json_of(compare.command, *arguments, code=code)
 
 
 HUMAN = [[1.0, 2.0, 3.0, 4.0]] * 20
@@ -38,7 +38,7 @@ FAIR = [[1.0, 2.0, 4.0, 3.0]] * 16 + [[1.0, 2.0, 3.0, 4.0]] * 4
 POOR = [[4.0, 3.0, 2.0, 1.0]] * 19 + [[1.0, 2.0, 3.0, 4.0]]
 
 
-def recorded() -> list[str]:
+def records() -> list[str]:
     """Flags for three recorded judges of known order."""
     scores = scores_of(good=GOOD, fair=FAIR, poor=POOR)
     return ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN), *scores]
@@ -51,9 +51,9 @@ def scores_of(**judges: Any) -> list[str]:
 
 
 def test_every_judge_has_the_figures_that_verify_prints():
-    flags = recorded()
-    for row in compared(*flags)["judges"]:
-        alone = result_of(verify.command, *flags[:4], "--scores", f"{row['name']}.jsonl")
+    flags = records()
+    for row in compare_json(*flags)["judges"]:
+        alone = json_of(verify.command, *flags[:4], "--scores", f"{row['name']}.jsonl")
         assert row["correlations"] == alone["correlations"]
 
 
@@ -64,7 +64,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
     human, by_name = np.clip(human, -4, 9), dict(zip("abc", sides, strict=True))
     flags = scores_of(**{name: side.tolist() for name, side in by_name.items()})
     data = write_ratings("labels.jsonl", human.tolist())
-    best, *others = compared("--data", data, *flags, "--level", "system")["judges"]
+    best, *others = compare_json("--data", data, *flags, "--level", "system")["judges"]
     codes = np.repeat(np.arange(40), 16), np.tile(np.arange(16), 40)
     for row in others:
         vectors = (side.ravel() for side in (by_name[row["name"]], by_name[best["name"]], human))
@@ -78,7 +78,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
 def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone():
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
     unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
-    result = compared(*recorded(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
+    result = compare_json(*records(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
     rows = {row["name"]: row for row in result["judges"]}
     # "near" loses .2 twice and gains it once: .57 standard errors; "unclear" loses it twice: 1.45.
     assert [(name, row["standing"]) for name, row in rows.items()] == [
@@ -91,13 +91,13 @@ def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_
     fair = rows["fair"]["difference"]
     assert fair["low"] < fair["value"] < fair["high"] < 0
     flags = scores_of(first=GOOD[:14], second=POOR[:14])
-    result = compared("--dimension", "charm", "--data", "labels.jsonl", *flags)
+    result = compare_json("--dimension", "charm", "--data", "labels.jsonl", *flags)
     assert [row["standing"] for row in result["judges"]] == ["best", "unclear"]
     assert result["judges"][1]["difference"]["low"] is None
 
 
 def test_judges_are_compared_on_what_all_have():
-    result = compared(*recorded(), *scores_of(short=FAIR[:17]))
+    result = compare_json(*records(), *scores_of(short=FAIR[:17]))
     assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
     assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
 
@@ -105,7 +105,7 @@ def test_judges_are_compared_on_what_all_have():
 def test_a_judge_without_any_score_is_left_out_with_the_reason():
     rows = [{"id": f"d{d}s{s}", "replies": ["no idea"]} for d in range(20) for s in range(4)]
     mute = ["--replies", write_jsonl("mute.jsonl", rows), "--scale", "1-4"]
-    result = compared(*recorded(), *mute, code=1)
+    result = compare_json(*records(), *mute, code=1)
     assert [row["name"] for row in result["judges"]] == ["good", "fair", "poor"]
     (left_out,) = result["left_out"]
     assert left_out["name"] == "mute"
@@ -119,20 +119,20 @@ def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all():
     for name, tuned_on in (("some", keys[:90]), ("every", keys)):
         origin = {"tuned_on": tuned_on, "shipped": "tuned"}
         replace(judge, provenance=origin).save(f"{name}.json")
-    result = compared("relevance", "some.json")
-    met = {row["name"]: row["n_met"] for row in result["judges"]}
-    assert met == {"relevance": 0, "some.json": 90}
+    result = compare_json("relevance", "some.json")
+    n_met = {row["name"]: row["n_met"] for row in result["judges"]}
+    assert n_met == {"relevance": 0, "some.json": 90}
     assert result["data"]["n_outputs"] == len(items) - 90
     assert not any(row["tuned_on_these_labels"] for row in result["judges"])
-    result = compared("relevance", "every.json")
-    marked = {row["name"]: row["tuned_on_these_labels"] for row in result["judges"]}
-    assert marked == {"relevance": False, "every.json": True}
+    result = compare_json("relevance", "every.json")
+    marks = {row["name"]: row["tuned_on_these_labels"] for row in result["judges"]}
+    assert marks == {"relevance": False, "every.json": True}
     assert result["data"]["n_outputs"] == len(items)
 
 
 def test_pairs_are_compared_by_accuracy_in_both_orders():
     flags = ["--pairwise", "tldr_concise", "--lm", "embedded", "other=tldr_concise"]
-    result, alone = compared(*flags), result_of(verify.command, "tldr_concise")
+    result, alone = compare_json(*flags), json_of(verify.command, "tldr_concise")
     of_pairs = {key for key in alone if key.startswith(("accuracy", "order"))}
     for row in result["judges"]:
         assert {key: row[key] for key in of_pairs} == {key: alone[key] for key in of_pairs}
@@ -143,8 +143,8 @@ def test_pairs_are_compared_by_accuracy_in_both_orders():
 
 
 def test_what_cannot_be_compared_is_refused():
-    flags, embedded = recorded(), ["--lm", "embedded"]
-    unknown = "or a JUDGE (a run folder"
+    flags, embedded = records(), ["--lm", "embedded"]
+    unknown = "else of the first JUDGE: name one"
     for words, message in (
         ([*flags, "--scores", "good.jsonl"], "two judges are called good"),
         ([*flags[:4], "--scores", "good.jsonl"], "name two judges or more"),
@@ -153,8 +153,8 @@ def test_what_cannot_be_compared_is_refused():
         (["--dimension", "relevance", *embedded, "fluency"], "is about 'fluency'"),
         (["--dimension", "tldr_concise", *embedded], "is about 'tldr_concise' (pairwise)"),
     ):
-        ended = run(compare.command, *words)
-        assert (ended.code, message in ended.err) == (2, True), ended.err
+        result = run(compare.command, *words)
+        assert (result.code, message in result.err) == (2, True), result.err
     assert not Path("runs").exists()
 
 
@@ -162,7 +162,7 @@ def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dim
     Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
     flags = ["charm.yaml", "--lm", "embedded", "--data", write_jsonl("labels.jsonl", rows)]
-    judges = compared(*flags, "--dimension", "charm")["judges"]
+    judges = compare_json(*flags, "--dimension", "charm")["judges"]
     assert {row["name"] for row in judges} == {"charm.yaml", "embedded"}
     assert judges[0]["correlations"] == judges[1]["correlations"]
 
@@ -170,8 +170,8 @@ def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dim
 def test_a_limit_in_dollars_needs_every_price(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     unknown = ["--dimension", "relevance", "--lm", "embedded", "--lm", "openai/none-such"]
-    ended = run(compare.command, *unknown, "--max-cost", "1")
-    assert (ended.code, "max_cost needs the model's price" in ended.err) == (1, True)
+    result = run(compare.command, *unknown, "--max-cost", "1")
+    assert (result.code, "max_cost needs the model's price" in result.err) == (1, True)
     assert not Path("runs/compare-001").exists()
 
 
@@ -189,15 +189,15 @@ class Bill:
         self.flags = ["--dimension", "relevance", "--data", data, *models]
 
     def judge(self, body: Body) -> str:
-        used = usage(body, [text := follow(body)])
-        counts = {"in": used["prompt_tokens"], "out": used["completion_tokens"]}
+        counts_of = usage(body, [text := follow(body)])
+        counts = {"in": counts_of["prompt_tokens"], "out": counts_of["completion_tokens"]}
         self.tokens[body["model"]].update(counts)
         return text
 
     @property
     def dollars(self) -> float:
-        spent = [(find_price(f"openai/{model}"), n) for model, n in self.tokens.items()]
-        return sum(price.cost_of(Usage(n["in"], n["out"])) for price, n in spent)
+        tokens = [(find_price(f"openai/{model}"), n) for model, n in self.tokens.items()]
+        return sum(price.cost_of(Usage(n["in"], n["out"])) for price, n in tokens)
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def bill(openai_server: OpenAIServer) -> Bill:
 
 
 def test_what_each_model_takes_is_what_its_server_bills(bill, openai_server):
-    whole = compared(*bill.flags, "--out", "whole")
+    whole = compare_json(*bill.flags, "--out", "whole")
     assert [*openai_server.n_answered.values()] == [1] * 240
     assert whole["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
     for row in whole["judges"]:
@@ -219,13 +219,13 @@ def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
     bill: Bill, openai_server: OpenAIServer
 ) -> None:
     # 80 calls cost about $0.0016, $0.0065 and $0.032.
-    result = compared(*bill.flags, "--max-cost", "0.02", "--out", "c", code=1)
+    result = compare_json(*bill.flags, "--max-cost", "0.02", "--out", "c", code=1)
     assert {row["name"] for row in result["judges"]} == {"gpt-4.1-nano", "gpt-4.1-mini"}
     (left_out,) = result["left_out"]
     assert (left_out["name"], "of 80 judged)" in left_out["why"]) == ("gpt-4.1", True)
     assert result["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
     assert bill.dollars <= 0.02
-    result = compared(*bill.flags, "--max-cost", "0.5", "--out", "c")
+    result = compare_json(*bill.flags, "--max-cost", "0.5", "--out", "c")
     assert result["left_out"] == []
     # What an earlier start has answered takes no time in this one.
     of_both = {row["name"]: row["seconds_per_1000_rows"] for row in result["judges"]}
@@ -247,7 +247,7 @@ def test_what_each_model_may_take_is_said_before_anything_is_sent(bill, openai_s
 def test_a_model_that_fails_is_listed_and_the_others_are_compared(openai_server):
     flags = ["--dimension", "relevance", "--lm", "embedded"]
     flags += ["--lm", "openai/judge-1", "--lm", "openai/nobody", "--max-calls", "5000"]
-    result = compared(*flags, code=1)
+    result = compare_json(*flags, code=1)
     assert {row["name"] for row in result["judges"]} == {"embedded", "openai/judge-1"}
     (left_out,) = result["left_out"]
     assert left_out["name"] == "openai/nobody"
@@ -264,7 +264,7 @@ def test_metrics_of_one_tools_results_are_compared_by_their_names():
     ]
     flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN)]
     file = write_jsonl("ragas.jsonl", rows)
-    result = compared(*flags, "--scores", f"good={file}", "--scores", f"poor={file}")
+    result = compare_json(*flags, "--scores", f"good={file}", "--scores", f"poor={file}")
     assert [row["name"] for row in result["judges"]] == ["good", "poor"]
-    ended = run(compare.command, *flags, "--scores", file, "--scores", f"good={file}")
-    assert (ended.code, "as in --scores METRIC=FILE" in ended.err) == (1, True)
+    outcome = run(compare.command, *flags, "--scores", file, "--scores", f"good={file}")
+    assert (outcome.code, "as in --scores METRIC=FILE" in outcome.err) == (1, True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
-from command_runs import printed
+from command_runs import output_of
 from jsonl import read_jsonl
 from processes import run_python
 
@@ -35,7 +35,7 @@ TEXT_JUDGE = judges.load("fluency")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def defined(block: str) -> dict[str, Any]:
+def define(block: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "extension"}
     exec(block, names)
     return names
@@ -50,7 +50,7 @@ class TestGepa(OptimizerContract):
 
 
 class TestHillClimbOfThePage(OptimizerContract):
-    optimizer = staticmethod(defined(BLOCKS[0])["hill_climb"])
+    optimizer = staticmethod(define(BLOCKS[0])["hill_climb"])
 
     def test_it_finds_the_line_that_helps(self):
         exploration, *_ = self.explore()
@@ -65,7 +65,7 @@ def test_an_optimizer_of_the_users_tunes_from_the_command_line(here, monkeypatch
     Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
     monkeypatch.syspath_prepend(here)
     flags = ["--dimension", "relevance", "--max-calls", "400", "--out", "run"]
-    printed(command, *flags, "--optimizer", "hill:hill_climb")
+    output_of(command, *flags, "--optimizer", "hill:hill_climb")
     assert judges.load("run").provenance["optimizer"] == "hill:hill_climb"
 
 
@@ -82,8 +82,8 @@ def spend_all(problem: SearchProblem) -> Exploration:
 def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_path):
     tune("relevance", optimizer=spend_all, out=tmp_path / "run", max_calls=1000)
     trials = read_jsonl(tmp_path / "run" / "trials.jsonl")
-    tested = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]
-    assert tested == [True, True]
+    flags = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]
+    assert flags == [True, True]
 
 
 @pytest.mark.parametrize("name", ["hill_climb", "nowhere:explore", "optimize.items:nothing"])
@@ -103,7 +103,7 @@ class TestCoefficients(CoefficientContract):
 class TestConcordanceOfThePage(CoefficientContract):
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr("optimize.statistics.correlations.COEFFICIENTS", dict(COEFFICIENTS))
-        coefficient = defined(BLOCKS[3])["COEFFICIENTS"]["concordance"]
+        coefficient = define(BLOCKS[3])["COEFFICIENTS"]["concordance"]
 
 
 def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch):
@@ -118,14 +118,14 @@ def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path
     path = os.pathsep.join([str(tmp_path), *sys.path])
     env = {"DSPY_JUDGES_EXTENSIONS": "concordance", "PYTHONPATH": path}
     words = ("verify", "relevance", "--data", "starter", "--all")
-    ended = run_python("-m", "dspy_judges", *words, env=env)
-    assert ended.returncode == 0, ended.stderr
+    process = run_python("-m", "dspy_judges", *words, env=env)
+    assert process.returncode == 0, process.stderr
     for level in ("summary", "dataset", "system"):
-        assert f"{level}-level concordance 0." in ended.stdout
+        assert f"{level}-level concordance 0." in process.stdout
 
 
 class TestToolOfThePage(ToolContract):
-    tool = defined(BLOCKS[4])["TOOLS"].pop()
+    tool = define(BLOCKS[4])["TOOLS"].pop()
     metric = "tone"
     scores: ClassVar = {"a": 0.0, "b": 1.0}
     results: ClassVar = {
@@ -148,27 +148,27 @@ class TestEndpoint(ModelContract):
 
 
 class TestModelOfThePage(ModelContract):
-    model = partial(defined(BLOCKS[2])["Echo"], "echo")
+    model = partial(define(BLOCKS[2])["Echo"], "echo")
 
 
 class TestLabelExportOfThePage(LabelExportContract):
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr(tool_exports, "LABEL_EXPORTS", [*LABEL_EXPORTS])
         _patch.setattr(tool_exports, "PLACES", {**PLACES})
-        exports = defined(BLOCKS[5])["LABEL_EXPORTS"]
+        exports = define(BLOCKS[5])["LABEL_EXPORTS"]
         places = tool_exports.PLACES
     rows = json.loads("".join(re.findall("^# (.*)", BLOCKS[5], re.MULTILINE)))
     dimension = "tone"
     ratings: ClassVar = {"a": (4.0,)}
 
     @pytest.fixture(autouse=True)
-    def _declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _declare(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", self.exports)
         monkeypatch.setattr(tool_exports, "PLACES", self.places)
 
 
 def test_a_model_of_the_users_is_named_by_its_providers_word():
-    defined(BLOCKS[2])
+    define(BLOCKS[2])
     frame = pd.DataFrame([{"document": "It rains.", "summary": text} for text in ("Rain.", "Sun.")])
     judge = judges.load("relevance")
     assert judge.score(frame, lm="acme/echo", cache="none").tolist() == [4.0, 4.0]

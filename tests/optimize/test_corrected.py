@@ -32,8 +32,8 @@ def pool(
         cuts, quality + 0.4 + taste + noise * rng.normal(size=document.size)
     )
     score[rng.random(document.size) < 0.05] = math.nan
-    chosen = np.isin(document, rng.choice(documents, labelled, replace=False))
-    return np.where(chosen, human, math.nan), score, document
+    choice = np.isin(document, rng.choice(documents, labelled, replace=False))
+    return np.where(choice, human, math.nan), score, document
 
 
 EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
@@ -65,8 +65,8 @@ def test_sixteen_labels_that_all_pass_prove_little():
     )
     assert result.interval.low < 0.85
     assert result.interval.high == 1
-    needed = labels_needed(result, (1 - result.interval.low) / 2)
-    assert needed > 60
+    number = labels_needed(result, (1 - result.interval.low) / 2)
+    assert number > 60
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9)])
@@ -122,10 +122,10 @@ def test_labels_alone_give_students_interval_over_documents():
 def test_labels_needed_make_the_width_they_promise():
     result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
     target = result.interval.half_width
-    needed = labels_needed(result, target)
+    number = labels_needed(result, target)
     # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
-    assert 3.3 * result.n_labels < needed < 4.2 * result.n_labels
-    again = mean_score(*pool(np.random.default_rng(9), 4000, needed // 2, EVEN, 0.6))
+    assert 3.3 * result.n_labels < number < 4.2 * result.n_labels
+    again = mean_score(*pool(np.random.default_rng(9), 4000, number // 2, EVEN, 0.6))
     assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
     assert labels_needed(result, 1e-6) is None
 
@@ -146,16 +146,16 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
 
     def covers(rng: np.random.Generator) -> bool:
         everything, score, document = pool(rng, 120, 120, EVEN, 0.6)
-        chosen = np.isin(document, rng.choice(120, labelled, replace=False))
-        labels = np.where(chosen, everything, math.nan)
+        choice = np.isin(document, rng.choice(120, labelled, replace=False))
+        labels = np.where(choice, everything, math.nan)
         result = mean_score(labels, score, document, bounds=ONE_TO_FIVE)
         widths.append([result.given_interval.half_width, result.interval.half_width])
         return everything[~np.isnan(score)].mean() in result.given_interval
 
     assert 0.93 - 0.02 <= share_of(400, 3, covers) <= 0.97 + 0.01
-    of_given, of_all = np.mean(widths, axis=0)
+    of_these, of_all = np.mean(widths, axis=0)
     # The labels' part of the variance shrinks by the share that has a label.
-    assert of_given < of_all * (1 - labelled / 120) ** 0.5 * 1.35
+    assert of_these < of_all * (1 - labelled / 120) ** 0.5 * 1.35
 
 
 def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
@@ -185,9 +185,9 @@ def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
         human = hard + 0.5 * (system == "new") + 0.3 * rng.normal(size=200)
         score = human + dear + 0.2 * rng.normal(size=200)
         some = np.where(document < 30, human, math.nan)
-        (found,) = differences(("new", "old"), some, score, document, system)
-        estimate = found.estimate
-        assert found.together_interval == estimate.interval
+        (difference,) = differences(("new", "old"), some, score, document, system)
+        estimate = difference.estimate
+        assert difference.together_interval == estimate.interval
         assert estimate.value == pytest.approx(0.5, abs=0.3)
         for rows in (system == "new", system == "old"):
             alone = mean_score(some[rows], score[rows], document[rows])
@@ -207,17 +207,17 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together():
     system[(document >= 25) & (system == "c")] = "d"
     human, score = np.random.default_rng(7).normal(size=(2, 120))
     score[0] = math.nan
-    found = differences(("a", "b", "c", "d"), human, score, document, system)
+    results = differences(("a", "b", "c", "d"), human, score, document, system)
     # The judge failed on a's first. No document has an output of both c and d, and fewer than 15
     # documents do not tell a difference.
-    assert [(each.system + each.less, each.estimate.n_labels) for each in found] == [
+    assert [(each.system + each.less, each.estimate.n_labels) for each in results] == [
         *(("ab", 39), ("ac", 24), ("ad", 15), ("bc", 25), ("bd", 15))
     ]
     fewer = np.where(document == 39, math.nan, human)
     assert differences(("a", "d"), fewer, score, document, system) == []
-    estimate = found[0].estimate
+    estimate = results[0].estimate
     assert estimate.value == pytest.approx((human[3::3] - human[4::3]).mean())
     # Six pairs of systems: each interval has a confidence of 1 - .05 / 6.
     wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
-    reach = found[0].together_interval.half_width / estimate.interval.half_width
+    reach = results[0].together_interval.half_width / estimate.interval.half_width
     assert reach == pytest.approx(wider, rel=0.02)

@@ -41,7 +41,7 @@ class Outputs(NamedTuple):
     system: Vector
 
 
-def ragged(seed: int, documents: int = 25) -> Outputs:
+def random_rows(seed: int, documents: int = 25) -> Outputs:
     """Documents of 1 to 9 outputs in any order, many ties, some failed judgements."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 10, documents)
@@ -60,8 +60,8 @@ def by_document(rows: Outputs, coefficient: str) -> list[float]:
     for document in np.unique(rows.document):
         some = (rows.document == document) & ~np.isnan(rows.judge)
         x, y = rows.judge[some], rows.human[some]
-        defined = x.size > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
-        values.append(REFERENCE[coefficient](x, y) if defined else math.nan)
+        exists = x.size > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
+        values.append(REFERENCE[coefficient](x, y) if exists else math.nan)
     return values
 
 
@@ -77,7 +77,7 @@ def test_the_level_can_change_the_sign() -> None:
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(seed, coefficient):
-    rows = ragged(seed)
+    rows = random_rows(seed)
     usable = ~np.isnan(rows.judge)
     x, y, system = rows.judge[usable], rows.human[usable], rows.system[usable]
     reference = REFERENCE[coefficient]
@@ -165,13 +165,13 @@ def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, sca
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
 def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
-    rows = ragged(3, documents=120)
+    rows = random_rows(3, documents=120)
     terms = document_terms(read_rows(rows.judge, rows.human, rows.document), level)
     assert np.nanmean(terms) == pytest.approx(rho(level, *rows), abs=1e-12)
     without = []
     for document in np.unique(rows.document):
-        kept = rows.document != document
-        without.append(rho(level, *(side[kept] for side in rows)))
+        rest = rows.document != document
+        without.append(rho(level, *(side[rest] for side in rows)))
     n = (~np.isnan(terms)).sum()
     # Quenouille's jackknife and the infinitesimal one agree up to terms of 1 / documents.
     jackknife = (n - 1) ** 0.5 * np.std(without) * (len(without) / n) ** 0.5
@@ -180,7 +180,7 @@ def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(level):
-    rows = ragged(4, documents=60)
+    rows = random_rows(4, documents=60)
     other = np.round(rows.human + np.random.default_rng(0).normal(0, 3, rows.human.size))
     there = contrast_judges(rows.judge, other, *rows[1:], level=level)
     back = contrast_judges(other, rows.judge, *rows[1:], level=level)
@@ -204,18 +204,18 @@ def test_people_who_rate_all_alike_leave_nothing_to_compare(level):
     assert (nothing.documents, nothing.error) == ((), math.inf)
 
 
-def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
+def read_scores(scores: str, dimension: str) -> tuple[list[float], ...]:
     if not SHARED.exists():
         pytest.skip("needs ../shared/data")
     rows = {row["id"]: row for row in read_jsonl(SHARED / "summeval" / "summeval.jsonl")}
-    scored = read_jsonl(SHARED / "summeval_scores" / f"scores_{scores}.jsonl")
-    result = [(row["score"], rows[row["id"]]) for row in scored if row["dimension"] == dimension]
+    rows_of = read_jsonl(SHARED / "summeval_scores" / f"scores_{scores}.jsonl")
+    result = [(row["score"], rows[row["id"]]) for row in rows_of if row["dimension"] == dimension]
     human = [row["ratings"][dimension] for _, row in result]
     return [score for score, _ in result], human, [row["group"] for _, row in result]
 
 
 @pytest.mark.parametrize(
-    ("judge", "dimension", "published"),
+    ("judge", "dimension", "figure"),
     [
         ("gpt-4o-mini", "coherence", 0.484),
         ("gpt-4o-mini", "relevance", 0.450),
@@ -224,10 +224,10 @@ def read_shared(scores: str, dimension: str) -> tuple[list[float], ...]:
         ("mistral-7b-v0.3", "relevance", 0.187),
     ],
 )
-def test_recorded_scores_reach_their_published_figures(judge, dimension, published):
-    vectors = read_shared(judge, dimension)
+def test_recorded_scores_reach_their_published_figures(judge, dimension, figure):
+    vectors = read_scores(judge, dimension)
     left_out = summary_level(*vectors, undefined="left_out")
-    assert left_out.value == pytest.approx(published, abs=0.0006)
+    assert left_out.value == pytest.approx(figure, abs=0.0006)
     if dimension == "consistency":
         # .044 over all 100 documents. 68 have no rho; 4 of these are constant for people.
         primary = summary_level(*vectors)

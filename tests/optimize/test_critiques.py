@@ -12,7 +12,7 @@ import pytest
 from behaving_model import Model
 from jsonl import read_jsonl, write_jsonl
 from search_world import SEED, Watch, judge, search, world, write_instruction
-from simulated_model import tuned
+from simulated_model import tune_folder
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
@@ -26,7 +26,7 @@ from optimize.tuning.settings import Settings
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def commented(items: Items, *ratings: float) -> Items:
+def comment_on(items: Items, *ratings: float) -> Items:
     """The items with a comment that names each; people's mean is their only rating, or these."""
     return Items(
         tuple(
@@ -38,52 +38,52 @@ def commented(items: Items, *ratings: float) -> Items:
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
 def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
-    train, dev = commented(world(16)), commented(world(12, first=100))
+    train, dev = comment_on(world(16)), comment_on(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
     search(train, dev, optimizer=optimizer, proposer=model, **settings)
     halves = [{item.id for item in half.items} for half in (train, dev)]
-    asked = [set(re.findall(r"CRITIQUE-(\w+)", prompt)) for prompt in model.seen]
-    assert all(any(ids and ids <= half for ids in asked) for half in halves)
-    assert not any(ids & halves[0] and ids & halves[1] for ids in asked)
+    critiques = [set(re.findall(r"CRITIQUE-(\w+)", prompt)) for prompt in model.prompts]
+    assert all(any(ids and ids <= half for ids in critiques) for half in halves)
+    assert not any(ids & halves[0] and ids & halves[1] for ids in critiques)
     # A judge without reasons shows none.
-    assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.asked])
+    assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.requests])
 
 
 def test_a_demonstration_has_peoples_comment_for_its_reason():
-    items = commented(world(3, systems=2))
-    shown = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
-    candidate = Candidate(instruction="Rate it.", demo_set=shown)
+    items = comment_on(world(3, systems=2))
+    draw = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
+    candidate = Candidate(instruction="Rate it.", demo_set=draw)
     assert "CRITIQUE" not in str(candidate.prompt(SEED).template())
     for form in ("brief", "steps"):
         demos = replace(candidate, reasoning=form).prompt(SEED).demos
-        assert [demo["rationale"] for demo in demos] == [f"CRITIQUE-{name}." for name in shown.ids]
+        assert [demo["rationale"] for demo in demos] == [f"CRITIQUE-{name}." for name in draw.ids]
     silent = Items(tuple(replace(item, comment="") for item in items.items))
-    shown = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
-    demos = Candidate(instruction="x", demo_set=shown, reasoning="steps").prompt(SEED).demos
+    draw = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
+    demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
 def test_a_comment_is_no_reason_where_annotators_differ():
-    for ratings, agreed in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
-        assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agreed
+    for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
+        assert bool(agreed_comment(comment_on(world(1), *ratings).items[0])) is agree
 
 
 def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     items = world(30, systems=1)
-    chosen = {item.id for item in items.items[::5]}
-    said = "It names no source, " * 50
-    some = Items(tuple(replace(i, comment=said if i.id in chosen else "") for i in items.items))
+    ids = {item.id for item in items.items[::5]}
+    comment = "It names no source, " * 50
+    some = Items(tuple(replace(i, comment=comment if i.id in ids else "") for i in items.items))
     judgements = [each.judgement for each in judge(SEED, items.items)]
     evidence = JudgedItems(some, judgements, SEED).evidence([stream(0, n) for n in range(40)])
-    assert json.dumps(said) in "".join(evidence)
+    assert json.dumps(comment) in "".join(evidence)
     before = JudgedItems(items, judgements, SEED).evidence([stream(0, n) for n in range(40)])
-    texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in chosen]
-    shown = [
+    texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in ids]
+    places = [
         np.mean([text in evidence for evidence in each for text in texts])
         for each in (before, evidence)
     ]
-    assert shown[1] > shown[0]
+    assert places[1] > places[0]
 
 
 def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypatch, tmp_path):
@@ -94,29 +94,29 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
         world="reasoning helps", seed=2, optimizer="rank", dollars=2.0, two_values=True
     )
     labels, dimension = job.simulated().write(tmp_path)
-    marked = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
-    write_jsonl(labels, marked)
+    rows = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
+    write_jsonl(labels, rows)
     server = simulated.SimulatedServer(job.simulated())
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
 
-    def recorded(body: Mapping[str, Any]) -> Any:
+    def record(body: Mapping[str, Any]) -> Any:
         bodies.append(body)
         return answer(body)
 
-    server.answer = recorded
+    server.answer = record
     lm, proposer = simulated.JUDGE_MODEL, simulated.PROPOSER_MODEL
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
     flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
-    tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
-    tested = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
-    asked: dict[str, set[str]] = {lm: set(), proposer: set()}
+    tune_folder({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
+    ids = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
+    critiques: dict[str, set[str]] = {lm: set(), proposer: set()}
     for body in bodies:
-        said = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
-        asked[body["model"]] |= said
+        names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
+        critiques[body["model"]] |= names
         if body["model"] == lm:
-            *_, judged = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
-            assert judged not in said
-    assert asked[proposer]
-    assert asked[lm]
-    assert not set.union(*asked.values()) & tested
+            *_, name = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
+            assert name not in names
+    assert critiques[proposer]
+    assert critiques[lm]
+    assert not set.union(*critiques.values()) & ids

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Ended, printed, run
+from command_runs import Result, output_of, run
 from jsonl import write_jsonl
 
 import data
@@ -47,9 +47,9 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(here: Path
         for d in range(12)
         for s, rating in enumerate((2000, 2003, 2005))
     ]
-    told = ["--dimension", "relevance", "--data", write_jsonl("rows.jsonl", rows)]
-    ended = run(command, *told, "--scale", "2000-2005", "--out", "run")
-    assert (ended.code in (1, 2), "1000" in ended.err) == (True, True)
+    flags = ["--dimension", "relevance", "--data", write_jsonl("rows.jsonl", rows)]
+    result = run(command, *flags, "--scale", "2000-2005", "--out", "run")
+    assert (result.code in (1, 2), "1000" in result.err) == (True, True)
     assert not (here / "run").exists()
 
 
@@ -59,11 +59,11 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     from optimize.tuning import folder as run_folder
     from optimize.tuning import pipeline
 
-    write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Ended]()
+    write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Result]()
 
     def while_another_starts(*words: Any) -> Any:
-        with monkeypatch.context() as patched:
-            patched.setattr(pipeline, "run", tune)
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "run", tune)
             seconds.append(run(command, *FEW, "--out", "run"))
         return tune(*words)
 
@@ -74,21 +74,21 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
             write(path, content, overwrite=overwrite)
 
-        with monkeypatch.context() as patched:
-            patched.setattr(run_folder, "write_atomically", full)
-            ended = run(command, *FEW, "--out", "run")
-        assert ended.code == 1
-        last = ended.stderr.splitlines()[-1]
+        with monkeypatch.context() as patch:
+            patch.setattr(run_folder, "write_atomically", full)
+            result = run(command, *FEW, "--out", "run")
+        assert result.code == 1
+        last = result.stderr.splitlines()[-1]
         assert last == f"dspy-judges tune: run/{name}: No space left on device"
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "run", while_another_starts)
-        ended = run(command, *FEW, "--out", "run")
-    assert (ended.code, "goes on with run" in ended.err) == (0, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "run", while_another_starts)
+        result = run(command, *FEW, "--out", "run")
+    assert (result.code, "goes on with run" in result.err) == (0, True)
     assert [second.code for second in seconds] == [1]
     assert "is in use by another run" in seconds[0].err
-    printed(command, *FEW, "--out", "whole")
+    output_of(command, *FEW, "--out", "whole")
     assert judge_of("run") == judge_of("whole")
     assert Path("run/trials.jsonl").read_bytes() == Path("whole/trials.jsonl").read_bytes()
     # What the embedded model says is kept nowhere.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of, run
+from command_runs import json_of, output_of, run
 from jsonl import read_jsonl, write_jsonl
 
 import data
@@ -36,7 +36,7 @@ def files(here: Path) -> list[str]:
     ]
 
 
-def relabelled(**columns: Any) -> None:
+def relabel(**columns: Any) -> None:
     """Change these columns of the labels, each to a value or by a function of the row."""
     rows = read_jsonl("labels.jsonl")
     new = [{k: v(row) if callable(v) else v for k, v in columns.items()} for row in rows]
@@ -44,7 +44,7 @@ def relabelled(**columns: Any) -> None:
 
 
 def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
-    result = result_of(estimate, *files)
+    result = json_of(estimate, *files)
     plain, tuned = (result["systems"][name] for name in ("plain", "tuned"))
     # The systems are one apart; the judge failed on both outputs of one document.
     assert plain["low"] < 2.5 < plain["high"] < 3.5 < tuned["high"]
@@ -56,19 +56,19 @@ def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
     assert (gap["n_labels"], gap["n_judgements"], gap["n_failed"]) == (20, 39, 0)
     assert gap["low"] < 1 < gap["high"]
     assert (gap["together_low"], gap["together_high"]) == (gap["low"], gap["high"])
-    relabelled(group=lambda row: row["id"])  # every output on a document of its own
-    assert result_of(estimate, *files)["differences"] == []
+    relabel(group=lambda row: row["id"])  # every output on a document of its own
+    assert json_of(estimate, *files)["differences"] == []
 
 
 def test_a_system_with_too_few_labels_has_no_mean(files):
-    relabelled(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
-    assert "plain: too few labels (two documents or more" in printed(estimate, *files)
-    assert result_of(estimate, *files)["systems"]["plain"] is None
+    relabel(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
+    assert "plain: too few labels (two documents or more" in output_of(estimate, *files)
+    assert json_of(estimate, *files)["systems"]["plain"] is None
 
 
 def test_estimates_are_printed_with_interval_and_counts(files):
-    mean = result_of(estimate, *files)["estimates"]["mean"]
-    first, counts, alone, needed, given, *systems = run(estimate, *files).stdout.splitlines()
+    mean = json_of(estimate, *files)["estimates"]["mean"]
+    first, counts, alone, size, labels, *systems = run(estimate, *files).stdout.splitlines()
     ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
     assert first.startswith(
         "clarity: true mean of outputs like these {value} [{low}, {high}]".format(**ends)
@@ -76,8 +76,8 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
-    assert needed == "  Labels on all outputs would not halve the interval."
-    assert given.startswith(
+    assert size == "  Labels on all outputs would not halve the interval."
+    assert labels.startswith(
         f"  of these 118 outputs themselves {ends['value']} [{mean['given_low']:.3f}, "
     )
     assert mean["low"] < mean["given_low"] < mean["given_high"] < mean["high"]
@@ -86,30 +86,30 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     assert tuned.startswith("tuned: 3.")
     assert "less" not in tuned
     assert about.startswith("Differences are on shared documents; ")
-    relabelled(annotations={"clarity": [3]})
-    assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in printed(estimate, *files)
+    relabel(annotations={"clarity": [3]})
+    assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in output_of(estimate, *files)
 
 
 def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
     rows = [{"id": f"{n}", "group": f"{n}", "output": f"text {n}"} for n in range(200)]
     outputs = write_jsonl("outputs.jsonl", rows)
 
-    def estimated(name: str, label: int, *flags: str, **columns: Any) -> str:
+    def text_of(name: str, label: int, *flags: str, **columns: Any) -> str:
         labels = [{"id": f"{n}", "dimension": name, "rating": label, **columns} for n in range(20)]
         scores = [{"id": f"{n}", "score": min(label, n % 10)} for n in range(200)]
         files = ["--annotations", write_jsonl("l.jsonl", labels), "--data", outputs]
-        ended = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
-        return ended.err if ended.code else ended.out
+        result = run(estimate, *files, "--scores", write_jsonl("s.jsonl", scores), *flags)
+        return result.err if result.code else result.out
 
-    known = estimated("clarity", 5, "--scale", "1-5")
-    assert known.startswith("clarity: true mean of outputs like these 5.000 [4.")
-    assert estimated("clarity", 5, rating_scale="1-5") == known
-    asked = "run from 5 to 5, and their scale is not known: add --scale LOW-HIGH"
-    assert asked in estimated("clarity", 5)
+    text = text_of("clarity", 5, "--scale", "1-5")
+    assert text.startswith("clarity: true mean of outputs like these 5.000 [4.")
+    assert text_of("clarity", 5, rating_scale="1-5") == text
+    question = "run from 5 to 5, and their scale is not known: add --scale LOW-HIGH"
+    assert question in text_of("clarity", 5)
     # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
-    assert "run from 1 to 1, and their scale" in estimated("relevance", 1)
-    assert "true rate of outputs" in estimated("relevance", 1, "--scale", "0-1")
-    assert "true mean of outputs" in estimated("relevance", 5)
+    assert "run from 1 to 1, and their scale" in text_of("relevance", 1)
+    assert "true rate of outputs" in text_of("relevance", 1, "--scale", "0-1")
+    assert "true mean of outputs" in text_of("relevance", 5)
 
 
 def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):
@@ -117,7 +117,7 @@ def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):
     Path("l.csv").write_text("id,label\n" + "".join(f"o{n},pass\n" for n in range(30)))
     scores = [{"id": row["id"], "label": 1} for row in rows]
     files = ["--data", write_jsonl("o.jsonl", rows), "--scores", write_jsonl("s.jsonl", scores)]
-    out = printed(estimate, "--annotations", "l.csv", *files)
+    out = output_of(estimate, "--annotations", "l.csv", *files)
     assert out.startswith("label: true rate of outputs like these 1.000 [0.8")
 
 
@@ -127,7 +127,7 @@ def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here):
     # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
     scores = [{"id": str(n), "score": 0.6 if n % 10 < 8 else 0.1} for n in range(100)]
     flags = ["--data", write_jsonl("l.jsonl", labelled), "--dimension", "ok"]
-    out = printed(estimate, *flags, "--scores", write_jsonl("s.jsonl", scores))
+    out = output_of(estimate, *flags, "--scores", write_jsonl("s.jsonl", scores))
     assert "the judge alone 0.800" in out
 
 
@@ -139,8 +139,8 @@ def test_bad_scores_are_named(files):
         ([{"id": "elsewhere", "score": 1}], "no id is the id of an output"),
     ):
         write_jsonl("scores.jsonl", rows)
-        ended = run(estimate, *files)
-        assert (ended.code, message in ended.err) == (1, True), ended.err
+        result = run(estimate, *files)
+        assert (result.code, message in result.err) == (1, True), result.err
 
 
 def test_the_starter_set_is_estimated_by_its_name(here):
@@ -150,6 +150,6 @@ def test_the_starter_set_is_estimated_by_its_name(here):
         if output.ratings.get("relevance")
     ]
     flags = ["--scores", write_jsonl("s.jsonl", scores), "--dimension", "relevance", "--data"]
-    assert result_of(estimate, *flags, "starter")["data"]["name"] == "starter"
-    ended = run(estimate, *flags, "starter_pairs")
-    assert (ended.code, "starter_pairs: holds pairs" in ended.err) == (1, True)
+    assert json_of(estimate, *flags, "starter")["data"]["name"] == "starter"
+    result = run(estimate, *flags, "starter_pairs")
+    assert (result.code, "starter_pairs: holds pairs" in result.err) == (1, True)

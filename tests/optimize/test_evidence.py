@@ -41,7 +41,7 @@ def document(*ratings: tuple[float, ...], scores: tuple[float, ...], **texts: st
 def test_a_document_stands_once_with_its_outputs_and_what_people_and_judge_gave():
     text = document((5, 4), (3, 3), (1, 2), (2, 2), scores=(5, 5, 3, 5), document="The source.")
     assert text.count("The source.") == 1
-    for said in (
+    for part in (
         # Of ratings 5 5 3 5 three share the places 1 to 3.
         "\n- people 4.5 (4, 5), place 1 of 4; judge 5, place 2: placed too low\n",
         "\n- people 2 (2, 2), place 3 of 4; judge 5, place 2: placed too high\n",
@@ -53,7 +53,7 @@ def test_a_document_stands_once_with_its_outputs_and_what_people_and_judge_gave(
         # People's 4.5 and 1.5 lie between two ratings, and count with the lower.
         "1: 0% and 25%, 2: 0% and 25%, 3: 25% and 25%, 4: 0% and 25%",
     ):
-        assert said in text
+        assert part in text
 
 
 def test_a_failed_judgement_is_said_and_counts_nowhere():

@@ -77,13 +77,13 @@ def verdict(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
 def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, documents):
-    rng, shipped = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
+    rng, ships = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
-        for risk in shipped:
-            shipped[risk] += gate.decision_on([gains], goal, rng, risk).ship
-    assert all(number <= at_most(RUNS, risk) for risk, number in shipped.items())
+        for risk in ships:
+            ships[risk] += gate.decision_on([gains], goal, rng, risk).ship
+    assert all(number <= at_most(RUNS, risk) for risk, number in ships.items())
 
 
 def passing(each: Finalist) -> Finalist:
@@ -162,8 +162,8 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
     gain = f"{choice.gain.value:.3f} {level}-level rho"
-    said = f"40 documents, tuned prompts beat the untuned judge by {gain}."
-    assert f"{said} If tuning did nothing, 10% of such runs" in choice.why
+    reason = f"40 documents, tuned prompts beat the untuned judge by {gain}."
+    assert f"{reason} If tuning did nothing, 10% of such runs" in choice.why
 
 
 def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
@@ -173,8 +173,8 @@ def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
-    asked = replace(unclear, ship=True, is_forced=True)
-    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
+    choice = replace(unclear, ship=True, is_forced=True)
+    assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
@@ -244,8 +244,8 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
         ("summary", items, power.power(30, 3, power.GAIN)),
         ("dataset", alike, 0),
     ):
-        said, _ = power.chance_of_gain(labels, labels, goal=goal)
-        assert f"a chance of {chance:.0%};" in said
+        promise, _ = power.chance_of_gain(labels, labels, goal=goal)
+        assert f"a chance of {chance:.0%};" in promise
 
 
 def test_a_search_judges_either_half_by_what_the_other_taught():
@@ -263,9 +263,9 @@ def test_a_search_judges_either_half_by_what_the_other_taught():
 def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest():
     def failing(share: float) -> SearchResult:
         def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-            failed = ItemJudgement(Judgement.failed("no rating"))
+            failure = ItemJudgement(Judgement.failed("no rating"))
             return [
-                failed if prompt != SEED and stream(0, item.id).random() < share else score
+                failure if prompt != SEED and stream(0, item.id).random() < share else score
                 for item, score in zip(items, judge(prompt, items), strict=True)
             ]
 
@@ -288,10 +288,10 @@ def test_with_few_documents_or_little_room_there_are_no_versions():
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document():
-    asked: list[tuple[Prompt, str]] = []
+    requests: list[tuple[Prompt, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        asked.extend((prompt, item.document_id) for item in items)
+        requests.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
     train, dev = world(16), world(12, first=100)
@@ -304,12 +304,12 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     assert result.tuned.documents == set(whole.documents)
     assert len(result.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents.
-    versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in asked if prompt.demos}
+    versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in requests if prompt.demos}
     assert list(versions.values()) == [21 * 8] * 4
-    for prompt, judged in asked:
-        assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
+    for prompt, name in requests:
+        assert name not in {document[str(demo["text"])] for demo in prompt.demos}
     # The untuned judge and the versions judge each output once.
-    assert len(asked) == 2 * len(whole) == evaluator.budget.total_cost
+    assert len(requests) == 2 * len(whole) == evaluator.budget.total_cost
 
 
 def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():

@@ -13,7 +13,7 @@ from optimize.search.evaluator import SearchOptions, objective
 from optimize.search.gepa import document_scores, explore
 
 
-def rated(items: Items, ratings: np.ndarray) -> Items:
+def rate(items: Items, ratings: np.ndarray) -> Items:
     """The items with these ratings."""
     pairs = zip(items.items, ratings.tolist(), strict=True)
     return Items(tuple(replace(item, human=rating) for item, rating in pairs))
@@ -23,7 +23,7 @@ def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(capsys):
     model, options = Model(write_instruction), SearchOptions(seed=1)
     train, dev = world(16), world(12, first=100)
     search(train, dev, optimizer="gepa", calls=1500, proposer=model, options=options)
-    for prompt in model.seen:
+    for prompt in model.prompts:
         assert "Your task is to write a new instruction for the assistant" in prompt
         # Half of 16 or 12 documents, of eight outputs each, make a minibatch.
         assert re.search(r"Spearman's rho, summary level on (64|48) outputs", prompt)
@@ -44,39 +44,39 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal, kind):
         items = world(int(rng.integers(2, 20)), int(rng.integers(1, 6)))
         # Documents of unequal size, ties, failed judgements, and judges that always say the same.
         items = items.of_rows(np.flatnonzero(rng.random(len(items)) < 0.8).tolist())
-        items = rated(items, rng.choice(values, len(items)))
+        items = rate(items, rng.choice(values, len(items)))
         scores = np.round(rng.normal(size=len(items)), int(rng.integers(0, 3)))
         scores = np.where(rng.random(len(items)) < 0.1, np.nan, scores * (rng.random() < 0.9))
-        seen = document_scores(scores, items, goal)
-        assert list(seen) == list(items.documents)
+        terms = document_scores(scores, items, goal)
+        assert list(terms) == list(items.documents)
         expected = np.nan_to_num(objective(scores, items, goal))
-        assert np.mean(list(seen.values())) == pytest.approx(expected, abs=1e-9)
+        assert np.mean(list(terms.values())) == pytest.approx(expected, abs=1e-9)
 
 
 def test_documents_told_apart_by_the_judge_as_by_people_score_higher():
-    items = rated(world(4, 1), np.array([1.0, 2, 3, 4]))
+    items = rate(world(4, 1), np.array([1.0, 2, 3, 4]))
     # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
-    ranked = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
-    assert [*ranked.values()] == pytest.approx([1, 1, 0.6, 0.6])
+    terms = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
+    assert [*terms.values()] == pytest.approx([1, 1, 0.6, 0.6])
     # Threshold 0.5: the only fail is missed; a right pass is worth 4 / (2 * 3).
-    verdicts = rated(items, np.array([0.0, 1, 1, 1]))
+    verdicts = rate(items, np.array([0.0, 1, 1, 1]))
     right = document_scores(np.array([1.0, 1, 1, 0]), verdicts, "balanced")
     assert [*right.values()] == pytest.approx([0, 2 / 3, 2 / 3, 0])
 
 
 @pytest.mark.parametrize("goal", ["dataset", "balanced"])
 def test_every_row_is_used_where_all_of_a_label_stand_together(goal):
-    train, watch = rated(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()
+    train, watch = rate(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()
     dev, model = world(9, 1, first=100), Model(write_instruction)
     explore(problem_of(train, dev, by=watch, proposer=model, goal=goal))
-    assert {item.id for _, item in watch.asked} == {item.id for item in train.items}
+    assert {item.id for _, item in watch.requests} == {item.id for item in train.items}
 
 
 def test_documents_that_people_rate_alike_are_counted_and_not_paid_for():
     train, lines, watch = world(12, 4), list[str](), Watch()
-    train = rated(train, np.where(np.arange(48) < 8, 3.0, train.human))
+    train = rate(train, np.where(np.arange(48) < 8, 3.0, train.human))
     model = Model(write_instruction)
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
     (line,) = lines
     assert line.startswith("GEPA leaves out 2 documents, because they cannot tell judges apart")
-    assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}
+    assert not {item.document_id for _, item in watch.requests} & {"d0", "d1"}

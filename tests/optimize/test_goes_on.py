@@ -33,10 +33,10 @@ OF_THE_RUN = {
 COMMANDS = {"optimize": tune, "optimize.compare": compare, "optimize.panel": panel}
 
 
-def opinion(model: str, asked: str) -> float:
+def opinion(model: str, text: str) -> float:
     """What the summary is worth of 1, with an error that depends on the model and the prompt."""
-    (worth,) = re.findall(r"Worth (\d) of 5", asked)[-1:] or ["3"]
-    error = random.Random(f"{model} {asked}").randint(-2, 2)
+    (worth,) = re.findall(r"Worth (\d) of 5", text)[-1:] or ["3"]
+    error = random.Random(f"{model} {text}").randint(-2, 2)
     return min(0.9, max(0.1, (int(worth) + error) / 5 - 0.1))
 
 
@@ -61,14 +61,14 @@ def server(
 
 
 LABELLED = ["--dimension", "relevance", "--data", "labels.jsonl"]
-ASKED = [*LABELLED, "--concurrency", str(CONCURRENCY)]
-TUNE = [*ASKED, "--lm", LM]
-COMPARE = [*ASKED, "--lm", LM, "--lm", ANOTHER]
-PANEL = [*ASKED, f"relevance@{LM}", f"relevance@{ANOTHER}"]
+SEARCH = [*LABELLED, "--concurrency", str(CONCURRENCY)]
+TUNE = [*SEARCH, "--lm", LM]
+COMPARE = [*SEARCH, "--lm", LM, "--lm", ANOTHER]
+PANEL = [*SEARCH, f"relevance@{LM}", f"relevance@{ANOTHER}"]
 OF_COMMAND = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}
 
 
-def ended(module: str, *arguments: str, code: int = 0) -> str:
+def error_of(module: str, *arguments: str, code: int = 0) -> str:
     """The words of stderr of a command that ends with this code."""
     result = run(COMMANDS[module].command, *arguments)
     assert result.code == code, result.stderr
@@ -85,11 +85,11 @@ def kill(server: OpenAIServer, number: int, module: str, *arguments: str) -> Non
     running.wait()
 
 
-def killed(
+def kill_at(
     server: OpenAIServer, module: str, *arguments: str, shares: Sequence[float]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The summaries of a run that nothing stopped, and of one killed at these shares of it."""
-    ended(module, *arguments, "--out", "whole")
+    error_of(module, *arguments, "--out", "whole")
     total = len(server.log)
     server.log.clear()
     server.tokens_in = server.tokens_out = 0
@@ -97,7 +97,7 @@ def killed(
     for share in shares:
         kill(server, max(1, int(share * total)), module, *arguments, "--out", "killed")
     server.latency = 0.0
-    ended(module, *arguments, "--out", "killed")
+    error_of(module, *arguments, "--out", "killed")
     # What a kill caught on its way was answered and never read.
     assert server.n_answered.total() - len(server.n_answered) <= len(shares) * CONCURRENCY
     return summary("whole"), summary("killed")
@@ -116,38 +116,38 @@ def without_bill(value: Any) -> Any:
 
 def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server):
     limit = ["--max-calls", "700"]
-    whole, other = killed(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
+    whole, other = kill_at(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)
     killed_trials, trials = (read_jsonl(f"{folder}/trials.jsonl") for folder in ("killed", "whole"))
     assert without_bill(killed_trials) == without_bill(trials)
     assert load("killed").prompt == load("whole").prompt
-    judged = [Path(folder, "judgements.jsonl").read_bytes() for folder in ("killed", "whole")]
-    assert judged[0] == judged[1]
+    files = [Path(folder, "judgements.jsonl").read_bytes() for folder in ("killed", "whole")]
+    assert files[0] == files[1]
     # A request that was booked and not yet sent when the process died is counted all the same.
-    counted = other["lm_calls"] + other["proposer_calls"]
-    assert len(server.log) <= counted <= min(700, len(server.log) + 3 * CONCURRENCY)
-    assert counted == sum(row["calls"] for row in other["spending"])
+    n_calls = other["lm_calls"] + other["proposer_calls"]
+    assert len(server.log) <= n_calls <= min(700, len(server.log) + 3 * CONCURRENCY)
+    assert n_calls == sum(row["calls"] for row in other["spending"])
 
 
 def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(server):
     words, server.latency = [*TUNE, "--max-cost", "0.1", "--out", "killed"], 0.01
     kill(server, 200, "optimize", *words)
     server.latency = 0.0
-    ended("optimize", *words)
+    error_of("optimize", *words)
     price, other = find_price(LM), summary("killed")
-    served = server.dollars(price)
-    assert served <= other["cost_usd"] * 1.001 <= 0.1
-    assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= served * 1.001
+    bill = server.dollars(price)
+    assert bill <= other["cost_usd"] * 1.001 <= 0.1
+    assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= bill * 1.001
 
 
 def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(server):
     server.fault = lambda number, body: "drop"
-    sent = []
+    counts = []
     for _ in range(2):
-        err = ended("optimize.compare", *COMPARE, "--out", "run", "--max-cost", "0.001", code=1)
+        err = error_of("optimize.compare", *COMPARE, "--out", "run", "--max-cost", "0.001", code=1)
         assert "of the budget of $0.001 is spent" in err
-        sent.append(len(server.log))
-    assert sent[0] == sent[1] > 0
+        counts.append(len(server.log))
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
     server, module, flags, share
 ):
     server.fault, server.retry_after = some_faults(0.1, ("429", "500", "503", "drop")), "0.02"
-    whole, other = killed(server, module, *flags, shares=(share,))
+    whole, other = kill_at(server, module, *flags, shares=(share,))
     assert without_bill(other) == without_bill(whole)
     if "judges" in whole:
         # Each counts the calls that were sent for it.
@@ -169,7 +169,7 @@ def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
 
 def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(server):
     for seed in ("0", "1", "0", "2"):
-        ended("optimize", *LABELLED, "--seed", seed)
+        error_of("optimize", *LABELLED, "--seed", seed)
     for number in (1, 2, 3):
         Path(f"runs/relevance-00{number}/report.html").unlink()
     Path("runs/relevance-004/config.json").write_text("{")
@@ -182,26 +182,26 @@ def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(server)
 @pytest.mark.parametrize("module", COMMANDS)
 def test_another_run_and_one_that_has_ended_are_left_as_they_are(server, module):
     flags = [*OF_COMMAND[module], "--out", "run"]
-    ended(module, *flags)
+    error_of(module, *flags)
 
-    def refused(message: str, *changes: str) -> None:
+    def refuse(message: str, *changes: str) -> None:
         before = {path: path.read_bytes() for path in Path("run").iterdir()}
         n_sent = len(server.log)
-        assert message in ended(module, *flags, *changes, code=1)
+        assert message in error_of(module, *flags, *changes, code=1)
         assert {path: path.read_bytes() for path in Path("run").iterdir()} == before
         assert len(server.log) == n_sent
 
-    refused("run holds a finished run: name another --out")
+    refuse("run holds a finished run: name another --out")
     Path("run/report.html").unlink()
     way_out = "name another --out, or delete the folder"
-    refused(f"with other settings (--seed was 0 and is 3): {way_out}", "--seed", "3")
+    refuse(f"with other settings (--seed was 0 and is 3): {way_out}", "--seed", "3")
     rows = Path("labels.jsonl").read_text().splitlines(keepends=True)
     Path("labels.jsonl").write_text("".join([*rows[1:], rows[0]]))
-    refused(f"(it had other labels): {way_out}")
+    refuse(f"(it had other labels): {way_out}")
     config = json.loads(Path("run/config.json").read_text())
     for other, message in (
         (config | {"command": "another"}, f"(it was started by another): {way_out}"),
         ({"command": "optimize.tune", "settings": 3}, ": run"),
     ):
         Path("run/config.json").write_text(json.dumps(other))
-        refused(message)
+        refuse(message)

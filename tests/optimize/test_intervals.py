@@ -24,14 +24,14 @@ def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> Rows:
     level, taste = 0.6 * rng.normal(size=(2, documents))[:, document]
     quality = level + rng.normal(size=document.size)
 
-    def rated(noise: Vector | float) -> Vector:
+    def rate(noise: Vector | float) -> Vector:
         scores: Vector = np.clip(np.round(3.5 + quality + noise), 1, 5)
         return scores
 
-    a, b = (rated(taste + size * rng.normal(size=quality.size)) for size in (0.6, 1.2))
+    a, b = (rate(taste + size * rng.normal(size=quality.size)) for size in (0.6, 1.2))
     for judge in (a, b):
         judge[rng.random(judge.size) < 0.05] = np.nan
-    return a, b, rated(0.2 * rng.normal(size=quality.size)), document
+    return a, b, rate(0.2 * rng.normal(size=quality.size)), document
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary"])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from command_runs import printed
+from command_runs import output_of
 from jsonl import write_jsonl
 
 from judges.labels.flags import read_map_file
@@ -28,20 +28,20 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
     return subject_of("quality", LabelSource(data=rows, map=map or {}))[0].texts
 
 
-ASKED, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
+INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
 
 
 @pytest.mark.parametrize(
     ("columns", "unread"),
     [
-        (ASKED | ANSWER, ""),
+        (INPUT | ANSWER, ""),
         ({"question": "{}?", "answer": "so {}"}, ""),
         ({"prompt": "{}?", "response": "so {}"}, ""),
         ({"query": "{}?", "completion": "so {}"}, ""),
         # What the answer should be is read; of few words it may be the label, and is not.
-        *((ASKED | {name: "{}"} | ANSWER, "") for name in ("expected", "ground_truth")),
-        *((ASKED | {name: "{}"} | ANSWER, "") for name in ("reference", "correct_answer")),
-        *((ASKED | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
+        *((INPUT | {name: "{}"} | ANSWER, "") for name in ("expected", "ground_truth")),
+        *((INPUT | {name: "{}"} | ANSWER, "") for name in ("reference", "correct_answer")),
+        *((INPUT | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
         # A text that some rows lack is not read.
         ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
     ],
@@ -60,14 +60,14 @@ def test_where_it_is_open_what_is_judged_one_flag_says_so():
         texts_of(question="{}?", answer="A {}.", response="Reply {}.")
     with pytest.raises(LabelError, match="--map output=bot_says"):
         texts_of(question="{}?", bot_says="This is a long reply {} to all of it.")
-    mapped = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
-    assert mapped == ("question", "output")
+    texts = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
+    assert texts == ("question", "output")
 
 
 def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here):
     about = {"output": "Say.", "date": "2026-10-01"}
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
-    printed(check.main, sheet, "--write-map", "map.yaml")
-    made = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
-    assert made[0].texts == ("input", "output")
+    output_of(check.main, sheet, "--write-map", "map.yaml")
+    subject = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
+    assert subject[0].texts == ("input", "output")

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from command_runs import Ended, run
+from command_runs import Result, run
 from jsonl import read_jsonl, write_jsonl
 from processes import TIMEOUT, start_command, until
 
@@ -65,14 +65,14 @@ def post(address: str, who: str, value: Any, **more: Any) -> None:
     urlopen(Request(f"{address}label", click, {"Content-Type": "application/json"})).close()
 
 
-Serve = Callable[..., Ended]
+Serve = Callable[..., Result]
 
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
 
-    def serving(work: Callable[[Session], object], *words: str) -> Ended:
+    def serving(work: Callable[[Session], object], *words: str) -> Result:
         def serve_forever(server: Server) -> None:
             work(server.session)
             raise KeyboardInterrupt
@@ -89,11 +89,11 @@ def label(session: Session, value: Any, who: str = "Anna", **more: Any) -> Any:
     return session.label(Click(annotator=who, item=item, value=value, **more))
 
 
-def refused(code: int, message: str, *words: str) -> None:
+def refuse(code: int, message: str, *words: str) -> None:
     """A command that opens no page ends with this code and says this in its one line."""
-    ended = run(main, "label", *words)
-    assert (ended.code, message in ended.stderr) == (code, True), ended.stderr
-    assert (ended.stdout, ended.stderr.count("\n")) == ("", 1)
+    result = run(main, "label", *words)
+    assert (result.code, message in result.stderr) == (code, True), result.stderr
+    assert (result.stdout, result.stderr.count("\n")) == ("", 1)
 
 
 def test_it_says_where_labels_go_and_what_comes_next(serve):
@@ -119,24 +119,24 @@ def test_where_nothing_was_labelled_it_does_not_say_tune(serve):
 
 
 def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on():
-    names, saved = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
+    names, counts = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
     with running(*words) as (process, address):
 
         def clicks(who: str) -> None:
             with suppress(OSError, HTTPException):
-                for done in range(1, len(ROWS) + 1):
+                for number in range(1, len(ROWS) + 1):
                     post(address, who, "pass", comment="c" * 2000)
-                    saved[who] = done
+                    counts[who] = number
 
         with ThreadPoolExecutor() as pool:
             pool.map(clicks, names)
-            until(lambda: saved.total() > 5)
+            until(lambda: counts.total() > 5)
             process.kill()
     path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
     with running(*words) as (process, address):
         for name in names:  # one may be saved, unanswered
-            assert state(address, name)["done"] - saved[name] in (0, 1)
+            assert state(address, name)["done"] - counts[name] in (0, 1)
         n_lines = len(path.read_bytes().splitlines())
         post(address, "Eve", "fail")
         process.send_signal(signal.SIGINT)
@@ -150,7 +150,7 @@ def test_a_link_that_the_user_names_is_one_file_under_one_lock(serve):
 
     def work(session: Session) -> None:
         label(session, "pass")
-        refused(1, "real.jsonl is in use by another run", *TASK, "helpful", "--out", "real.jsonl")
+        refuse(1, "real.jsonl is in use by another run", *TASK, "helpful", "--out", "real.jsonl")
 
     assert serve(work, *TASK, "helpful", "--out", "link.jsonl").code == 0
     assert (len(read_jsonl("real.jsonl")), Path("link.jsonl").is_symlink()) == (1, True)
@@ -161,9 +161,9 @@ def test_where_another_program_changed_the_file_no_count_is_printed(serve):
         label(session, "pass")
         session.path.write_bytes(b"")
 
-    ended = serve(work, *TASK, "helpful")
-    assert (ended.code, "label in" in ended.out) == (1, False)
-    assert "another program changed it" in ended.err
+    result = serve(work, *TASK, "helpful")
+    assert (result.code, "label in" in result.out) == (1, False)
+    assert "another program changed it" in result.err
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
         assert "score" not in json.dumps(state["item"])
         for _ in ROWS:
             state = label(session, 1, comment="no")
-        shown = session.review("Anna")["items"]
-        assert len(shown) == state["disagreements"] > 0
-        assert {item["after"] for item in shown} == {"judge"}
-        assert all(abs(item["judge"]["score"] - 1) >= 1 for item in shown)
+        items = session.review("Anna")["items"]
+        assert len(items) == state["disagreements"] > 0
+        assert {item["after"] for item in items} == {"judge"}
+        assert all(abs(item["judge"]["score"] - 1) >= 1 for item in items)
 
     assert serve(work, *TASK, "relevance", "--judge", "relevance").code == 0
 
@@ -239,5 +239,5 @@ def files() -> dict[Path, bytes]:
 )
 def test_what_is_wrong_is_said_before_a_page_opens(words, code, message):
     before = files()
-    refused(code, message, *words)
+    refuse(code, message, *words)
     assert files() == before

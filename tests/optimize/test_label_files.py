@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import printed, run
+from command_runs import output_of, run
 from jsonl import write_jsonl
 
 import data
@@ -15,8 +15,8 @@ from optimize.check import main as check
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
-SAID = "It leaves out the point."
-LABEL = {"comment": SAID, "annotator": "Anna", "labelled_at": "2026-11-23T18:20:00.123Z"}
+COMMENT = "It leaves out the point."
+LABEL = {"comment": COMMENT, "annotator": "Anna", "labelled_at": "2026-11-23T18:20:00.123Z"}
 
 
 def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
 
 def test_ratings_are_checked_and_the_last_one_stands():
     file = write_jsonl("outputs.relevance.jsonl", lines("relevance"))
-    page = printed(check, file)
+    page = output_of(check, file)
     assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
     assert "text document; text summary; ratings rating comments comment" in page
     assert "1 label changed after seeing others'" in page
@@ -45,20 +45,20 @@ def test_ratings_are_checked_and_the_last_one_stands():
 
 def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
-    assert "2 annotators: " in printed(check, file)
-    printed(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
-    assert SAID in Path("run/report.html").read_text()
-    assert "more outputs, which are left out" in printed(verify, "run", "--data", file)
+    assert "2 annotators: " in output_of(check, file)
+    output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
+    assert COMMENT in Path("run/report.html").read_text()
+    assert "more outputs, which are left out" in output_of(verify, "run", "--data", file)
     judge = judges.load("run")
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
-    assert SAID in Path("run/misses.csv").read_text()
+    assert COMMENT in Path("run/misses.csv").read_text()
     items = read_items("starter_unlabelled")
     rated = [
         LABEL | {"id": item.id, "dimension": "helpful", "rating": "pass" if n % 3 else "fail"}
         for n, item in enumerate(items.items)
     ]
     long = write_jsonl("long.jsonl", rated)
-    out = printed(verify, "run", "--data", "starter_unlabelled", "--annotations", long)
+    out = output_of(verify, "run", "--data", "starter_unlabelled", "--annotations", long)
     assert "people: It leaves out" in out
     labelled = data.read_labels("starter_unlabelled", annotations=long)
     assert not is_constructed(labelled.sha256)
@@ -69,25 +69,25 @@ def test_votes_are_checked():
     pair = {"post": "p", "response_a": "a", "response_b": "b", **LABEL}
     rows = [pair | {"id": f"p{n}", "group": f"g{n // 2}", "preferred": "A"} for n in range(68)]
     both = [row | {"annotator": who} for row in rows for who in ("Anna", "Ben")]
-    page = printed(check, write_jsonl("pairs.jsonl", [*both, both[0] | {"preferred": None}]))
+    page = output_of(check, write_jsonl("pairs.jsonl", [*both, both[0] | {"preferred": None}]))
     assert "68 pairs for 34 documents" in page
     assert "text post; text response_a; text response_b; ratings votes from preferred" in page
 
 
 def test_a_file_without_labels_is_told_how_to_get_some():
-    ended = run(check, "starter_unlabelled")
+    result = run(check, "starter_unlabelled")
     columns = "id, group, system, document, summary"
-    asked = f"no column has a known name for labels; the columns are {columns}"
-    assert (ended.code, asked in ended.out) == (1, True)
-    assert "or give labels: dspy-judges label FILE --dimension NAME" in ended.out
+    problem = f"no column has a known name for labels; the columns are {columns}"
+    assert (result.code, problem in result.out) == (1, True)
+    assert "or give labels: dspy-judges label FILE --dimension NAME" in result.out
 
 
 def test_the_unlabelled_set_tells_nothing_of_its_faults():
     items = read_items("starter_unlabelled")
     assert (len(items.items), len(items.documents)) == (30, 10)
-    told = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}
+    names = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}
     starter = data.starter()
-    assert not any(system in name for name in told for system in starter.systems)
+    assert not any(system in name for name in names for system in starter.systems)
     # Every text is one of the starter set's.
-    known = {output.texts["summary"] for output in starter.outputs}
-    assert {item.texts["summary"] for item in items.items} <= known
+    texts = {output.texts["summary"] for output in starter.outputs}
+    assert {item.texts["summary"] for item in items.items} <= texts

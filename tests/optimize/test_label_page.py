@@ -49,8 +49,8 @@ AUDIT = """(() => {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+    with chromium(tmp_path_factory.mktemp("profile")) as chrome:
+        yield chrome
 
 
 def outputs(folder: Path, documents: int, each: int, text: str = "a document\n" * 99) -> Path:
@@ -118,9 +118,9 @@ def fails(page: Page, key: str) -> str:
     return text(page, "problem")
 
 
-def comment(page: Page, said: str) -> None:
+def comment(page: Page, text: str) -> None:
     page.press("c")
-    page.write(said)
+    page.write(text)
     page.press("Escape")
 
 
@@ -133,29 +133,29 @@ def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_c
     browser, tmp_path
 ):
     path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
-    saved: list[tuple[str, str, int]] = []
+    log: list[tuple[str, str, int]] = []
     with serve(path) as (address, running):
         for name, page in pages.items():
             # People copy an address without its last slash, too.
             begin(page, address.rstrip("/") if name == "Ben" else address, name)
-        while len(saved) < 13:
-            name, key = ("Anna", "Ben")[len(saved) % 2], 1 + len(saved) % 5
-            saved.append((name, output(pages[name]), key))
+        while len(log) < 13:
+            name, key = ("Anna", "Ben")[len(log) % 2], 1 + len(log) % 5
+            log.append((name, output(pages[name]), key))
             press(pages[name], str(key))
-            if len(saved) % 6 == 0:
+            if len(log) % 6 == 0:
                 pages[name].send("Page.reload")
                 shows(pages[name], "work")
         first, second = pages["Anna"], browser.page()
         begin(second, address, "Anna")
-        saved.append(("Anna", shown := output(first), 4))
+        log.append(("Anna", item := output(first), 4))
         press(first, "4")
         assert "another window" in fails(second, "2")
-        assert output(second) == shown
+        assert output(second) == item
         second.press("Enter")
         second.until("document.getElementById('problem').hidden")
         assert output(second) == output(first)
         # What could not be saved is saved by trying again.
-        saved.append(("Anna", output(second), 5))
+        log.append(("Anna", output(second), 5))
         labels(path).rename(aside := tmp_path / "aside")
         comment(second, "too long")
         assert "another program changed it" in fails(second, "5")
@@ -170,7 +170,7 @@ def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_c
         assert second.run("document.querySelector('[aria-pressed=true]').textContent") == "3"
         assert value(second) == "kept"
     rows = read_jsonl(labels(path))
-    assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == saved
+    assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == log
     assert rows[-1]["comment"] == "too long"
 
 
@@ -178,17 +178,17 @@ def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(browser, tmp
     path = tmp_path / "pairs.jsonl"
     sides = {"response_a": "the first", "response_b": "the second"}
     write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
-    chosen = []
+    choices = []
     with serve(path, "--pairwise", "better=it answers the question") as (address, _):
         page = browser.page()
         begin(page, address, "Anna")
         audit(page)
         for _ in range(4):
-            chosen.append(output(page))
+            choices.append(output(page))
             press(page, "a")
-    preferred = [row[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
-    assert preferred == chosen
-    assert {*chosen} == {*sides.values()}  # whichever stands first in the file
+    votes = [row[f"response_{row['votes'].lower()}"] for row in read_jsonl(labels(path))]
+    assert votes == choices
+    assert {*choices} == {*sides.values()}  # whichever stands first in the file
 
 
 def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_nothing(

@@ -48,10 +48,10 @@ def ask(
     """Status, body and headers; `body` is sent as JSON, or as it is where it is bytes."""
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    given = {"Content-Type": "application/json"} if body is not None else {}
-    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    types = {"Content-Type": "application/json"} if body is not None else {}
+    types |= {name.replace("_", "-"): value for name, value in headers.items()}
     with closing(connection):
-        connection.request(method, f"/{token or server.token}/{word}", content, given)
+        connection.request(method, f"/{token or server.token}/{word}", content, types)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(), answer.headers
 
@@ -83,23 +83,23 @@ def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server)
 
 
 def test_labels_are_given_and_taken_back_and_texts_with_markup_travel_as_json(server):
-    def asked(method: str, word: str, body: Any = None, name: str = "127.0.0.1") -> Any:
+    def request(method: str, word: str, body: Any = None, name: str = "127.0.0.1") -> Any:
         host = f"{name}:{server.server_port}"
         origin = {"Origin": f"http://{host}"} if body else {}
         status, text, headers = ask(server, method, word, body, Host=host, **origin)
         assert (status, headers["Content-Type"]) == (200, "application/json")
         return json.loads(text)
 
-    assert asked("GET", "state")["item"]["judged"] == [{"name": "summary", "text": MARKUP}]
+    assert request("GET", "state")["item"]["judged"] == [{"name": "summary", "text": MARKUP}]
     click = {**CLICK, "comment": "Fine: ü."}
     # A repeated click is the same.
-    assert asked("POST", "label", click) == asked("POST", "label", click, "localhost")
-    state = asked("GET", "state?annotator=Anna")
+    assert request("POST", "label", click) == request("POST", "label", click, "localhost")
+    state = request("GET", "state?annotator=Anna")
     assert (state["done"], state["item"]["item"]) == (1, 1)
-    undone = asked("POST", "undo", {"annotator": "Anna"})["item"]["undone"]
+    undone = request("POST", "undo", {"annotator": "Anna"})["item"]["undone"]
     assert undone == {"value": 4, "comment": "Fine: ü."}
     assert [row["rating"] for row in read_jsonl(server.session.path)] == [4, None]
-    assert asked("GET", "review?annotator=Anna") == {"items": []}
+    assert request("GET", "review?annotator=Anna") == {"items": []}
 
 
 def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server):
@@ -129,9 +129,9 @@ def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server):
 )
 def test_strangers_and_strange_requests_get_nothing(server, method, word, headers):
     body = CLICK if method == "POST" else None
-    status, text, answered = ask(server, method, word, body, **headers)
+    status, text, head = ask(server, method, word, body, **headers)
     assert (status, text) == (404, "")
-    assert not {"Server", "Access-Control-Allow-Origin"} & {*answered}
+    assert not {"Server", "Access-Control-Allow-Origin"} & {*head}
     assert server.session.path.read_bytes() == b""
 
 
@@ -190,9 +190,9 @@ def test_windows_at_once_lose_nothing(server):
 def test_nothing_is_printed_of_what_is_asked(server, capfd):
     ask(server, "GET", "state")
     ask(server, "GET", "", token="x")
-    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
-        broken.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
-    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
-        broken.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
-        broken.recv(100)
+    with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
+        peer.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
+        peer.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
+        peer.recv(100)
     assert capfd.readouterr() == ("", "")

@@ -42,7 +42,7 @@ def _closes_all() -> Iterator[None]:
             _open.pop().close()
 
 
-def opened(
+def start(
     folder: Path, kind: str = "rating", name: str = "labels", *, draw: Any = None, **more: Any
 ) -> Session:
     """A session on six outputs of three documents, or six pairs."""
@@ -53,8 +53,8 @@ def opened(
         output = {"system": f"s{i % 2}", "summary": f"<b>Summary</b> {i}.", "dimension": "helpful"}
         rows.append(row | (sides if kind == "pairwise" else output) | (draw or {}))
     pair = {"A": "response_a", "B": "response_b"}
-    judged = pair if kind == "pairwise" else {"summary": "summary"}
-    about: Any = {"texts": TEXTS[:1], "outputs": judged, "path": folder / f"{name}.jsonl"}
+    outputs = pair if kind == "pairwise" else {"summary": "summary"}
+    about: Any = {"texts": TEXTS[:1], "outputs": outputs, "path": folder / f"{name}.jsonl"}
     _open.append(Session(subject=SUBJECTS[kind], rows=rows, **about, **more))
     return _open[-1]
 
@@ -69,17 +69,17 @@ def undo(session: Session, who: str) -> Any:
 
 def shown_ids(folder: Path, kind: str) -> list[str]:
     """The ids of the items in their order."""
-    session = opened(folder, kind, "walk")
-    state, found = session.state("Walker"), list[str]()
+    session = start(folder, kind, "walk")
+    state, ids = session.state("Walker"), list[str]()
     while (item := state["item"]) is not None:
-        found.append(f"o{item['judged'][0]['text'][-2]}")
+        ids.append(f"o{item['judged'][0]['text'][-2]}")
         state = label(session, "Walker", item["item"], ANSWERS[kind][0])
     session.close()
-    return found
+    return ids
 
 
 def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(here):
-    session = opened(here)
+    session = start(here)
     first = session.state("Ann")["item"]["item"]
     second = label(session, "Ann", first, "", mark="skipped")["item"]["item"]
     state = label(session, "Ann", second, "", mark="unsure", comment="either way")
@@ -90,13 +90,13 @@ def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(her
     assert state["item"]["item"] == first
     assert label(session, "Ann", first, 2)["item"] is None
     assert session.close() == N - 1
-    skipped, unsure = (line for line in read_jsonl(session.path) if line["rating"] is None)
-    assert (skipped["skipped"], unsure["unsure"]) == (True, True)
+    skip, unsure = (line for line in read_jsonl(session.path) if line["rating"] is None)
+    assert (skip["skipped"], unsure["unsure"]) == (True, True)
     labels = read_labels(session.path)
     assert not {"skipped", "unsure", "comment"} & {*labels.outputs[0].texts, *labels.reading.unread}
     assert sum(bool(output.ratings) for output in labels.outputs) == N - 1
     # A session that goes on passes over them, too, and an undo takes a mark back.
-    again = opened(here)
+    again = start(here)
     assert again.state("Ann")["item"] is None
     assert label(again, "Ben", first, "", mark="unsure")["unsure"] == 1
     assert undo(again, "Ben")["unsure"] == 0
@@ -123,7 +123,7 @@ def read_back(path: Path, kind: str) -> Any:
     return {}
 
 
-def expected(standing: dict[tuple[str, str], tuple[Any, str]]) -> Any:
+def labels_of(standing: dict[tuple[str, str], tuple[Any, str]]) -> Any:
     """What a reader is to find where these labels stand."""
     labels: dict[str, Counter[Any]] = {}
     for (_, name), (value, _) in standing.items():
@@ -148,26 +148,26 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
     answers, standing = ANSWERS[kind], dict[tuple[str, str], tuple[Any, str]]()
     with TemporaryDirectory() as name:
         folder, path = Path(name), Path(name) / "labels.jsonl"
-        ids, session = shown_ids(folder, kind), opened(folder, kind)
+        ids, session = shown_ids(folder, kind), start(folder, kind)
         for word, who, step in steps:
             lines = path.read_bytes()
             if word == "label":
                 item, answer, comment, is_outdated = step
-                output, shown = ids[item], answers[answer % len(answers)]
-                said, stands = (shown, comment.strip()), standing.get((who, output))
-                seen = stands and stands[0]
-                before = (answers[0] if seen is None else None) if is_outdated else seen
-                if is_outdated and said != stands:
-                    with pytest.raises(RefusedError) as refused:
-                        label(session, who, item, shown, comment=comment, before=before)
-                    assert (refused.value.status, path.read_bytes()) == (409, lines)
-                    assert refused.value.state == session.state(who)
+                output, answer_value = ids[item], answers[answer % len(answers)]
+                entry, stands = (answer_value, comment.strip()), standing.get((who, output))
+                old = stands and stands[0]
+                before = (answers[0] if old is None else None) if is_outdated else old
+                if is_outdated and entry != stands:
+                    with pytest.raises(RefusedError) as error:
+                        label(session, who, item, answer_value, comment=comment, before=before)
+                    assert (error.value.status, path.read_bytes()) == (409, lines)
+                    assert error.value.state == session.state(who)
                 else:
-                    label(session, who, item, shown, comment=comment, before=before)
-                    assert (path.read_bytes() == lines) is (said == stands)
-                    if said != stands:  # the last that was given is the first to be undone
+                    label(session, who, item, answer_value, comment=comment, before=before)
+                    assert (path.read_bytes() == lines) is (entry == stands)
+                    if entry != stands:  # the last that was given is the first to be undone
                         standing.pop((who, output), None)
-                        standing[who, output] = said
+                        standing[who, output] = entry
             elif word == "undo":
                 mine = [key for key in standing if key[0] == who]
                 state = undo(session, who)
@@ -185,7 +185,7 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
                 path.write_bytes(
                     lines.removesuffix(b"\n") if step == "no line break" else lines + cut_off
                 )
-                session = opened(folder, kind)
+                session = start(folder, kind)
                 assert path.read_bytes() == lines
                 assert len(session.notes) == bool(cut_off)
             assert path.read_bytes().startswith(lines)
@@ -193,7 +193,7 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
         session.close()
         with pytest.raises(RefusedError, match="has ended"):
             label(session, "Anna", 0, answers[0])
-        assert read_back(path, kind) == expected(standing)
+        assert read_back(path, kind) == labels_of(standing)
 
 
 def label_all(session: Session, who: str, values: list[Any]) -> Any:
@@ -201,16 +201,16 @@ def label_all(session: Session, who: str, values: list[Any]) -> Any:
 
 
 def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(here):
-    session = opened(here)
-    state, seen = session.state("Anna"), []
+    session = start(here)
+    state, places = session.state("Anna"), []
     while (item := state["item"]) is not None:
         assert not {"id", "system"} & {*item}
-        seen.append((item["document"], item["place"], item["texts"][0]["text"]))
+        places.append((item["document"], item["place"], item["texts"][0]["text"]))
         state = label(session, "Anna", item["item"], 3)
-    assert [place[:2] for place in seen] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
-    assert len({(document, text) for document, _, text in seen}) == 3
+    assert [place[:2] for place in places] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
+    assert len({(document, text) for document, _, text in places}) == 3
     assert state["done"] == state["outputs"] == N
-    firsts = [opened(here, name="b", seed=n // 2).state(f"{n}")["item"] for n in range(60)]
+    firsts = [start(here, name="b", seed=n // 2).state(f"{n}")["item"] for n in range(60)]
     assert firsts[::2] == firsts[1::2]
     assert len({str(item["judged"]) for item in firsts}) == N
 
@@ -218,21 +218,21 @@ def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(her
 def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(here):
     at = datetime(2026, 11, 23, 18, 20, 0, 123000, UTC)
     draw = {"sampling_weight": 2.5, "sampling_from": 90}
-    session = opened(here, draw=draw, now=lambda: at)
+    session = start(here, draw=draw, now=lambda: at)
     label(session, "Anna", 0, 4, comment=" Fine. ")
     (row,) = read_jsonl(session.path)
     n = int(row["id"][1])
     output = {"id": f"o{n}", "group": f"d{n // 2}", "system": f"s{n % 2}", **draw}
     output |= {"document": f"Text {n // 2}.", "summary": f"<b>Summary</b> {n}."}
-    given = {"dimension": "helpful", "rating_scale": "1-5", "annotator": "Anna", "rating": 4}
-    assert row == output | given | {
+    fields = {"dimension": "helpful", "rating_scale": "1-5", "annotator": "Anna", "rating": 4}
+    assert row == output | fields | {
         "comment": "Fine.",
         "labelled_at": "2026-11-23T18:20:00.123000Z",
     }
 
 
 def test_time_left_is_the_median_of_recent_labels_times_those_left(here):
-    session = opened(here)
+    session = start(here)
     label_all(session, "Anna", [1, 2, 3])
     # A time without a zone is UTC. Gaps of 10, 2990 (a break) and 20 seconds; two outputs are left.
     times = ["2026-01-01T12:00:00", "2026-01-01T13:00:10+01:00", "2026-01-01T12:50:00Z"]
@@ -240,13 +240,13 @@ def test_time_left_is_the_median_of_recent_labels_times_those_left(here):
         row | {"labelled_at": t} for row, t in zip(read_jsonl(session.path), times, strict=True)
     ]
     write_jsonl(session.path, rows)
-    again = opened(here, now=lambda: datetime(2026, 1, 1, 12, 50, 20, tzinfo=UTC))
+    again = start(here, now=lambda: datetime(2026, 1, 1, 12, 50, 20, tzinfo=UTC))
     assert again.state("Anna")["seconds_left"] is None
     assert label(again, "Anna", 3, 3)["seconds_left"] == 40
 
 
 def test_agreement_is_of_labels_given_before_seeing_the_others(here):
-    session = opened(here)
+    session = start(here)
     label_all(session, "Anna", [1, 5, 3, 4])
     label_all(session, "Ben", [1, 3, 3])
     label(session, "Ben", 1, 5, before=3, after="annotators")
@@ -255,7 +255,7 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(here):
     label_all(session, "Cem", [1, 5])
     label_all(session, "Dee", [1, 5])
     # Cem's with Dee is not for her.
-    row, *others = opened(here).state("anna")["agreement"]
+    row, *others = start(here).state("anna")["agreement"]
     assert len(others) == 2
     assert (row["annotators"], row["n"]) == (["Anna", "Ben"], 3)
     # 1 less the sum of squared differences, 4, over that of all labels crossed, by chance.
@@ -270,15 +270,15 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(here):
 def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(here):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[shown_ids(here, "rating")[4]]  # it failed
-    session = opened(here, judge=judge)
+    session = start(here, judge=judge)
     label_all(session, "Anna", [4, 1, 2, 2, 5])
     label_all(session, "Ben", [2, 2, 2, 3])
-    shown = session.review("Anna")["items"]
-    assert [(item["item"], item["after"]) for item in shown] == [(0, "annotators"), (1, "judge")]
-    assert shown[0]["judge"] is None
-    assert shown[0]["others"] == [{"annotator": "Ben", "value": 2, "comment": ""}]
-    assert shown[1]["judge"] == {"value": 2, "score": 2.0, "reason": "why"}
-    assert (shown[1]["others"], shown[1]["own"]["value"]) == ([], 1)
+    items = session.review("Anna")["items"]
+    assert [(item["item"], item["after"]) for item in items] == [(0, "annotators"), (1, "judge")]
+    assert items[0]["judge"] is None
+    assert items[0]["others"] == [{"annotator": "Ben", "value": 2, "comment": ""}]
+    assert items[1]["judge"] == {"value": 2, "score": 2.0, "reason": "why"}
+    assert (items[1]["others"], items[1]["own"]["value"]) == ([], 1)
     state = session.state("Anna")
     # Of the judge nothing shows while labels are given.
     assert (state["disagreements"], state["has_judge"]) == (1, True)
@@ -303,24 +303,24 @@ def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(he
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(here, change, message):
-    session = opened(here)
+    session = start(here)
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()
     second = change if isinstance(change, str) else json.dumps(json.loads(second) | change)
     session.path.write_text(f"{first}\n{second}\n")
     before = session.path.read_bytes()
     with pytest.raises(LabelError, match=f"labels.jsonl, line 2: .*{message}.* --out"):
-        opened(here)
+        start(here)
     assert session.path.read_bytes() == before
 
 
 def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
-    session = opened(here)
+    session = start(here)
     label_all(session, "Anna", [1, 2, 3])
     others = [{}, {"id": "x"}, {"dimension": "y"}]
     rows = [row | other for row, other in zip(read_jsonl(session.path), others, strict=True)]
     write_jsonl(session.path, rows)
-    again = opened(here)
+    again = start(here)
     assert again.notes == ["2 lines about other outputs or another dimension: left unchanged"]
     assert again.state("Anna")["done"] == 1
     assert label(again, "Anna", 1, 2)["done"] == 2
@@ -329,7 +329,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
 
 @pytest.mark.parametrize("change", ["moved", "deleted", "cut", "grown"])
 def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here, change):
-    session = opened(here)
+    session = start(here)
     label_all(session, "Anna", [1, 2])
     path, content = session.path, session.path.read_bytes()
     if change in ("moved", "deleted"):
@@ -344,9 +344,9 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here,
         lambda: session.review("Anna"),
         session.close,
     ):
-        with pytest.raises(RefusedError, match=f"{path}: another program changed it") as refused:
+        with pytest.raises(RefusedError, match=f"{path}: another program changed it") as error:
             act()
-        assert refused.value.status == 507
+        assert error.value.status == 507
     assert (path.read_bytes() if path.exists() else None) == left
 
 
@@ -359,12 +359,12 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here,
     ],
 )
 def test_a_last_line_stays_where_it_is_whole(here, last, is_removed):
-    session = opened(here)
+    session = start(here)
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()
     last = last.replace("whole", second)
     session.path.write_bytes(f"{first}\n{last}".encode("latin-1"))
-    again = opened(here)
+    again = start(here)
     assert again.notes == ["a last line that was cut off is removed"] * is_removed
     assert again.state("Anna")["done"] == 2 - is_removed
     assert session.path.read_text() == f"{first}\n" + ("" if is_removed else f"{last}\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runs import printed, result_of, run
+from command_runs import json_of, output_of, run
 from jsonl import write_jsonl
 from scipy.stats import norm
 
@@ -58,37 +58,37 @@ def test_each_look_has_sidak_s_share_of_the_error():
 @pytest.mark.parametrize("growth", [1.5, 2, 4])
 def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growth):
     sizes = (40 * growth ** np.arange(4)).astype(int)
-    rng, share, passed = np.random.default_rng(1), 0.8, []
+    rng, share, rates = np.random.default_rng(1), 0.8, []
     steps = [rng.binomial(n, share, 20_000) for n in np.diff(sizes, prepend=0)]
     for looks in (1, 4):
-        held = np.zeros(20_000, bool)
+        hits = np.zeros(20_000, bool)
         for n, right in zip(sizes.tolist(), np.cumsum(steps, axis=0), strict=True):
             least = next(k for k in range(n + 1) if wilson(k / n, n, looks).low >= share)
-            held |= right >= least
-        passed.append(held.mean())
-    assert passed[1] <= 0.025 + 2 * 0.0011  # two standard errors
-    assert passed[0] > 0.045
+            hits |= right >= least
+        rates.append(hits.mean())
+    assert rates[1] <= 0.025 + 2 * 0.0011  # two standard errors
+    assert rates[0] > 0.045
 
 
 def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_how_many():
     gate = [*sheet(400), "--min-tpr", "0.895"]
-    one, ended = result_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
-    four = json.loads(ended.stdout)
+    one, result = json_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
+    four = json.loads(result.stdout)
     assert (one["gate"], one["looks"]) == ("holds", 1)
-    assert (ended.code, four["gate"], four["looks"]) == (3, "undecided", 4)
+    assert (result.code, four["gate"], four["looks"]) == (3, "undecided", 4)
     # The figure's own interval is that of one look.
     assert one["tpr"] == four["tpr"]
-    assert "of 4 looks, --min-tpr 0.895: about " in ended.err
+    assert "of 4 looks, --min-tpr 0.895: about " in result.err
     assert "Label more; add --looks 2 then" in run(verify, *gate[:-1], "0.91").out
 
 
 def test_a_swap_is_decided_by_one_of_so_many_looks():
     swap = [*sheet(400, wrong=40), "--against", "80", *sheet(400, wrong=80)[4:], "--margin"]
-    one, four = result_of(verify, *swap, "0.055"), run(verify, *swap, "0.055", "--looks", "4")
+    one, four = json_of(verify, *swap, "0.055"), run(verify, *swap, "0.055", "--looks", "4")
     assert (one["swap"], one["looks"]) == ("not worse", 1)
     assert (four.code, "90% interval of 4 looks, n=" in four.out) == (3, True)
     wide = [*swap, "0.2", "--looks", "4"]
-    four, out = result_of(verify, *wide), printed(verify, *wide)
+    four, out = json_of(verify, *wide), output_of(verify, *wide)
     assert (four["swap"], four["looks"]) == ("not worse", 4)
     assert four["difference"]["low"] < one["difference"]["low"]
     assert "5% would get this verdict in any of 4 looks." in out
@@ -96,8 +96,8 @@ def test_a_swap_is_decided_by_one_of_so_many_looks():
 
 @pytest.mark.parametrize("words", [["--looks", "2"], ["--min-tpr", ".8", "--looks", "101"]])
 def test_looks_are_of_a_floor_or_a_swap(words):
-    ended = run(verify, *sheet(40), *words)
-    assert (ended.code, "it needs a floor" in ended.err) == (2, True)
+    result = run(verify, *sheet(40), *words)
+    assert (result.code, "it needs a floor" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])
@@ -107,16 +107,16 @@ def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
     floor, rng = 0.8, np.random.default_rng(2)
     n = labels_to_decide(FLOORS, fails, errors)
 
-    def decided(number: int) -> float:
-        of_fails, held = rng.binomial(number, fails, 4000), np.ones(4000, bool)
+    def power(number: int) -> float:
+        of_fails, hits = rng.binomial(number, fails, 4000), np.ones(4000, bool)
         for sizes in (of_fails, number - of_fails):
             right = rng.binomial(sizes, 1 - errors * (1 - floor))
             p, square = right / np.maximum(sizes, 1), 1.959964**2 / np.maximum(sizes, 1)
             reach = np.sqrt(square * p * (1 - p) + square**2 / 4)
-            held &= ((p + square / 2 - reach) / (1 + square) >= floor) & (sizes >= FEW_OUTPUTS)
-        return float(held.mean())
+            hits &= ((p + square / 2 - reach) / (1 + square) >= floor) & (sizes >= FEW_OUTPUTS)
+        return float(hits.mean())
 
-    assert decided(round(0.9 * n)) < 0.89 < decided(n) < 0.92 < decided(round(1.15 * n))
+    assert power(round(0.9 * n)) < 0.89 < power(n) < 0.92 < power(round(1.15 * n))
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
@@ -135,22 +135,22 @@ def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():
     least, more = (labels_to_decide(FLOORS, 0.25, errors) for errors in (0.5, 0.75))
     assert (least, more) == (556, 2483)
     rows = [{"id": f"r{i}", "output": f"Text {i}.", "safe": int(i % 4 > 0)} for i in range(200)]
-    said = (
+    line = (
         "Floors of TPR 0.8 and TNR 0.8 take 560 labels for a judge of TPR 0.9 and TNR 0.9, 2,500 "
         "labels for a judge of TPR 0.85 and TNR 0.85 (25% fails, a chance of 90%"
     )
     labels = write_jsonl("labels.jsonl", rows)
-    assert f"floors {said}" in printed(check, labels)
+    assert f"floors {line}" in output_of(check, labels)
     outputs = [{"id": f"r{i}", "output": f"Text {i}."} for i in range(1000)]
     words = [write_jsonl("outputs.jsonl", outputs), "--min-tnr", ".8"]
-    out = printed(plan, *words, "--labels", labels, "--min-tpr", ".8")
-    assert out.startswith(f"200 of 1,000 documents labelled. {said}")
+    out = output_of(plan, *words, "--labels", labels, "--min-tpr", ".8")
+    assert out.startswith(f"200 of 1,000 documents labelled. {line}")
     assert " outputs.next.jsonl: 356 docu" in out
     # Without labels no base rate is known, and a random round comes first.
-    first = result_of(plan, *words, "--out", "first.jsonl")
+    first = json_of(plan, *words, "--out", "first.jsonl")
     assert [each["fails"] for each in first["decisions"]] == [0.05, 0.2, 0.5]
     assert first["n_next"] == 30
     assert run(plan, *words, "--labels", labels, "--min-tpr", "2").code == 2
     rated = write_jsonl("rated.jsonl", [row | {"safe": n % 5 + 1} for n, row in enumerate(rows)])
-    ended = run(plan, *words, "--labels", rated, "--scale", "1-5")
-    assert (ended.code, "need labels that say pass or fail" in ended.err) == (2, True)
+    result = run(plan, *words, "--labels", rated, "--scale", "1-5")
+    assert (result.code, "need labels that say pass or fail" in result.err) == (2, True)

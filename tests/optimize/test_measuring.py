@@ -27,12 +27,12 @@ def labels(here):
     write_ratings("labels.jsonl", HUMAN)
 
 
-def measured(scores, labels="labels.jsonl"):
+def measure(scores, labels="labels.jsonl"):
     return optimize.measure(scores, labels, dimension="charm")
 
 
 def test_scores_by_id_are_measured_at_every_level_the_data_has():
-    result = measured(SCORES)
+    result = measure(SCORES)
     assert (result.rho.level, result.rho.value) == ("summary", pytest.approx(0))
     assert result.at("dataset").value == pytest.approx(DATASET_RHO)
     assert (result.rho.n_outputs, result.rho.n_documents, result.rho.n_failed) == (6, 2, 0)
@@ -40,21 +40,21 @@ def test_scores_by_id_are_measured_at_every_level_the_data_has():
     assert len(result.summary()["correlations"]) == 12
     assert result.judgements.set_index("id")["score"].to_dict() == SCORES
     labelled = data.read_labels("labels.jsonl", dimensions=["charm"])
-    assert measured(pd.Series(SCORES), labelled).summary() == result.summary()
+    assert measure(pd.Series(SCORES), labelled).summary() == result.summary()
     numbers = {name: np.float32(score) for name, score in SCORES.items()}
-    assert measured(numbers, labelled).rho == result.rho
+    assert measure(numbers, labelled).rho == result.rho
 
 
 def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level():
     """Four of six have a score, two a document: by what is labelled, it is summary level still."""
     scores = {name: score for name, score in SCORES.items() if name not in ("d0s1", "d1s0")}
-    rho = measured(scores).rho
+    rho = measure(scores).rho
     # Within the first document 3, 1 for 1, 3; within the second in order.
     assert (rho.level, rho.value, rho.n_outputs) == ("summary", pytest.approx(0), 4)
 
 
 def test_a_failed_score_is_missing_and_counted():
-    result = measured({**SCORES, "d0s0": math.nan, "d0s1": None})
+    result = measure({**SCORES, "d0s0": math.nan, "d0s1": None})
     assert (result.rho.n_failed, result.rho.n_undefined, result.rho.n_documents) == (2, 1, 1)
     assert result.rho.value == pytest.approx(1)
     failures = result.judgements.set_index("id")["score_failure"].dropna()
@@ -81,10 +81,10 @@ LEVELS = "level word: these labels have the levels summary, dataset, system"
     [
         (lambda: optimize.measure(3), TypeError, "its name or file, or scores by id"),
         (lambda: optimize.measure({}), TypeError, "needs dimension=NAME"),
-        (lambda: measured("fluency"), TypeError, r"map=\{'fluency': COLUMN\}"),
-        (lambda: measured({"x": 1.0}), data.LabelError, IDS),
-        (lambda: measured({"d0s0": "4"}), TypeError, "score of 'd0s0' is '4'; it must be a number"),
-        (lambda: measured(DOUBLED), data.LabelError, "an id has two scores"),
+        (lambda: measure("fluency"), TypeError, r"map=\{'fluency': COLUMN\}"),
+        (lambda: measure({"x": 1.0}), data.LabelError, IDS),
+        (lambda: measure({"d0s0": "4"}), TypeError, "score of 'd0s0' is '4'; it must be a number"),
+        (lambda: measure(DOUBLED), data.LabelError, "an id has two scores"),
         (lambda: optimize.measure("fluency", level="word"), optimize.SettingsError, LEVELS),
         (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),
     ],

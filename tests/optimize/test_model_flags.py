@@ -27,12 +27,12 @@ def summary():
     return json.loads(Path("run", "summary.json").read_text())
 
 
-def asked(server, model):
+def options_of(server, model):
     """The limits, efforts and keys with which a model was asked."""
     return {
-        (seen.body["max_tokens"], seen.body["reasoning_effort"], seen.headers["Authorization"])
-        for seen in server.log
-        if seen.body["model"] == model
+        (entry.body["max_tokens"], entry.body["reasoning_effort"], entry.headers["Authorization"])
+        for entry in server.log
+        if entry.body["model"] == model
     }
 
 
@@ -52,10 +52,10 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
     flags += ["--max-calls", "2800", "--out", "run", "--price", "1,10"]
     flags += [*OF_THE_JUDGE, *OF_THE_PROPOSER]
     assert command(flags) == 0
-    assert asked(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
-    assert asked(openai_server, "writer-1") == {(3000, "high", f"Bearer {KEYS['WRITER_KEY']}")}
-    written = b"".join(path.read_bytes() for path in folder.glob("run/**/*") if path.is_file())
-    assert not any(key.encode() in written for key in KEYS.values())
+    assert options_of(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
+    assert options_of(openai_server, "writer-1") == {(3000, "high", f"Bearer {KEYS['WRITER_KEY']}")}
+    content = b"".join(path.read_bytes() for path in folder.glob("run/**/*") if path.is_file())
+    assert not any(key.encode() in content for key in KEYS.values())
     models, n_sent = openai_server.models, len(openai_server.log)
     changes = [f"{model} takes no seed (requests go without it)" for model in models]
     assert summary()["request_changes"] == changes
@@ -71,15 +71,15 @@ def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(folder, open
     assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
     assert not openai_server.log
     assert command([*flags, "--price", "1,10"]) == 0
-    served = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
-    assert summary()["cost_usd"] == pytest.approx(served, rel=0.01)
-    assert served <= 0.6
+    bill = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
+    assert summary()["cost_usd"] == pytest.approx(bill, rel=0.01)
+    assert bill <= 0.6
 
 
 def test_verify_asks_as_its_flags_say(folder, openai_server):
-    priced = ["--price", "1,10", "--max-cost", "1"]
-    assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *priced]) == 0
-    assert asked(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
+    prices = ["--price", "1,10", "--max-cost", "1"]
+    assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *prices]) == 0
+    assert options_of(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
 
 
 def settings(**values):
@@ -97,8 +97,8 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked():
     ):
         elsewhere = settings(lm=JUDGE, api_base="http://h/v1", **key, **other)
         assert elsewhere.proposer.api_key_env is None
-    named = settings(lm=JUDGE, proposer_api_key_env="WRITER_KEY", **key)
-    assert named.proposer.api_key_env == "WRITER_KEY"
+    models = settings(lm=JUDGE, proposer_api_key_env="WRITER_KEY", **key)
+    assert models.proposer.api_key_env == "WRITER_KEY"
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])

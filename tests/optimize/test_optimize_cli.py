@@ -132,11 +132,11 @@ def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(wrong, message):
 )
 def test_every_command_takes_numbers_as_people_write_them(flag, value, words):
     for word in words:
-        given = [read_settings({"dimension": "relevance", flag: word})]
+        results = [read_settings({"dimension": "relevance", flag: word})]
         if flag != "risk":
             ask = ["score", "fluency", "--data", "x", f"--{flag.replace('_', '-')}", word]
-            given.append(judges_parser().parse_args(ask))
-        assert {getattr(settings, flag) for settings in given} == {value}
+            results.append(judges_parser().parse_args(ask))
+        assert {getattr(settings, flag) for settings in results} == {value}
 
 
 def test_columns_are_mapped_by_pairs_and_by_a_file(folder):

@@ -76,16 +76,16 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(finished):
 def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, monkeypatch):
     folder, *_ = finished
     splits = read(folder / "splits.json")
-    tested = {*splits["test"], *splits["test_unseen_systems"]}
+    ids = {*splits["test"], *splits["test_unseen_systems"]}
     labelled = data.starter()
-    ratings = [output.ratings for output in labelled.outputs if output.id in tested]
-    turned = iter(ratings[7:] + ratings[:7])
-    scrambled = [
-        replace(output, ratings=next(turned)) if output.id in tested else output
+    ratings = [output.ratings for output in labelled.outputs if output.id in ids]
+    order = iter(ratings[7:] + ratings[:7])
+    outputs = [
+        replace(output, ratings=next(order)) if output.id in ids else output
         for output in labelled.outputs
     ]
-    changed = replace(labelled, outputs=tuple(scrambled))
-    monkeypatch.setattr("optimize.inputs.labelled.starter", lambda: changed)
+    shuffle = replace(labelled, outputs=tuple(outputs))
+    monkeypatch.setattr("optimize.inputs.labelled.starter", lambda: shuffle)
     assert command([*FEW, "--out", "scrambled"]) == 0
     trials = [(run / "trials.jsonl").read_bytes() for run in (folder, here / "scrambled")]
     assert trials[0] == trials[1]

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Watch, judge, search, shuffled, world, write_instruction
+from search_world import SEED, Watch, judge, search, shuffle, world, write_instruction
 
 import judges
 from judges.client.budget import Budget
@@ -44,34 +44,34 @@ writers = pytest.mark.parametrize("name", WRITTEN)
 
 @every
 def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
-    found = whole(name)[0].result
-    assert found.n_tried
-    prompt = found.tuned.prompt(SEED)
+    result = whole(name)[0].result
+    assert result.n_tried
+    prompt = result.tuned.prompt(SEED)
     replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
-    loaded = judges.load(tmp_path / "judge.json")
-    assert loaded.prompt == prompt
+    copy = judges.load(tmp_path / "judge.json")
+    assert copy.prompt == prompt
     assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
     assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
 
 
 @writers
 def test_the_planted_instruction_is_found_and_ships(name):
-    found = whole(name)[0]
-    assert found.result.decision.ship, found.result.decision.why
-    named = {word for word in QUALITIES if word in found.result.tuned.instruction}
-    assert named == {"kindness", "candour"}
+    outcome = whole(name)[0]
+    assert outcome.result.decision.ship, outcome.result.decision.why
+    words = {word for word in QUALITIES if word in outcome.result.tuned.instruction}
+    assert words == {"kindness", "candour"}
 
 
 @every
 @pytest.mark.parametrize("calls", [0, 60, 1500])
 def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
     watch, model = Watch(), Model(write_instruction)
-    found = run(name, model, by=watch, calls=calls)
-    budget = found.budget
-    assert len(watch.asked) + model.calls == budget.total_cost == budget.calls <= calls
-    pairs = [(str(prompt.template()), item.id) for prompt, item in watch.asked]
+    outcome = run(name, model, by=watch, calls=calls)
+    budget = outcome.budget
+    assert len(watch.requests) + model.calls == budget.total_cost == budget.calls <= calls
+    pairs = [(str(prompt.template()), item.id) for prompt, item in watch.requests]
     assert len(pairs) == len(set(pairs))
-    assert found.result.decision.why
+    assert outcome.result.decision.why
 
 
 @writers
@@ -86,78 +86,78 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
     watch, model = Watch(), Model(write_instruction)
     price = Price(per_token_in=1, per_token_out=1)
     pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
-    found = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
-    tokens = sum(tokens_in(prompt) + 1 for prompt, _ in watch.asked)
-    assert found.budget.total_cost == tokens + model.calls
+    outcome = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
+    tokens = sum(tokens_in(prompt) + 1 for prompt, _ in watch.requests)
+    assert outcome.budget.total_cost == tokens + model.calls
     # A candidate that proves dearer than its length says goes over by less than a race.
-    assert 75_000 < found.budget.total_cost <= 160_000
+    assert 75_000 < outcome.budget.total_cost <= 160_000
 
 
 @every
 def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
-    kept = {}
+    memo = {}
 
-    def stored(watch):
+    def store(watch):
         """Judges what no earlier start has, as a run's store does."""
 
         def judge_items(prompt, items):
             keys = [(str(prompt.template()), item.id) for item in items]
             for key, item in zip(keys, items, strict=True):
-                if key not in kept:
-                    (kept[key],) = watch(prompt, [item])
-            return [kept[key] for key in keys]
+                if key not in memo:
+                    (memo[key],) = watch(prompt, [item])
+            return [memo[key] for key in keys]
 
         return judge_items
 
     (expected, watch), first, second = whole(name), Watch(stops_after=150), Watch()
     with pytest.raises(KeyboardInterrupt):
-        run(name, by=stored(first))
-    went_on = run(name, by=stored(second))
+        run(name, by=store(first))
+    went_on = run(name, by=store(second))
     assert (went_on.result, went_on.trials) == (expected.result, expected.trials)
     # The item that the interrupt fell on is asked for again.
-    assert len(first.asked) + len(second.asked) == len(watch.asked) + 1
+    assert len(first.requests) + len(second.requests) == len(watch.requests) + 1
 
 
 @every
 def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
     gains = [
-        found.result.decision.gain
-        for found in (run(name, by=Watch(fails_on="d100")), whole(name)[0])
+        outcome.result.decision.gain
+        for outcome in (run(name, by=Watch(fails_on="d100")), whole(name)[0])
     ]
     assert gains[0].n_documents == gains[1].n_documents - 1
 
-    def fails_when_told(prompt, items):
-        told = prompt.instruction != SEED.instruction or bool(prompt.demos)
-        failed = ItemJudgement(Judgement.failed("it cannot say"))
-        fails = [told and item.system in ("s1", "s2") for item in items]
-        judged = zip(fails, judge(prompt, items), strict=True)
-        return [failed if fail else one for fail, one in judged]
+    def behave(prompt, items):
+        is_tuned = prompt.instruction != SEED.instruction or bool(prompt.demos)
+        failure = ItemJudgement(Judgement.failed("it cannot say"))
+        fails = [is_tuned and item.system in ("s1", "s2") for item in items]
+        pairs = zip(fails, judge(prompt, items), strict=True)
+        return [failure if fail else one for fail, one in pairs]
 
-    assert not run(name, by=fails_when_told).result.decision.ship
+    assert not run(name, by=behave).result.decision.ship
 
 
 @every
 def test_no_document_is_judged_by_a_prompt_that_shows_it(name):
     _, watch = whole(name)
     of_text = {item.texts["text"]: item.document_id for item in (*TRAIN.items, *DEV.items)}
-    assert name == "gepa" or any(prompt.demos for prompt, _ in watch.asked)
-    for prompt, item in watch.asked:
+    assert name == "gepa" or any(prompt.demos for prompt, _ in watch.requests)
+    for prompt, item in watch.requests:
         assert item.document_id not in {of_text[str(demo["text"])] for demo in prompt.demos}
 
 
 @writers
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
 def test_proposals_that_cannot_be_read_end_well(name, reply):
-    found = run(name, Model(lambda *_: reply), calls=600)
-    assert found.budget.total_cost <= 600
-    assert found.result.decision.why
+    outcome = run(name, Model(lambda *_: reply), calls=600)
+    assert outcome.budget.total_cost <= 600
+    assert outcome.result.decision.why
 
 
 @writers
 def test_a_proposer_without_money_leaves_the_best_so_far(name):
     model = Model(write_instruction)
-    found = run(name, model, account=Budget(max_calls=3).account())
-    assert (model.calls, bool(found.trials), bool(found.result.decision.why)) == (3, True, True)
+    outcome = run(name, model, account=Budget(max_calls=3).account())
+    assert (model.calls, bool(outcome.trials), bool(outcome.result.decision.why)) == (3, True, True)
 
 
 @writers
@@ -171,10 +171,10 @@ def test_a_wrong_key_of_the_proposer_ends_the_run(name):
 
 def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
     # At a risk of 10 %, four or more of 8 have a chance of .5 %.
-    shipped = 0
+    n_ships = 0
     for seed in range(8):
-        train, dev = (shuffled(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
+        train, dev = (shuffle(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
         options = SearchOptions(seed=seed, rounds=2)
-        found = search(train, dev, proposer=Model(write_instruction), options=options)
-        shipped += found.result.decision.ship
-    assert shipped <= 3
+        outcome = search(train, dev, proposer=Model(write_instruction), options=options)
+        n_ships += outcome.result.decision.ship
+    assert n_ships <= 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reaching, run_page, text_of
 
 from judges.judgement import Judgement
-from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
+from optimize.measuring.injection import ATTACKS, score_shift
 from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
@@ -70,15 +70,15 @@ def page_with(text):
     dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, band=[], caption=text)
     table = Table((text,), [(text,)], f"x{text}")
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
-    named = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
-    change = Miss(miss="change", **named, score=0.0, remarks=Remarks(**words, texts={}))
+    fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
+    change = Miss(miss="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
     miss = Article("a-1", change, both, both, both)
     by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
     other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(number=text, title=text, interval=text, note=text)
-    why, measured = [(f"x{text}", text)], f"x{text}"
-    answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=measured, steps=["s"])
-    parts = {"facts": both, "texts": both, "folded": {text: both}}
+    why, footer = [(f"x{text}", text)], f"x{text}"
+    answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s"])
+    parts = {"titled": both, "texts": both, "folded": {text: both}}
     rest = Section(title="Rest", steps=["x"], tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
@@ -111,17 +111,17 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
     page = run_page(plain(), tmp_path, test=on_split(reaching(0.1, 0.2)))
     first = ["answer", "misses", "what-else-to-do", "figures", "the-prompt-that-ships"]
     assert SECTIONS.findall(page) == [*first, "where-it-comes-from"]
-    seen = seen_on(page)
-    for said in (
+    text = seen_on(page)
+    for part in (
         "Use it: it orders outputs as people do, clearly more often than a coin.",
         "1,000 rows will cost $0.5000, untuned $0.2000 (2.5 times).",
         *("Demonstration 1", "1 of 60 have no score", "Writes rating"),
         "Can an output talk the judge into a higher score?",
     ):
-        assert said in seen
+        assert part in text
     assert "<ins>Rate it very well.</ins>" in page
     # dev's figure, on which the judge was chosen, flatters it.
-    assert "0.987" not in seen
+    assert "0.987" not in text
     # A hash tells a reader nothing.
     assert page.index("0" * 64) > page.index('id="where-it-comes-from"')
 
@@ -130,16 +130,16 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
 def test_poor_data_give_a_page_without_a_stray_nan(name, tmp_path):
     card = Scorecard.brief(POOR[name])
     test = on_split(untuned=card, tuned=card)
-    seen = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
-    assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", seen)
-    assert "Not tried: not now." in seen
+    text = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
+    assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", text)
+    assert "Not tried: not now." in text
 
 
 def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path):
-    judged = [Judgement(score=score, rationale=HOSTILE) for score in (1.0, 5.0)]
+    scores = [Judgement(score=score, rationale=HOSTILE) for score in (1.0, 5.0)]
     texts = {"texts": {HOSTILE: HOSTILE}, "comments": (HOSTILE, HOSTILE)}
     names = {"systems": [HOSTILE] * 3, "annotators": (HOSTILE, "b")}
-    judgements = [*judged, Judgement.failed(HOSTILE)]
+    judgements = [*scores, Judgement.failed(HOSTILE)]
     people = [[4, 5], [1, 2], [3, 3]]
     evidence = outputs([1, 5, NAN], people, "ddd", judgements=judgements, **texts, **names)
     page = run_page(evidence, tmp_path, dimension=HOSTILE, lm=HOSTILE, why=HOSTILE)
@@ -155,32 +155,32 @@ def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp
     texts = {"texts": {"document": "Given.", "summary": "s" * 450}}
     comments = ("says it all", "too long")
     evidence = outputs([1, 5], [[4, 5], [1, 2]], "dd", comments=comments, **texts, **names)
-    seen = seen_on(run_page(evidence, tmp_path))
-    assert "d/0 old People: 4.50 . Judge: 1.00 ." in seen
-    assert "d/1 new People: 1.50 . Judge: 5.00 ." in seen
-    for said in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
-        assert said in seen
+    text = seen_on(run_page(evidence, tmp_path))
+    assert "d/0 old People: 4.50 . Judge: 1.00 ." in text
+    assert "d/1 new People: 1.50 . Judge: 5.00 ." in text
+    for part in ("Judge: It says what matters.", "ann : 4. says it all", "bob : 5. too long"):
+        assert part in text
     # The output's beginning is in sight, and the rest can be unfolded.
-    assert f"{'s' * 400} … (50 more characters)" in seen
-    assert "s" * 450 in seen
+    assert f"{'s' * 400} … (50 more characters)" in text
+    assert "s" * 450 in text
 
 
 def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
     # Of five places the judge swaps the first two, which is one place of four; of eight, of seven.
-    for number, met in ((5, ["d/0", "d/1"]), (8, [])):
+    for number, ids in ((5, ["d/0", "d/1"]), (8, [])):
         people = [[rating] for rating in range(1, number + 1)]
-        swapped = outputs([2, 1, *range(3, number + 1)], people, "d" * number)
-        assert [miss.miss.id for group in miss_groups(swapped) for miss in group.misses] == met
+        evidence = outputs([2, 1, *range(3, number + 1)], people, "d" * number)
+        assert [miss.miss.id for group in miss_groups(evidence) for miss in group.misses] == ids
 
 
 def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
-    swapped = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
-    assert rank_differences(swapped).tolist() == [-1, 0, 1]
-    assert misses(swapped) == {"too high": [2], "too low": [0]}
+    evidence = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
+    assert rank_differences(evidence).tolist() == [-1, 0, 1]
+    assert misses(evidence) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
-    tied = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
-    assert misses(tied) == {"too high": [], "too low": [1]}
+    ties = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
+    assert misses(ties) == {"too high": [], "too low": [1]}
     assert not rank_differences(outputs([1, 2, 3], [[3]] * 3, "ddd")).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
     assert rank_differences(pairs([("A", "A")], [("B",)])).tolist() == [1]
@@ -190,7 +190,7 @@ def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
 
 
 @pytest.mark.parametrize(
-    ("judged", "rows"),
+    ("outputs_of", "rows"),
     [
         # By people's word, passes first: two of three passes and the one fail are alike.
         (
@@ -205,8 +205,8 @@ def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     ],
     ids=["verdicts", "pairs"],
 )
-def test_verdicts_and_pairs_are_counted_by_what_people_say(judged, rows):
-    assert [*charts.count_table(judged).rows][:2] == rows
+def test_verdicts_and_pairs_are_counted_by_what_people_say(outputs_of, rows):
+    assert [*charts.count_table(outputs_of).rows][:2] == rows
 
 
 def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale():
@@ -234,8 +234,8 @@ def test_marks_stand_where_the_axis_says():
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
-    moved = {"order": (4.0, 5.0, 5.0)}
-    shifts = [(attack, score_shift(CLEAN, moved.get(attack.title, CLEAN))) for attack in ATTACKS]
+    moves = {"order": (4.0, 5.0, 5.0)}
+    shifts = [(attack, score_shift(CLEAN, moves.get(attack.title, CLEAN))) for attack in ATTACKS]
     probes = ProbeResult(shifts=tuple(shifts))
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
     assert successful_attacks(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]
@@ -244,12 +244,12 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
 
 @given(TEXT, TEXT)
 def test_a_difference_holds_both_texts_and_marks_only_the_sentences_that_changed(before, after):
-    shown = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
-    assert shown == "Read it. Rate it. <ins>Say why.</ins>"
-    shown = sentence_difference(before, after)
-    for kept, gone in ((after, "del"), (before, "ins")):
-        without = re.sub(f"<{gone}>.*?</{gone}>", "", shown, flags=re.DOTALL)
-        assert text_of(without).split() == kept.split()
+    difference = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
+    assert difference == "Read it. Rate it. <ins>Say why.</ins>"
+    difference = sentence_difference(before, after)
+    for text, tag in ((after, "del"), (before, "ins")):
+        without = re.sub(f"<{tag}>.*?</{tag}>", "", difference, flags=re.DOTALL)
+        assert text_of(without).split() == text.split()
 
 
 def test_code_in_a_step_is_marked_and_a_lone_backtick_stays():

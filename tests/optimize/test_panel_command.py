@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_runs import json_of
 from jsonl import read_jsonl, write_jsonl
-from verify_runs import tuned_on, verified
+from tuned_judges import tuned_on
 
 from judges.loading import load
-from optimize import panel
+from optimize import panel, verify
 from optimize.items import text_key
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -47,13 +48,13 @@ def world():
 RECORDED = ["--scores", "a.jsonl", "--scores", "b.jsonl"]
 
 
-def joined(capsys, *arguments):
+def join(capsys, *arguments):
     capsys.readouterr()
     assert panel.command([*arguments, "--json"]) == 0, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
 
 
-def refused(capsys, *arguments, code=2):
+def refusal_of(capsys, *arguments, code=2):
     assert panel.command(list(arguments)) == code, capsys.readouterr().err
     err = capsys.readouterr().err
     assert "Traceback" not in err
@@ -63,7 +64,7 @@ def refused(capsys, *arguments, code=2):
 
 def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(capsys):
     flags = [*world(), "relevance@embedded", *RECORDED]
-    result = joined(capsys, *flags)
+    result = join(capsys, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
     assert result["gain"]["value"] > result["gain"]["error"]
     test = result["test"]
@@ -78,8 +79,8 @@ def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(cap
     words = " ".join(capsys.readouterr().out.split())
     page = Path("again/report.html").read_text(encoding="utf-8")
     rho = f"{test['panel']['value']:.3f}"
-    for said in ("No judge.json was written", rho, "relevance@embedded"):
-        assert (said in words, said in page) == (True, True)
+    for part in ("No judge.json was written", rho, "relevance@embedded"):
+        assert (part in words, part in page) == (True, True)
 
 
 @pytest.fixture
@@ -93,19 +94,19 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_mem
     members, capsys
 ):
     flags = [*world(), *members]
-    result = joined(capsys, *flags, "--price", "1,4")
+    result = join(capsys, *flags, "--price", "1,4")
     assert result["shipped"] == "learned"
     assert result["cost_usd"] == pytest.approx(sum(m["cost_usd"] for m in result["members"]))
     assert result["cost_per_1000_rows"] > 2 * result["members"][0]["cost_per_1000_rows"]
-    learned = set(load("runs/panel-001").provenance["tuned_on"])
+    keys = set(load("runs/panel-001").provenance["tuned_on"])
     rows = read_jsonl("labels.jsonl")
-    test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in learned]
+    test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in keys]
     assert len(test) == result["test"]["panel"]["n"] * SYSTEMS
     write_jsonl("test.jsonl", test)
-    rho = verified(capsys, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
+    rho = json_of(verify.command, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
     assert rho["value"] == pytest.approx(result["test"]["panel"]["value"])
-    assert "holds a finished run" in refused(capsys, *flags, "--out", "runs/panel-001", code=1)
-    line = refused(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
+    assert "holds a finished run" in refusal_of(capsys, *flags, "--out", "runs/panel-001", code=1)
+    line = refusal_of(capsys, *flags[:4], "runs/panel-001", members[0], code=1)
     assert "is a panel itself; join its members instead" in line
 
 
@@ -114,12 +115,12 @@ def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(capsys):
     rows = read_jsonl("labels.jsonl")
     # A newline more makes no other text of it.
     keys = [text_key({"d": f"{row['document']}\n", "s": row["summary"]}) for row in rows]
-    met = DOCUMENTS // 3 * SYSTEMS
-    assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:met]), "--json"]) == 0
+    n_met = DOCUMENTS // 3 * SYSTEMS
+    assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:n_met]), "--json"]) == 0
     out, err = capsys.readouterr()
-    assert f"{met} rows left out, on which a member was tuned" in err
-    assert json.loads(out)["data"]["n_outputs"] == len(rows) - met
-    line = refused(capsys, *start, tuned_on(Path("all.json"), keys[:-20]), code=1)
+    assert f"{n_met} rows left out, on which a member was tuned" in err
+    assert json.loads(out)["data"]["n_outputs"] == len(rows) - n_met
+    line = refusal_of(capsys, *start, tuned_on(Path("all.json"), keys[:-20]), code=1)
     assert "4 documents are too few to split" in line
 
 
@@ -142,12 +143,12 @@ def test_what_cannot_be_joined_is_refused_in_a_line(capsys, flags, message):
     mute = [{"id": row["id"], "replies": ["no idea"]} for row in read_jsonl("labels.jsonl")]
     write_jsonl("mute.jsonl", mute)
     is_read = {"huge.jsonl", "strange.jsonl", "a\tb=relevance@openai/m"} & set(flags)
-    assert message in refused(capsys, *start, *flags, code=1 if is_read else 2)
+    assert message in refusal_of(capsys, *start, *flags, code=1 if is_read else 2)
     assert not Path("runs/panel-001").exists()
 
 
 def test_there_is_no_panel_without_labels(capsys):
-    line = refused(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
+    line = refusal_of(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
     assert "without labels nobody knows whether a panel is better" in line
 
 
@@ -155,17 +156,17 @@ def test_pairs_are_joined_by_their_margins_and_measured_by_accuracy(capsys):
     rng = np.random.default_rng(3)
     pairs, replies, margins = [], [], []
     for n in range(60):
-        preferred, other = "AB"[n % 2], "BA"[n % 2]
+        vote, other = "AB"[n % 2], "BA"[n % 2]
         texts = {"response_a": f"Fire {n}.", "response_b": f"Mill {n} burnt."}
         name = {"id": f"p{n}"}
-        pairs.append({**name, **texts, "post": f"A fire in mill {n}.", "votes": [preferred]})
-        choice = preferred if rng.random() < 0.7 else other
+        pairs.append({**name, **texts, "post": f"A fire in mill {n}.", "votes": [vote]})
+        choice = vote if rng.random() < 0.7 else other
         replies.append({**name, "order_ab": choice, "order_ba": "AB"[choice == "A"]})
         margins.append({**name, "score": float(np.tanh((-1) ** n * 0.5 + rng.normal()))})
     flags = ["--pairwise", "tldr_concise", "--data", write_jsonl("pairs.jsonl", pairs)]
     flags += ["--replies", write_jsonl("r.jsonl", replies)]
     flags += ["--scores", write_jsonl("s.jsonl", margins), "tldr_concise@embedded"]
-    result = joined(capsys, *flags)
+    result = join(capsys, *flags)
     assert result["kind"] == "pairwise"
     # Of 15 pairs held out, each is right, wrong or half right.
     share = 30 * result["test"]["panel"]["value"]

@@ -112,12 +112,12 @@ def test_the_gain_is_on_average_what_the_panel_gains_on_other_documents():
 def test_neither_scale_nor_order_of_members_matters_and_scores_have_peoples_mean_and_spread():
     world = World(7)
     scores = {"a": world.judge(1.0), "b": world.judge(1.2)}
-    rescaled = {"b": scores["b"] / 10, "a": 25 * scores["a"] - 25}
-    fit, refit = world.fit(scores), world.fit(rescaled)
+    others = {"b": scores["b"] / 10, "a": 25 * scores["a"] - 25}
+    fit, refit = world.fit(scores), world.fit(others)
     assert world.fit({name: scores[name] for name in "ba"}) == fit
-    joined = fit.scores(scores)
-    assert refit.scores(rescaled) == pytest.approx(joined)
-    assert (joined.mean(), joined.std()) == pytest.approx((world.human.mean(), world.human.std()))
+    panel = fit.scores(scores)
+    assert refit.scores(others) == pytest.approx(panel)
+    assert (panel.mean(), panel.std()) == pytest.approx((world.human.mean(), world.human.std()))
 
 
 def test_members_that_often_fail_or_say_one_thing_have_no_part_and_a_failure_fails_the_row():
@@ -161,12 +161,12 @@ def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_s
         for name, noise, size in (("a", 1.0, 1.0), ("b", 1.0, 0.2), ("c", 4.0, 1.0))
     }
     names = [f"p{n}" for n in range(120)]
-    joined = []
+    panels = []
     for sign in (np.ones(120), rng.choice([-1.0, 1.0], 120)):
-        turned = {name: scores * sign for name, scores in margins.items()}
+        mirror = {name: scores * sign for name, scores in margins.items()}
         how = {"level": "dataset", "pairs": True, "rng": np.random.default_rng(0)}
-        fit = learn_panel(turned, np.sign(truth) * sign, names, names, **how)
+        fit = learn_panel(mirror, np.sign(truth) * sign, names, names, **how)
         assert fit.kind == "learned"
-        joined.append(fit.scores(turned) * sign)
-    assert joined[0] == pytest.approx(joined[1])
-    assert np.abs(joined[0]).max() <= 1
+        panels.append(fit.scores(mirror) * sign)
+    assert panels[0] == pytest.approx(panels[1])
+    assert np.abs(panels[0]).max() <= 1

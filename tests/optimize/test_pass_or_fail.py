@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from verify_runs import said, verified
 
 from optimize import compare
+from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -40,8 +41,8 @@ def misses_of(path):
         return list(csv.DictReader(file))
 
 
-def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(capsys):
-    code, out, _ = said(capsys, *files(documents=30))
+def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms():
+    code, out, _ = run(command, *files(documents=30))
     lines = out.splitlines()
     text = " ".join(lines)
     assert re.search(r"Fails caught \(TNR\): 67% \(.+\); it misses 30 of 90 fails\.", text)
@@ -57,22 +58,20 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(capsy
     assert step.endswith("(an equally good judge passes 9 of 10 times).")
     assert (code, len(lines) <= 12, max(map(len, lines)) <= 80) == (0, True, True)
     assert (text.count("95%"), text.count("rho")) == (1, 0)
-    out = said(capsys, *files(), "--all")[1]
+    out = run(command, *files(), "--all").stdout
     # Twenty documents of nine outputs do not tell how much alike these are.
     assert "Too few labels for a floor: use --against in CI" in " ".join(out.split())
     assert "dataset-level rho" in out
 
 
-def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_is_room_for_misses(
-    capsys,
-):
+def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_is_room_for_misses():
     votes = [{"ann": n % 4 > 0, "bob": n % 4 > 0} for n in range(80)]
     rows = [
         {"id": f"o{n}", "output": f"A{n}", "annotations": {"charm": votes[n]}} for n in range(80)
     ]
     # .4 is no pass, though both annotators call it one.
     scores = [{"id": f"o{n}", "dimension": "charm", "score": (n % 8) / 10} for n in range(80)]
-    out = said(capsys, *of_rows(rows, scores))[1]
+    out = run(command, *of_rows(rows, scores)).stdout
     # Of eight, the fails have 0 and .4, and of the passes .1, .2 and .3 are no pass to the judge.
     (agreement,) = (line for line in out.splitlines() if line.startswith("Agreement: 62%"))
     assert "two annotators agree on 100%" in agreement
@@ -81,8 +80,8 @@ def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_i
     assert len(out.splitlines()) <= 12
 
 
-def test_json_has_the_card_at_its_top(capsys):
-    result = verified(capsys, *files())
+def test_json_has_the_card_at_its_top():
+    result = json_of(command, *files())
     counts = {"pass_pass": 100, "pass_fail": 20, "fail_pass": 20, "fail_fail": 40}
     assert result["confusion"] == counts
     assert result["tpr"]["value"] == pytest.approx(100 / 120, abs=1e-6)
@@ -105,41 +104,41 @@ def test_json_has_the_card_at_its_top(capsys):
         (["--min-tpr", "1.5"], 2, None, "--min-tpr"),
     ],
 )
-def test_the_gate_compares_the_interval(capsys, floors, code, gate, says):
+def test_the_gate_compares_the_interval(floors, code, gate, says):
     arguments = [*files(), *floors]
-    ended, _, err = said(capsys, *arguments)
-    assert (ended, says in err) == (code, True)
-    assert gate is None or verified(capsys, *arguments)["gate"] == gate
+    result = run(command, *arguments)
+    assert (result.code, says in result.err) == (code, True)
+    assert gate is None or json_of(command, *arguments, code=code)["gate"] == gate
 
 
-def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here, capsys):
+def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
-    out = said(capsys, *files(), *floors, "--report=page.html")[1]
-    held = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
-    assert re.search(held, out.replace("\n", " "))
+    out = run(command, *files(), *floors, "--report=page.html").stdout
+    gate = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
+    assert re.search(gate, out.replace("\n", " "))
     assert len(out.splitlines()) <= 12
     text = (here / "page.html").read_text(encoding="utf-8")
     assert text.index("It holds its floors.") < text.index("holds: rho")
     assert "Next:</b> The same command checks it in CI." in text
 
 
-def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(capsys):
+def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names():
     rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
     scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
     arguments = of_rows(rows, scores, "kind")
-    out = said(capsys, *arguments)[1]
+    out = run(command, *arguments).stdout
     assert "may be the wrong way round: --values yes=0,no=1 swaps" in out
-    turned = verified(capsys, *arguments, "--values", "yes=0,no=1")
-    assert turned["kappa"]["value"] == pytest.approx(0.8)
+    reverse = json_of(command, *arguments, "--values", "yes=0,no=1")
+    assert reverse["kappa"]["value"] == pytest.approx(0.8)
 
 
-def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(capsys):
+def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
     arguments = files([(1, 0.9, 9), (0, 0.1, 1)], documents=6)
-    code, out, err = said(capsys, *arguments, "--min-tnr", "0.5")
-    assert "Fails caught (TNR): 100%; it misses 0 of 6 fails." in out
-    assert "Next: Label 4 more fails" in out
-    assert "TNR 1.0000 too few for an interval, --min-tnr 0.5: 4 more fails" in err
-    assert code == 3
+    result = run(command, *arguments, "--min-tnr", "0.5")
+    assert "Fails caught (TNR): 100%; it misses 0 of 6 fails." in result.stdout
+    assert "Next: Label 4 more fails" in result.stdout
+    assert "TNR 1.0000 too few for an interval, --min-tnr 0.5: 4 more fails" in result.err
+    assert result.code == 3
 
 
 @pytest.mark.parametrize(
@@ -151,14 +150,14 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(capsys
     ],
     ids=["of labels", "of scores"],
 )
-def test_floors_of_rates_need_two_values(capsys, card, code, says):
-    assert not {"misses", "confusion"} & verified(capsys, *files(card)).keys()
-    ended, _, err = said(capsys, *files(card), "--min-tpr", "0.5")
-    assert (ended, says in err) == (code, True)
+def test_floors_of_rates_need_two_values(card, code, says):
+    assert not {"misses", "confusion"} & json_of(command, *files(card)).keys()
+    status, _, err = run(command, *files(card), "--min-tpr", "0.5")
+    assert (status, says in err) == (code, True)
 
 
-def test_the_report_has_every_miss_on_its_page_and_in_a_table(here, capsys):
-    assert said(capsys, *files(), "--report", "page.html")[0] == 0
+def test_the_report_has_every_miss_on_its_page_and_in_a_table(here):
+    assert run(command, *files(), "--report", "page.html").code == 0
     text = (here / "page.html").read_text(encoding="utf-8")
     assert text.count("<article ") == 40
     assert "False passes: 20 outputs" in text
@@ -188,5 +187,5 @@ def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(capsys):
     # Beside a judge that rates, rho is what both have.
     rated = write_jsonl("rated.jsonl", [{**row, "score": 1 + 4 * row["score"]} for row in scores])
     assert compare.command([*good, "--scores", rated, "--json", "--out", "other"]) == 0
-    mixed = json.loads(capsys.readouterr().out)["judges"]
-    assert not any("confusion" in row for row in mixed)
+    cards = json.loads(capsys.readouterr().out)["judges"]
+    assert not any("confusion" in row for row in cards)

@@ -80,8 +80,8 @@ def test_the_interval_holds_the_true_share_in_95_of_100(level, per_document):
 
     many = order_agreement(*draw(np.random.default_rng(1), 3000), level=level)
     draws = [draw(np.random.default_rng((2, seed)), 30) for seed in range(400)]
-    held = [many.value in order_agreement(*rows, level=level).interval for rows in draws]
-    assert 0.90 <= np.mean(held) <= 0.99
+    hits = [many.value in order_agreement(*rows, level=level).interval for rows in draws]
+    assert 0.90 <= np.mean(hits) <= 0.99
     # None over all outputs rests on a few labels.
     scores = np.random.default_rng(0).normal(size=60)
     assert order_agreement(scores, np.arange(60) < 5, range(60), level="dataset").interval is None
@@ -108,10 +108,10 @@ def test_scores_are_put_on_any_scale():
 
 @given(SCORES, SCORES)
 def test_kappa_equals_the_weighted_table(a, b):
-    observed = np.zeros((7, 7))
+    table = np.zeros((7, 7))
     for x, y in zip(a, b, strict=True):
-        observed[int(x), int(y)] += 1 / len(a)
+        table[int(x), int(y)] += 1 / len(a)
     weights = (np.arange(7)[:, None] - np.arange(7)) ** 2
-    expected = (weights * np.outer(observed.sum(axis=1), observed.sum(axis=0))).sum()
-    kappa = 1 - (weights * observed).sum() / expected if expected else NAN
+    expected = (weights * np.outer(table.sum(axis=1), table.sum(axis=0))).sum()
+    kappa = 1 - (weights * table).sum() / expected if expected else NAN
     assert quadratic_kappa(np.array(a), np.array(b)) == pytest.approx(kappa, nan_ok=True)

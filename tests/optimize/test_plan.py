@@ -37,13 +37,13 @@ def write_labels(numbers, of=lambda n: {}):
 
 def lines_of(capsys, *words, code=0):
     assert plan(["outputs.jsonl", *words]) == code
-    captured = capsys.readouterr()
-    return (captured.err if code else captured.out).splitlines()
+    output = capsys.readouterr()
+    return (output.err if code else output.out).splitlines()
 
 
 def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(capsys):
     write_labels(range(60))
-    first, rate, balanced, tpr, tnr, written, command = lines_of(capsys, *LINE)
+    first, rate, balanced, tpr, tnr, sample, command = lines_of(capsys, *LINE)
     assert first == "60 of 200 documents labelled; how many more give a width of 0.15:"
     assert rate.startswith("true rate          0.7")
     assert balanced.startswith("balanced accuracy  0.900 [")
@@ -52,8 +52,8 @@ def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(capsys
     assert int(balanced.split()[-2]) == pytest.approx(60 * (width / 0.15) ** 2 - 60, abs=1)
     assert tpr.endswith(": reached")
     assert tnr.endswith(": not by all 140 left")
-    assert written.endswith("outputs, drawn at random; next:")
-    n = int(written.split()[1])
+    assert sample.endswith("outputs, drawn at random; next:")
+    n = int(sample.split()[1])
     assert n == max(int(line.split()[-2]) for line in (rate, balanced, tpr, tnr) if "about" in line)
     assert command == "dspy-judges label outputs.next.jsonl --dimension ok --out done.jsonl"
     rows = read_jsonl("outputs.next.jsonl")
@@ -65,7 +65,7 @@ def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(capsys
     wide = [{"id": row["id"], "ok": row["rating"]} for row in read_jsonl("done.jsonl")]
     write_jsonl("done.jsonl", wide)
     *figures, command = lines_of(capsys, *LINE)
-    assert figures == [first, rate, balanced, tpr, tnr, written]
+    assert figures == [first, rate, balanced, tpr, tnr, sample]
     assert command.endswith("--out outputs.ok.jsonl")
 
 
@@ -79,16 +79,16 @@ def test_whole_documents_are_written_together(capsys):
 
 
 def test_without_labels_a_first_round_is_drawn_at_random_and_replaces_no_file_but_the_same(capsys):
-    said, written, command = first = lines_of(capsys)
-    assert said == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
-    assert written == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
+    summary, sample, command = first = lines_of(capsys)
+    assert summary == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
+    assert sample == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
     assert command.endswith("label outputs.next.jsonl --dimension NAME --out outputs.NAME.jsonl")
     assert lines_of(capsys) == first
     write_labels(range(12))
     (line,) = lines_of(capsys, *LABELS, code=1)
     assert "outputs.next.jsonl exists already; name another file" in line
-    written = lines_of(capsys, *LINE, "--out", "next.jsonl")[1]
-    assert written.startswith("next.jsonl: 18 documents")
+    sample = lines_of(capsys, *LINE, "--out", "next.jsonl")[1]
+    assert sample.startswith("next.jsonl: 18 documents")
 
 
 def test_when_all_are_labelled_or_the_width_is_reached_nothing_is_left(capsys):
@@ -120,11 +120,11 @@ def test_too_few_fails_are_asked_for_before_a_width(capsys):
 
 def test_ratings_have_a_mean_and_a_rho(capsys):
     rng = np.random.default_rng(0)
-    given = rng.integers(1, 6, 60).tolist()
+    ratings = rng.integers(1, 6, 60).tolist()
     write_labels(
-        range(60), lambda n: {"dimension": "tone", "rating": given[n], "rating_scale": "1-5"}
+        range(60), lambda n: {"dimension": "tone", "rating": ratings[n], "rating_scale": "1-5"}
     )
-    scores = [*(np.array(given) + rng.normal(size=60)).tolist(), *rng.uniform(1, 5, 140).tolist()]
+    scores = [*(np.array(ratings) + rng.normal(size=60)).tolist(), *rng.uniform(1, 5, 140).tolist()]
     rows = [{"id": f"o{n}", "score": round(score, 2)} for n, score in enumerate(scores)]
     lines = lines_of(capsys, *LABELS, "--scores", write_jsonl("tone.jsonl", rows))
     assert [line.split("  ")[0] for line in lines[1:3]] == ["true mean", "dataset-level rho"]
@@ -143,13 +143,13 @@ def test_rows_without_ids_get_the_ids_that_labels_will_name(capsys):
 def test_later_random_draws_have_weights_where_earlier_ones_have(capsys):
     write_labels(range(40), lambda n: {"sampling_weight": 5 + n % 3, "sampling_from": 200})
     n = int(lines_of(capsys, *LINE)[-2].split()[1])
-    drawn = read_jsonl("outputs.next.jsonl")
-    assert {row["sampling_from"] for row in drawn} == {160}
-    assert all(row["sampling_weight"] == pytest.approx(160 / n) for row in drawn)
+    sample = read_jsonl("outputs.next.jsonl")
+    assert {row["sampling_from"] for row in sample} == {160}
+    assert all(row["sampling_weight"] == pytest.approx(160 / n) for row in sample)
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "reason"),
     [
         (["--target-width", "0"], 2, "a number above 0 is wanted"),
         (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
@@ -159,7 +159,7 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(capsys):
         ([*LABELS, "--scores", "else.jsonl"], 1, "no output of outputs has a"),
     ],
 )
-def test_a_wrong_use_is_one_line(words, code, said, capsys):
+def test_a_wrong_use_is_one_line(words, code, reason, capsys):
     write_labels(range(40))
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
@@ -167,7 +167,7 @@ def test_a_wrong_use_is_one_line(words, code, said, capsys):
     write_jsonl("label.jsonl", [{"id": "o1", "dimension": "label", "score": 1}])
     Path("l.csv").write_text("id,label\no1,1\n")
     (line,) = lines_of(capsys, *words, code=code)
-    assert said in line
+    assert reason in line
     assert not Path("outputs.next.jsonl").exists()
 
 

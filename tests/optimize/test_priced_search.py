@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from jsonl import read_jsonl
-from simulated_model import tuned
+from simulated_model import tune_folder
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LIMITS = (0.5, 2.0)
@@ -34,7 +34,7 @@ def runs(tmp_path_factory):
             "cache": "none",
             **settings,
         }
-        summary = tuned(flags, folder / "run", server)
+        summary = tune_folder(flags, folder / "run", server)
         return summary, read_jsonl(folder / "run" / "trials.jsonl"), server.dollars
 
     yield run
@@ -45,8 +45,8 @@ def runs(tmp_path_factory):
 
 def test_a_larger_limit_finds_the_form_that_helps(runs):
     _, trials, _ = runs(LIMITS[1])
-    ranked = [trial for trial in trials if trial["stage"] == "dev"]
-    assert max(ranked, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
+    finals = [trial for trial in trials if trial["stage"] == "dev"]
+    assert max(finals, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
 
 
 def test_no_form_is_sought_where_one_is_named(runs):
@@ -56,7 +56,7 @@ def test_no_form_is_sought_where_one_is_named(runs):
 
 @pytest.mark.parametrize("dollars", LIMITS)
 def test_what_is_reported_is_what_was_billed_and_within_the_limit(runs, dollars):
-    summary, _, billed = runs(dollars)
-    assert summary["cost_usd"] == pytest.approx(billed, rel=0.01)
+    summary, _, bill = runs(dollars)
+    assert summary["cost_usd"] == pytest.approx(bill, rel=0.01)
     # A limit is there to be used.
-    assert 0.6 * dollars < billed <= dollars
+    assert 0.6 * dollars < bill <= dollars

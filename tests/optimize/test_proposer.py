@@ -59,7 +59,7 @@ def proposer_of(model, *, money=None, **settings):
     return Proposer(problem, problem.proposer), problem
 
 
-def proposed(replies, calls=1000):
+def propose(replies, calls=1000):
     """What a proposal brings if these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
     trials = []
@@ -75,9 +75,9 @@ def reply(instruction):
 
 
 def test_a_reply_is_counted_and_its_instruction_taken():
-    fresh, rejected, model, _ = proposed([reply(TEXT)])
-    assert (fresh, rejected, model.calls) == ([TEXT], [], 1)
-    (prompt,) = model.seen
+    fresh, faults, model, _ = propose([reply(TEXT)])
+    assert (fresh, faults, model.calls) == ([TEXT], [], 1)
+    (prompt,) = model.prompts
     assert '{"instruction": "Rate it.", "rho": 0.25}' in prompt
     assert "Document 1" in prompt
     assert model.samplings[0].temperature == 1.0
@@ -87,7 +87,7 @@ COPIED = world(1).items[0].texts["text"]
 
 
 @pytest.mark.parametrize(
-    ("faulty", "named"),
+    ("faulty", "fault"),
     [
         (reply("Rate kindly. " + "x" * LONGEST_INSTRUCTION), "1500 are allowed"),
         (reply(f"Rate such: {COPIED}"), "copies 8 words or more of the labelled texts"),
@@ -95,20 +95,20 @@ COPIED = world(1).items[0].texts["text"]
         ("People seem to mind length.", "no instruction stands under the header"),
     ],
 )
-def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, named):
-    fresh, rejected, model, budget = proposed([faulty, reply(TEXT)])
-    assert (fresh, rejected) == ([TEXT], [])
-    *_, second = model.seen
-    assert named in second
+def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, fault):
+    fresh, faults, model, budget = propose([faulty, reply(TEXT)])
+    assert (fresh, faults) == ([TEXT], [])
+    *_, second = model.prompts
+    assert fault in second
     assert HEADER in second
     assert len({sampling.seed for sampling in model.samplings}) == 2
     assert budget.total_cost == len(HALVES[0]) + 2
 
-    fresh, rejected, model, _ = proposed([faulty])
+    fresh, faults, model, _ = propose([faulty])
     assert fresh == []
     assert model.calls == 2
-    (why,) = rejected
-    assert named in why
+    (why,) = faults
+    assert fault in why
 
 
 def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
@@ -125,9 +125,9 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
 
 
 def test_without_the_means_for_another_a_faulty_reply_stays_rejected():
-    fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(HALVES[0]) + 1)
+    fresh, faults, model, _ = propose([reply(SEED.instruction)], calls=len(HALVES[0]) + 1)
     assert (fresh, model.calls) == ([], 1)
-    assert rejected == ["known already"]
+    assert faults == ["known already"]
 
 
 def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
@@ -141,6 +141,6 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
 def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
     model = Model(lambda *_: f"{HEADER}\n{TEXT}")
     account = Budget(max_calls=0).account()
-    found = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
-    assert found.result.decision.limit_reached
-    assert "The limit was too small for any proposed instruction." in found.result.decision.why
+    outcome = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
+    assert outcome.result.decision.limit_reached
+    assert "The limit was too small for any proposed instruction." in outcome.result.decision.why

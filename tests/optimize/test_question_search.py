@@ -7,7 +7,7 @@ import pytest
 from behaving_model import Model
 from hypothesis import given
 from hypothesis import strategies as st
-from search_world import SEED, Searched, problem_of, shuffled, world
+from search_world import SEED, Search, problem_of, shuffle, world
 
 from judges import Question
 from judges.judgement import Judgement
@@ -37,32 +37,32 @@ QUESTIONS = tuple(
 def answers_to(fields, values, item_id):
     """A true answer to the true questions, with some noise, and noise to the others."""
     qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
-    drawn = {
+    shares = {
         field.name: stream(0, field.name, item_id).normal(qualities.get(field.name, 0.5), 0.1)
         for field in fields
     }
-    return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in drawn.items()}
+    return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in shares.items()}
 
 
 def judge(prompt, items):
     """Rates by all six qualities, and answers what it is asked."""
-    judged = []
+    judgements = []
     for item in items:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
         answers = answers_to(prompt.choices, values, item.id)
-        told = answers if prompt.questions else None
-        judged.append(ItemJudgement(Judgement(score=answers["rating"], answers=told)))
-    return judged
+        replies = answers if prompt.questions else None
+        judgements.append(ItemJudgement(Judgement(score=answers["rating"], answers=replies)))
+    return judgements
 
 
-def searched(train, dev, **settings):
+def search_halves(train, dev, **settings):
     trials = []
     problem = problem_of(train, dev, by=judge, trials=trials, **settings)
     problem = replace(problem, questions=QUESTIONS)
-    return Searched(two_fold_search(RANK, problem), trials, problem.evaluator)
+    return Search(two_fold_search(RANK, problem), trials, problem.evaluator)
 
 
-def asked(documents=12, by=judge, **settings):
+def search(documents=12, by=judge, **settings):
     """What is known of the questions after both halves of so many documents were asked them."""
     problem = problem_of(world(documents), world(documents, first=50), by=by, **settings)
     problem = replace(problem, questions=QUESTIONS)
@@ -71,7 +71,7 @@ def asked(documents=12, by=judge, **settings):
     )
 
 
-def labelled(columns, human, documents, choices=(1, 2, 3, 4, 5)):
+def answers_of(columns, human, documents, choices=(1, 2, 3, 4, 5)):
     """Answers by columns, of which `own` is the rating or verdict."""
     fields = tuple(
         Field(name=name, description=name, role="output", choices=choices) for name in columns
@@ -91,12 +91,12 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     low, high = {1: (1, 5), "yes": (0, 1), "A": (-1, 1)}[choices[0]]
     columns = {name: rng.uniform(low, high, 40) for name in ("first", "second", "own")}
     human = rng.uniform(low, high, 40) + (-1 if reverse else 1) * columns["first"]
-    answers = labelled(columns, human, np.repeat(np.arange(10), 4), choices)
+    answers = answers_of(columns, human, np.repeat(np.arange(10), 4), choices)
     weights = answers.fit_weights()
     assert weights.problem(answers.fields) is None
     assert all(slope > 0 for slope in weights.slopes.values())
-    joined = answers.scores(weights)
-    assert np.clip(joined, low, high) == pytest.approx(joined, abs=1e-6)
+    scores = answers.scores(weights)
+    assert np.clip(scores, low, high) == pytest.approx(scores, abs=1e-6)
 
 
 def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked():
@@ -104,7 +104,7 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
     truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
-    answers = labelled(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
+    answers = answers_of(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
     assert [field.name for field in answers.useful_questions()] == ["true"]
     useful = answers.of_questions(answers.useful_questions())
     shares = useful.fit_weights().shares(useful.fields)
@@ -115,12 +115,12 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
 def test_where_nothing_is_known_the_own_rating_counts_alone():
     rng = np.random.default_rng(1)
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
-    flat = labelled(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
+    flat = answers_of(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
     assert set(flat.fit_weights().slopes) == {"own"}
     assert flat.useful_questions() == ()
-    failed = labelled({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
-    assert failed.fit_weights().slopes == {"own": 1.0}
-    assert np.isnan(failed.scores(failed.fit_weights())).all()
+    silent = answers_of({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
+    assert silent.fit_weights().slopes == {"own": 1.0}
+    assert np.isnan(silent.scores(silent.fit_weights())).all()
 
 
 def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count():
@@ -128,13 +128,13 @@ def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_
     useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
     columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
-    answers = labelled(columns, human, documents, ("yes", "no"))
+    answers = answers_of(columns, human, documents, ("yes", "no"))
     assert [field.name for field in answers.useful_questions()] == ["useful"]
     shares = answers.fit_weights().shares(answers.fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
-    turned = labelled(columns, 1 - useful, documents, ("yes", "no"))
-    assert turned.fit_weights().slopes == {"own": 1.0}
+    mirror = answers_of(columns, 1 - useful, documents, ("yes", "no"))
+    assert mirror.fit_weights().slopes == {"own": 1.0}
 
 
 def test_a_documents_own_labels_have_no_part_in_its_scores():
@@ -147,53 +147,53 @@ def test_a_documents_own_labels_have_no_part_in_its_scores():
     scores = held_out_scores(answers, everything, problem)
     for fold in range(5):
         own = answers.fold == fold
-        changed = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
-        assert held_out_scores(changed, everything, problem)[own] == pytest.approx(scores[own])
+        other = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
+        assert held_out_scores(other, everything, problem)[own] == pytest.approx(scores[own])
 
 
 def test_questions_that_decide_for_people_are_found_weighed_and_ship():
-    found = searched(world(20), world(20, first=100))
-    tuned = found.result.tuned
+    outcome = search_halves(world(20), world(20, first=100))
+    tuned = outcome.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
-    assert found.result.decision.ship
-    assert [len(trial["questions"]) for trial in found.of_stage("questions")] == [4, 4]
+    assert outcome.result.decision.ship
+    assert [len(trial["questions"]) for trial in outcome.of_stage("questions")] == [4, 4]
 
 
 def test_each_question_is_asked_once_of_an_output():
-    met = []
+    keys = []
 
     def watch(prompt, items):
-        met.extend((tuple(field.name for field in prompt.questions), item.id) for item in items)
+        keys.extend((tuple(field.name for field in prompt.questions), item.id) for item in items)
         return judge(prompt, items)
 
-    assert asked(6, by=watch) is not None
-    assert len(met) == len(set(met)) == 3 * 12 * 8  # untuned, all questions, the useful ones
+    assert search(6, by=watch) is not None
+    assert len(keys) == len(set(keys)) == 3 * 12 * 8  # untuned, all questions, the useful ones
 
 
 def test_shuffled_labels_ship_no_questions():
-    shipped = 0
+    n_ships = 0
     for n in range(7):
-        halves = (shuffled(world(12, first=first, seed=n), n) for first in (0, 50))
-        shipped += searched(*halves).result.decision.ship
-    assert shipped <= 3  # the risk is .10; chance exceeds this once in 370
+        halves = (shuffle(world(12, first=first, seed=n), n) for first in (0, 50))
+        n_ships += search_halves(*halves).result.decision.ship
+    assert n_ships <= 3  # the risk is .10; chance exceeds this once in 370
 
 
 def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
-        asked(8, calls=200)
-    found = searched(world(8), world(8, first=50), calls=200).result
-    assert (found.decision.ship, found.tuned.questions) == (False, None)
+        search(8, calls=200)
+    result = search_halves(world(8), world(8, first=50), calls=200).result
+    assert (result.decision.ship, result.tuned.questions) == (False, None)
 
 
 def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     problem = problem_of(world(20), world(20, first=100), by=judge)
     evaluator = replace(problem.evaluator, untuned=prompt)
-    found = two_fold_search(RANK, replace(problem, evaluator=evaluator, new_questions=False))
-    assert found.tuned.questions == QUESTIONS
-    assert found.decision.ship
-    assert found.tuned.weights
+    result = two_fold_search(RANK, replace(problem, evaluator=evaluator, new_questions=False))
+    assert result.tuned.questions == QUESTIONS
+    assert result.decision.ship
+    assert result.tuned.weights
 
 
 def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
@@ -209,7 +209,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
 
 
 @pytest.mark.parametrize(
-    ("worse", "better", "gained", "ships"),
+    ("worse", "better", "gain", "ships"),
     [
         (0, 5, 0, True),
         (4, 0, 4, True),  # four of four one way: chance .0625
@@ -220,7 +220,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
     ],
 )
 def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
-    worse, better, gained, ships
+    worse, better, gain, ships
 ):
     """Of 40 fails so many get worse or better, and so many of 40 passes better."""
     human = np.repeat([0.0, 1.0], 40)
@@ -229,7 +229,7 @@ def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     untuned, tuned = human.copy(), human.copy()
     tuned[:worse] = 1
     untuned[worse : worse + better] = 1
-    untuned[40 : 40 + gained] = 0
+    untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
     finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned=untuned)
     reason = gate.rate_objection([finalist])
@@ -271,26 +271,26 @@ def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
     model = Model(lambda *_: "[[ ## instruction ## ]]\nRate the kindness.")
     problem = problem_of(world(12), world(12, first=50), by=judge, proposer=model)
     two_fold_search(RANK, replace(problem, new_questions=new))
-    assert model.seen
-    assert any("[[ ## questions ## ]]" in prompt for prompt in model.seen) == new
+    assert model.prompts
+    assert any("[[ ## questions ## ]]" in prompt for prompt in model.prompts) == new
 
 
 def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked():
-    met = []
+    ids = []
 
     def failing(prompt, items):
-        met.extend(item.id for item in items)
-        failed = ItemJudgement(Judgement.failed("cut short"))
+        ids.extend(item.id for item in items)
+        failure = ItemJudgement(Judgement.failed("cut short"))
         return [
-            failed if prompt.questions and stream(0, item.id).random() < 0.4 else one
+            failure if prompt.questions and stream(0, item.id).random() < 0.4 else one
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 
     with pytest.raises(NotTestedError, match="of its judgements failed, for example: cut short"):
-        asked(by=failing)
-    assert len(met) == 2 * 192
+        search(by=failing)
+    assert len(ids) == 2 * 192
 
 
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
     with pytest.raises(NotTestedError, match="the limit does not pay for them on test"):
-        asked(options=SearchOptions(max_item_cost=0.5))
+        search(options=SearchOptions(max_item_cost=0.5))

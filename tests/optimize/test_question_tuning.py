@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from question_cases import headed
+from question_cases import form
 
 import judges
 import optimize
@@ -46,8 +46,8 @@ class Support:
             "verdict": "pass" if "long" in reply else "fail",
         }
         names = [name for name in FIELDS.findall(messages[0]["content"]) if name in answers]
-        said = {name: answers[name] for name in names}
-        text = headed(**said) if len(names) > 1 else said[names[0]]
+        answers_to = {name: answers[name] for name in names}
+        text = form(**answers_to) if len(names) > 1 else answers_to[names[0]]
         replies = (Reply(text=text),) * sampling.n
         return Completion(replies=replies, tokens_in=100, tokens_out=8, model=self.name)
 
@@ -59,10 +59,10 @@ def rows(number=160):
     rng = np.random.default_rng(0)
     for n in range(number):
         deadline, long, sunny, luck = (rng.random(4) < (0.5, 0.5, 0.5, 0.15)).tolist()
-        said = [f"Reply {n}."] + ["It goes on for long."] * long
-        said += ["Ask until Friday."] * deadline + ["It is sunny."] * sunny
+        sentences = [f"Reply {n}."] + ["It goes on for long."] * long
+        sentences += ["Ask until Friday."] * deadline + ["It is sunny."] * sunny
         label = (deadline or (long and rng.random() < 0.3)) != luck
-        yield {"reply": " ".join(said), "helpful": "pass" if label else "fail"}
+        yield {"reply": " ".join(sentences), "helpful": "pass" if label else "fail"}
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run):
     assert deadline["loss"] > 0.1
     assert "loss" not in verdict
     assert [field.name for field in run.judge.prompt.questions] == ["deadline"]
-    asked = {tuple(trial) for trial in run.trials["questions"].dropna() if trial}
-    assert asked == {("weather", "deadline")}
+    questions = {tuple(trial) for trial in run.trials["questions"].dropna() if trial}
+    assert questions == {("weather", "deadline")}
 
 
 def test_screen_and_page_say_what_is_asked_and_what_it_costs(run):
@@ -99,8 +99,8 @@ def test_screen_and_page_say_what_is_asked_and_what_it_costs(run):
 
 def test_show_score_and_python_name_the_questions_and_the_answer_that_decided(run, here, capsys):
     assert judges_main(["show", str(run.folder)]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"\d+% deadline \(yes/no\) \(-0\.\d+\): does the reply say until when", shown)
+    text = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"\d+% deadline \(yes/no\) \(-0\.\d+\): does the reply say until when", text)
     write_jsonl("rows.jsonl", [{"reply": "It goes on for long."}])
     command = ["score", str(run.folder), "--data", "rows.jsonl", "--lm", "support/one"]
     assert judges_main([*command, "--out", "out.jsonl"]) == 0

@@ -8,7 +8,7 @@ import dspy
 import pytest
 from deciding_lm import DecidingLM
 from dspy.experimental import Choice, Noul, Score
-from rated_programs import ROWS, compile_with, headed
+from rated_programs import ROWS, compile_with, form
 
 import judges
 from judges.loading import dimension_on
@@ -21,7 +21,7 @@ WORDS = Choice[("good", ""), ("bad", "")]
 VERDICTS = [{**row, "score": int(row["score"] >= 4)} for row in ROWS]
 
 
-class Rated(dspy.Signature):
+class Rating(dspy.Signature):
     """Rate the summary."""
 
     document: str = dspy.InputField()
@@ -30,7 +30,7 @@ class Rated(dspy.Signature):
     rating: Score[LEVELS] = dspy.OutputField(desc="how good it is")
 
 
-class Passed(dspy.Signature):
+class Passing(dspy.Signature):
     """Pass the summary."""
 
     document: str = dspy.InputField()
@@ -38,7 +38,7 @@ class Passed(dspy.Signature):
     ok: OK = dspy.OutputField(desc="is it good")
 
 
-class Named(Passed):
+class Naming(Passing):
     """Pass the summary."""
 
     ok: WORDS = dspy.OutputField(desc="is it good")
@@ -67,7 +67,7 @@ def lm(decision_server):
 
 
 def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path):
-    program = dspy.Predict(Rated)
+    program = dspy.Predict(Rating)
     program.fields = {"clear": {"threshold": 0.7}, "rating": {"cuts": [0.4, 1.5, 2.5, 3.5]}}
     tuned = compile_with(program, ROWS, lm=lm, max_calls=1200, output="rating", price=(0.1, 0.0))
     summary = tuned.detailed_results.summary
@@ -77,10 +77,10 @@ def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path)
     weights = tuned.scoring.weights
     assert set(weights.slopes) == {"clear", "rating"}
     tuned.save(tmp_path / "state.json")
-    loaded = ScoredProgram(dspy.Predict(Rated), type(tuned.scoring)(tuned.scoring.choices))
-    loaded.load(tmp_path / "state.json")
-    assert loaded.program.fields == tuned.program.fields == program.fields
-    for each in (tuned, loaded, tuned.deepcopy()):
+    second = ScoredProgram(dspy.Predict(Rating), type(tuned.scoring)(tuned.scoring.choices))
+    second.load(tmp_path / "state.json")
+    assert second.program.fields == tuned.program.fields == program.fields
+    for each in (tuned, second, tuned.deepcopy()):
         with dspy.context(lm=lm):
             prediction = each(document="A document.", summary="A summary of quality 4.")
         answers = {"clear": prediction.clear.probability, "rating": 1 + prediction.rating.value}
@@ -89,27 +89,27 @@ def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path)
     assert prediction.clear.value is (prediction.clear.probability >= 0.7)
 
 
-def passed(program, rows):
+def passes(program, rows):
     """Which rows a program passes."""
-    said = [program(document=row["document"], summary=row["summary"]).ok for row in rows]
-    return [each.value in (True, "good") for each in said]
+    outputs = [program(document=row["document"], summary=row["summary"]).ok for row in rows]
+    return [each.value in (True, "good") for each in outputs]
 
 
-@pytest.mark.parametrize("signature", [Passed, Named])
+@pytest.mark.parametrize("signature", [Passing, Naming])
 def test_a_decision_between_two_gets_the_threshold_that_labels_teach(signature, lm, tmp_path):
     program = dspy.Predict(signature)
     program.fields = {"ok": {"instructions": "Is it a good summary?"}}
     tuned = compile_with(program, VERDICTS, lm=lm, max_calls=1200, ships=False)
     assert program.fields == {"ok": {"instructions": "Is it a good summary?"}}
     tuned.save(tmp_path / "state.json")
-    loaded = dspy.Predict(signature)
-    loaded.load(tmp_path / "state.json")
-    assert loaded.fields == tuned.fields
-    assert loaded.fields["ok"]["instructions"] == "Is it a good summary?"
+    second = dspy.Predict(signature)
+    second.load(tmp_path / "state.json")
+    assert second.fields == tuned.fields
+    assert second.fields["ok"]["instructions"] == "Is it a good summary?"
     with dspy.context(lm=lm):
         # A quality of 4 has a probability of about .32, and a quality of 3 about .24.
-        assert passed(loaded, VERDICTS) == [row["score"] == 1 for row in VERDICTS]
-        assert not any(passed(program, VERDICTS))
+        assert passes(second, VERDICTS) == [row["score"] == 1 for row in VERDICTS]
+        assert not any(passes(program, VERDICTS))
 
 
 def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
@@ -120,12 +120,12 @@ def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
     judge = judges.Judge.of(subject).with_model("systemone/jev", decision_server.url)
     tuned = compile_with(judge.program(), VERDICTS, max_calls=1200, ships=False)
     assert tuned.detailed_results.summary["lm"] == "systemone/jev"
-    assert {seen.body["model"] for seen in decision_server.log} == {"jev"}
+    assert {entry.body["model"] for entry in decision_server.log} == {"jev"}
     assert 0.24 < judges.Judge.from_program(tuned, subject).threshold < 0.32
     with dspy.context(lm=lm):
         for row in VERDICTS[:8]:
-            judged = tuned(document=row["document"], summary=row["summary"])
-            assert (judged.score >= 0.5) == (row["score"] == 1)
+            result = tuned(document=row["document"], summary=row["summary"])
+            assert (result.score >= 0.5) == (row["score"] == 1)
 
 
 def test_a_chat_model_proposes_instructions_for_a_decision_model(
@@ -133,13 +133,13 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
 ):
     def sees(state, name, options):
         quality = int(re.search(r"of quality (\d)", state["inputs"]["summary"])[1])
-        told = "stated" in state["instructions"]
-        return [float(place == (quality - 1 if told else 2)) for place in range(len(options))]
+        is_tuned = "stated" in state["instructions"]
+        return [float(place == (quality - 1 if is_tuned else 2)) for place in range(len(options))]
 
     decision_server.opinion = sees
-    proposal = headed(instruction="Rate by the quality that is stated.")
+    proposal = form(instruction="Rate by the quality that is stated.")
     openai_server.judge = lambda body: proposal
-    program, settings = dspy.Predict(Rated.delete("clear")), {"lm": lm, "max_calls": 1200}
+    program, settings = dspy.Predict(Rating.delete("clear")), {"lm": lm, "max_calls": 1200}
     tuned = compile_with(program, ROWS, proposer_lm="openai/judge-1", **settings)
     assert "stated" in tuned.signature.instructions
     with pytest.raises(judges.JudgesError, match="a decision model cannot write instructions"):
@@ -156,12 +156,12 @@ def test_a_chat_model_gives_the_probabilities_in_words(openai_server):
         noul = {"noul": opinion(state, "clear", ("true", "false"))[0]}
         rating = dict(enumerate(opinion(state, "rating", LEVELS)))
         score = {"probabilities": rating, "confidence": 0.5}
-        return headed(clear=json.dumps(noul), rating=json.dumps(score))
+        return form(clear=json.dumps(noul), rating=json.dumps(score))
 
     openai_server.judge = judge
     chat = dspy.LM("openai/judge-1", api_key="sk-local", api_base=openai_server.url)
     settings = {"lm": chat, "output": "rating", "max_calls": 245}
-    tuned = compile_with(dspy.Predict(Rated), ROWS[:48], **settings)
+    tuned = compile_with(dspy.Predict(Rating), ROWS[:48], **settings)
     assert set(tuned.scoring.weights.slopes) == {"clear", "rating"}
 
 
@@ -195,7 +195,7 @@ def test_decisions_without_an_order_are_refused(kind):
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        (dspy.ChainOfThought(Passed), "Unsupported System One output 'reasoning'"),
+        (dspy.ChainOfThought(Passing), "Unsupported System One output 'reasoning'"),
         (dspy.Predict("document, summary -> rating: int"), "System One output 'rating'; use a dec"),
         (dspy.Predict("document, summary -> ok: bool"), "'ok' requires an OutputField"),
     ],

@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy_engine import Engine
 from dspy_engine import lm_of as lm_in_process
-from rated_programs import ASKED, ROWS, compile_with, headed
+from rated_programs import INPUTS, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
@@ -41,9 +41,9 @@ SOME = [example(number) for number in range(12)]
 def opinion(body):
     """A judge that sees the quality only where it is told to look, and a proposer that tells."""
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
-    asked = [name for name in HEADER.findall(last.rpartition("\n\n")[2]) if name != "completed"]
-    if "instruction" in asked:
-        return headed(instruction="Rate by the quality that is stated.")
+    names = [name for name in HEADER.findall(last.rpartition("\n\n")[2]) if name != "completed"]
+    if "instruction" in names:
+        return form(instruction="Rate by the quality that is stated.")
     match = re.search(r"of quality (\d)", last)
     rating = 1 + zlib.crc32(last.encode()) % 5
     if match and "stated" in system:
@@ -51,9 +51,9 @@ def opinion(body):
     values = {"rating": str(rating), "short": "yes"}
     if "json" in last.rpartition("\n\n")[2].lower():
         return f'{{"reasoning": "Because.", "rating": {rating}}}'
-    if not asked:
+    if not names:
         return str(rating)
-    return headed(**{name: values.get(name, "Because.") for name in asked})
+    return form(**{name: values.get(name, "Because.") for name in names})
 
 
 @pytest.fixture
@@ -102,15 +102,15 @@ NO_RATING = "neither a rating nor a choice"
     ],
 )
 def test_what_cannot_be_tuned_is_refused_with_what_can(student, says):
-    with pytest.raises(TypeError, match=says) as caught:
+    with pytest.raises(TypeError, match=says) as error:
         RankOptimizer(quiet=True).compile(student, trainset=SOME)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_left_alone(server):
     with dspy.context(lm=lm_of(server)):
         tuned = compile_with(Retrieving(), RATED, max_calls=500)
-        prediction = tuned(**ASKED)
+        prediction = tuned(**INPUTS)
     assert type(tuned) is Retrieving
     assert not any(trial.get("demos") for trial in tuned.detailed_results.trials)
     assert "stated" in tuned.rate.signature.instructions
@@ -119,9 +119,9 @@ def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_l
 
 
 def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server):
-    with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as caught:
+    with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as error:
         compile_with(RELEVANCE, EXAMPLES, max_calls=3, lm=lm_of(server))
-    assert "--" not in str(caught.value)
+    assert "--" not in str(error.value)
     with pytest.raises(JudgesError, match=r"leave metric out.*label="):
         RankOptimizer(metric=lambda *_: 1)
 
@@ -188,10 +188,10 @@ def test_ratings_and_choices_are_known_by_their_type(output, name, values, is_ch
 def test_a_judge_of_the_catalogue_is_tuned_by_the_embedded_model_and_shows_labels(capsys):
     rows = [example(number, document_id=None) for number in range(40)]
     tuned = RankOptimizer().compile(RELEVANCE, trainset=rows)
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("no example names its document, so trainset is split by row")
-    shown = {trial["how"] for trial in tuned.detailed_results.trials if trial["stage"] == "dev"}
-    assert shown == {"all"}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("no example names its document, so trainset is split by row")
+    kinds = {trial["how"] for trial in tuned.detailed_results.trials if trial["stage"] == "dev"}
+    assert kinds == {"all"}
 
 
 def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reasoning(
@@ -204,23 +204,23 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
         result = tuned.detailed_results
         total = usage.get_total_tokens()["openai/gpt-4.1-mini"]["prompt_tokens"]
         assert total == server.tokens_in == result.summary["tokens"]["in"]
-        n_asked = len(server.log)
+        n_requests = len(server.log)
         # The folder keeps every reply.
         again = compile_with(program, EXAMPLES, **settings)
         assert again.detailed_results.trials == result.trials
-        assert len(server.log) == n_asked <= 500
-        prediction = tuned(**ASKED)
+        assert len(server.log) == n_requests <= 500
+        prediction = tuned(**INPUTS)
         assert (prediction.rating, prediction.reasoning) == (2, "Because.")
     assert type(tuned) is dspy.ChainOfThought
     assert "stated" in tuned.predict.signature.instructions
     assert list(tuned.predict.signature.output_fields) == ["reasoning", "rating"]
     assert "stated" not in program.predict.signature.instructions
-    assert {seen.body["top_p"] for seen in server.log} == {0.9}
+    assert {entry.body["top_p"] for entry in server.log} == {0.9}
     assert str(result).startswith("rating judged by openai/gpt-4.1-mini")
     tuned.save(tmp_path / "tuned.json")
-    loaded = dspy.ChainOfThought("document, summary -> rating: int")
-    loaded.load(tmp_path / "tuned.json")
-    assert loaded.predict.signature.instructions == tuned.predict.signature.instructions
+    second = dspy.ChainOfThought("document, summary -> rating: int")
+    second.load(tmp_path / "tuned.json")
+    assert second.predict.signature.instructions == tuned.predict.signature.instructions
     assert not [path for path in tmp_path.rglob("*.*") if KEY.encode() in path.read_bytes()]
 
 
@@ -235,7 +235,7 @@ def test_the_other_choices_of_a_program_are_questions_that_stay_with_their_weigh
     again = judges.Judge.from_program(tuned, judge.subject)
     assert (again.prompt.questions, again.weights) == (judge.prompt.questions, weights)
     with dspy.context(lm=lm_of(server)):
-        prediction = tuned(**ASKED)
+        prediction = tuned(**INPUTS)
     assert (prediction.rating, prediction.short) == (2, "yes")
     assert prediction.score == 0.5 + 0.5 * 2 + 1.0
 
@@ -269,7 +269,7 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
     prompt = program.describe(items).prompt
     assert [field.name for field in prompt.choices] == list(answers)
-    with dspy.context(lm=lm_in_process(Engine(lambda _: headed(**answers)))):
+    with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
         prediction = program.tuned(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
     assert {name: prediction[name] for name in answers} == answers

@@ -23,7 +23,7 @@ CASES = {
     ),
 }  # fmt: skip
 # Everything unfolded; then what a reader sees takes the place of the page.
-SEEN = """<script>
+LOOK = """<script>
 document.querySelectorAll("details").forEach(one => one.open = true);
 const wide = document.documentElement.clientWidth;
 const seen = {
@@ -37,7 +37,7 @@ document.body.textContent = "seen" + JSON.stringify(seen) + "seen";
 </script>"""
 
 
-def dumped(page, width, height, folder):
+def dump_dom(page, width, height, folder):
     """The page's elements after a browser of this size has run its scripts."""
     path = folder / "seen.html"
     path.write_text(page, encoding="utf-8")
@@ -49,21 +49,21 @@ def dumped(page, width, height, folder):
 
 def look(page, width, height, folder):
     """What a browser shows of a page, whose policy lets no script run but its own."""
-    open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + SEEN
-    shown = dumped(open_page, width, height, folder)
-    return json.loads(shown.split("seen")[1].replace("&lt;", "<"))
+    open_page = re.sub("<meta http-equiv=[^>]*>", "", page) + LOOK
+    dump = dump_dom(open_page, width, height, folder)
+    return json.loads(dump.split("seen")[1].replace("&lt;", "<"))
 
 
 def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path):
     n = 60
-    judged = outputs([1] * n + [0], [[0]] * n + [[1]], [f"d{i}" for i in range(n + 1)])
-    page = run_page(replace(judged, scale=(0, 1)), tmp_path)
+    scores = outputs([1] * n + [0], [[0]] * n + [[1]], [f"d{i}" for i in range(n + 1)])
+    page = run_page(replace(scores, scale=(0, 1)), tmp_path)
     foreign = "<script>document.title = 'foreign'</script></body>"
-    shown = dumped(page.replace("</body>", foreign), 1280, 900, tmp_path)
+    dump = dump_dom(page.replace("</body>", foreign), 1280, 900, tmp_path)
     # Its own unfolds the search, and folds all but fifty misses of a kind.
-    assert '<form id="filter" role="search">' in shown
-    assert len(re.findall(r"<article [^>]*hidden", shown)) == n - 50
-    assert "<title>foreign" not in shown
+    assert '<form id="filter" role="search">' in dump
+    assert len(re.findall(r"<article [^>]*hidden", dump)) == n - 50
+    assert "<title>foreign" not in dump
     # Without it all misses are there.
     assert page.count("<article ") == n + 1
     assert not re.search(r"<article [^>]*hidden", page)
@@ -84,21 +84,21 @@ document.body.textContent = "seen" + JSON.stringify(counts) + "seen";
 
 def test_words_and_a_system_choose_among_the_misses(tmp_path):
     # All four are false passes; from the second on the output says "so".
-    judged = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
-    page = re.sub("<meta http-equiv=[^>]*>", "", run_page(judged, tmp_path))
-    shown = dumped(page + SEARCH, 1280, 900, tmp_path)
-    assert json.loads(shown.split("seen")[-2]) == [4, 3, 2, 0, 4]
+    scores = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
+    page = re.sub("<meta http-equiv=[^>]*>", "", run_page(scores, tmp_path))
+    dump = dump_dom(page + SEARCH, 1280, 900, tmp_path)
+    assert json.loads(dump.split("seen")[-2]) == [4, 3, 2, 0, 4]
 
 
 @pytest.mark.parametrize("name", ["pairs", "long"])
 def test_nothing_is_wider_than_a_telephone(name, tmp_path):
     names = {"lm": LONG} if name == "long" else {}
-    seen = look(run_page(CASES[name], tmp_path, **names), 500, 740, tmp_path)
-    assert (seen["wide"], seen["overflow"]) == (500, [])
+    view = look(run_page(CASES[name], tmp_path, **names), 500, 740, tmp_path)
+    assert (view["wide"], view["overflow"]) == (500, [])
 
 
 @pytest.mark.parametrize("name", ["run", "pairs"])
 def test_the_answer_the_next_step_and_the_first_miss_are_on_the_first_screen(name, tmp_path):
-    seen = look(run_page(CASES[name], tmp_path), 1280, 900, tmp_path)
-    assert seen["next"] < seen["miss"] < 900
-    assert min(seen["marks"], default=5) >= 5
+    view = look(run_page(CASES[name], tmp_path), 1280, 900, tmp_path)
+    assert view["next"] < view["miss"] < 900
+    assert min(view["marks"], default=5) >= 5

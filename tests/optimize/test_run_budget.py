@@ -21,9 +21,9 @@ RUN = ["--dimension", "relevance", "--lm", LM]
 SMALLEST = 0.21
 
 
-def plan(measured=None, **settings):
+def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
-    return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), measured)
+    return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), figures)
 
 
 def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once():
@@ -57,10 +57,10 @@ def test_more_money_is_never_less_to_search_with_or_to_show():
     [({"max_cost": 0.01}, f"--max-cost {SMALLEST}"), ({"max_calls": 10}, "--max-calls ")],
 )
 def test_a_limit_too_small_to_learn_anything_names_the_smallest_that_can(limit, smallest):
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError) as error:
         plan(**limit)
-    assert f"the smallest useful limit is {smallest}" in str(refused.value)
-    enough = float(str(refused.value).rpartition(" ")[2])
+    assert f"the smallest useful limit is {smallest}" in str(error.value)
+    enough = float(str(error.value).rpartition(" ")[2])
     assert plan(**dict.fromkeys(limit, enough)).search.limit > 0
 
 
@@ -88,8 +88,8 @@ def test_a_dry_run_needs_no_key_sends_and_writes_nothing(here, openai_server, mo
         assert word in out
     assert max(map(len, out.splitlines())) <= 80
     assert command([*RUN, "--dry-run", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["cost_usd"]["expected"] <= told["cost_usd"]["at_most"]
+    estimate = json.loads(capsys.readouterr().out)
+    assert estimate["cost_usd"]["expected"] <= estimate["cost_usd"]["at_most"]
     assert command([*RUN[:2], "--lm", "openai/x", "--max-cost", "1", "--dry-run"]) == 2
     assert "--max-cost: the price of openai/x is not known" in capsys.readouterr().err
     assert not openai_server.log

@@ -55,7 +55,7 @@ def test_the_budget_refuses_before_anything_is_asked():
     evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 tokens, but only 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
-    assert not watch.asked
+    assert not watch.requests
 
 
 def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
@@ -80,7 +80,7 @@ SYSTEMS = 8
 SKILLS = (0.2, 0.4, 0.6, 0.8)
 
 
-def skilled(skill):
+def of_skill(skill):
     return Candidate(instruction=f"{skill}")
 
 
@@ -96,10 +96,10 @@ def race_of(documents, calls):
     return Race(problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls))
 
 
-def raced(documents, calls, skills=SKILLS):
+def run_race(documents, calls, skills=SKILLS):
     """The results, best first, and what was spent."""
     race = race_of(documents, calls)
-    results = race.run([skilled(skill) for skill in skills], calls)
+    results = race.run([of_skill(skill) for skill in skills], calls)
     return results, race.evaluator.budget.total_cost
 
 
@@ -107,23 +107,23 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent():
     # The untuned judge and four on s documents, the better two and it on as many more, the best and
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
     half = 5 * 120 * SYSTEMS // 2
-    results, spent = raced(120, half)
-    assert results[0].candidate == skilled(0.8)
-    assert 0.95 * half <= spent <= half
-    met = [result.n_documents for result in results]
-    assert met[0] > 50
-    assert met[2:] == [25, 25]
+    results, calls = run_race(120, half)
+    assert results[0].candidate == of_skill(0.8)
+    assert 0.95 * half <= calls <= half
+    sizes = [result.n_documents for result in results]
+    assert sizes[0] > 50
+    assert sizes[2:] == [25, 25]
 
 
 @pytest.mark.parametrize("calls", [0, 7, 40, 100, 399, 1601])
 def test_a_race_never_spends_more_than_it_may(calls):
-    assert raced(40, calls)[1] <= calls
+    assert run_race(40, calls)[1] <= calls
 
 
 def test_what_all_cannot_afford_the_first_candidates_run():
     # Twenty documents for the untuned judge and one candidate: 2 * 20 * 8 = 320 calls.
-    results, _ = raced(40, 330, (0.9, 0.2, 0.2, 0.2))
-    assert [result.candidate for result in results] == [skilled(0.9)]
+    results, _ = run_race(40, 330, (0.9, 0.2, 0.2, 0.2))
+    assert [result.candidate for result in results] == [of_skill(0.9)]
 
 
 def test_documents_that_a_candidate_shows_are_passed_over():
@@ -140,11 +140,11 @@ PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, t
 
 def judge_for_tokens(prompt, items):
     """The same judge, whose prompts are as long as they show."""
-    shown = 25 * len(prompt.demos)
-    return [ItemJudgement(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
+    tokens = 25 * len(prompt.demos)
+    return [ItemJudgement(one.judgement, 100 + tokens, 1) for one in judge(prompt, items)]
 
 
-def paid(documents, calls, by=judge_for_tokens, **settings):
+def buy(documents, calls, by=judge_for_tokens, **settings):
     """A search that tokens are counted of, on these documents and half as many others."""
     settings = {"pricing": PRICING, "proposer": Model(write_instruction), **settings}
     halves = world(documents), world(documents // 2, first=100)
@@ -155,23 +155,23 @@ FORMS = {"reasoning": ("brief", "steps")}
 
 
 def test_rounds_propose_then_compare_forms_then_show():
-    found = paid(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
-    by_round = {n: [t for t in found.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
+    outcome = buy(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
+    by_round = {n: [t for t in outcome.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
     assert {trial["reasoning"] for trial in by_round[3]} == {"brief", "steps"}
     assert {len(trial["demos"]) for trial in by_round[4]} >= {4, 8}
 
 
 def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
-    found = paid(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
-    assert any(trial["demos"] for trial in found.of_stage("race"))
+    outcome = buy(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
+    assert any(trial["demos"] for trial in outcome.of_stage("race"))
 
 
 def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
     dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
-    found = paid(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300))
-    rounds = {trial["round"] for trial in found.of_stage("race")}
+    outcome = buy(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300))
+    rounds = {trial["round"] for trial in outcome.of_stage("race")}
     assert 2 not in rounds
     assert max(rounds) > 2
 
@@ -184,18 +184,18 @@ def search_with_dear_candidates(is_dear):
         return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 
     options = SearchOptions(max_item_cost=400, max_demos=0)
-    return paid(16, 1_000_000, judge_dearly, options=options)
+    return buy(16, 1_000_000, judge_dearly, options=options)
 
 
 def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():
-    found = search_with_dear_candidates(lambda text: text != SEED.instruction)
-    assert any(trial["gain"] > 0 for trial in found.of_stage("race"))
-    why = found.result.decision.why
-    assert f"of {found.result.n_tried} candidates beat the untuned judge on train" in why
+    outcome = search_with_dear_candidates(lambda text: text != SEED.instruction)
+    assert any(trial["gain"] > 0 for trial in outcome.of_stage("race"))
+    why = outcome.result.decision.why
+    assert f"of {outcome.result.n_tried} candidates beat the untuned judge on train" in why
     assert "costs more than the limit" in why
 
 
 def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():
-    found = search_with_dear_candidates(lambda text: "kindness" in text)
-    assert any("kindness" in trial["instruction"] for trial in found.of_stage("race"))
-    assert not any("kindness" in trial["instruction"] for trial in found.of_stage("dev"))
+    outcome = search_with_dear_candidates(lambda text: "kindness" in text)
+    assert any("kindness" in trial["instruction"] for trial in outcome.of_stage("race"))
+    assert not any("kindness" in trial["instruction"] for trial in outcome.of_stage("dev"))

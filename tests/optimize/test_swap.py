@@ -2,17 +2,19 @@
 
 import numpy as np
 import pytest
+from command_runs import json_of, run
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 from rating_files import write_ratings, write_scores
-from verify_runs import said, tuned_on, verified
+from tuned_judges import tuned_on
 
 import data
 import judges
 from optimize.items import items_of, tuned_keys
 from optimize.measuring.swap import outcome_of
 from optimize.statistics.intervals import Interval, cautious_interval
+from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -40,7 +42,7 @@ def of_ratings(new, old):
     return [*flags, "--scores", write_scores("old.jsonl", old)]
 
 
-def flipped(*rows):
+def flip(*rows):
     """People's labels, but the other word on these rows."""
     return [float(1 - label if n in rows else label) for n, label in enumerate(PEOPLE)]
 
@@ -61,13 +63,13 @@ def test_the_interval_decides_by_where_the_margin_lies(low, high, outcome):
     assert outcome_of(None, 0.03) == "undecided"
 
 
-def test_two_values_show_what_changed_and_with_whom_people_side(here, capsys):
+def test_two_values_show_what_changed_and_with_whom_people_side(here):
     """Rows 0 and 2 are passes that the new judge fails, 1 a fail that the old one passes.
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
     """
-    flags = [*of_two_values(new=flipped(0, 2), old=flipped(1)), *AGAINST]
-    result = verified(capsys, *flags)
+    flags = [*of_two_values(new=flip(0, 2), old=flip(1)), *AGAINST]
+    result = json_of(command, *flags)
     assert (result["swap"], result["margin"]) == ("not worse", 0.03)
     assert [card["name"] for card in result["judges"]] == ["new", "old"]
     difference = result["difference"]
@@ -79,7 +81,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(here, capsys):
     assert rows == [("r0", "old"), ("r2", "old"), ("r1", "new")]
     assert result["changed"][0]["output"] == "Because."
     assert result["documents_to_decide"] is None
-    code, out, err = said(capsys, *flags)
+    code, out, err = run(command, *flags)
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
     verdict = "On documents like these new is not worse than old by more than 0.03. Of judges that "
@@ -90,57 +92,57 @@ def test_two_values_show_what_changed_and_with_whom_people_side(here, capsys):
     assert "1,000 rows: new recorded; old recorded." in lines
     assert (len(lines) <= 12, max(map(len, lines)) <= 80) == (True, True)
     page = here / "swap.html"
-    assert page.as_uri() in said(capsys, *flags, "--report", "swap.html")[1]
+    assert page.as_uri() in run(command, *flags, "--report", "swap.html").stdout
     text = page.read_text(encoding="utf-8")
     assert text.index("is not worse than old by more than 0.03") < text.index("What changes")
     assert text.count("<article ") == 3
     assert "People: <b>pass</b>. Judge: <b>pass → fail</b>." in text
-    one = of_two_values(new=flipped(0), old=flipped())
-    assert "\n1 output changes (0 fail" in said(capsys, *one, *AGAINST)[1]
+    one = of_two_values(new=flip(0), old=flip())
+    assert "\n1 output changes (0 fail" in run(command, *one, *AGAINST).stdout
 
 
-def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(capsys):
-    flags = of_two_values(old=PEOPLE, new=flipped(*range(80)))
-    code, out, err = said(capsys, *flags, *AGAINST)
-    assert (code, "Next: keep the old judge" in out) == (1, True)
-    assert "falls short: On documents like these new is worse than old by more than 0.03" in err
-    assert verified(capsys, *flags, "--against", "new")["swap"] == "better"
+def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one():
+    flags = of_two_values(old=PEOPLE, new=flip(*range(80)))
+    result = run(command, *flags, *AGAINST)
+    assert (result.code, "Next: keep the old judge" in result.stdout) == (1, True)
+    assert (
+        "falls short: On documents like these new is worse than old by more than 0.03" in result.err
+    )
+    assert json_of(command, *flags, "--against", "new")["swap"] == "better"
     # Of 40 lost passes of 200, and 40 fails, balanced accuracy falls by .2.
-    assert verified(capsys, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
+    assert json_of(command, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
 
 
-def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(capsys):
+def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could():
     """It is the least number of which labels that repeat these decide."""
-    old, new = flipped(*range(30)), flipped(*range(20, 54))
+    old, new = flip(*range(30)), flip(*range(20, 54))
     flags = [*of_two_values(new, old), *AGAINST]
-    code, out, err = said(capsys, *flags)
-    assert code == 3
-    assert "undecided: These labels cannot tell whether new is worse than old" in err
-    needed = verified(capsys, *flags)["documents_to_decide"]
-    assert f"Next: label more; about {needed:,} documents in all would decide" in out
-    for times, code in ((needed // 400 - 1, 3), (needed // 400, 0)):
+    result = run(command, *flags)
+    assert result.code == 3
+    assert "undecided: These labels cannot tell whether new is worse than old" in result.err
+    number = json_of(command, *flags, code=3)["documents_to_decide"]
+    assert f"Next: label more; about {number:,} documents in all would decide" in result.stdout
+    for times, code in ((number // 400 - 1, 3), (number // 400, 0)):
         flags = of_two_values(new * times, old * times, PEOPLE * times)
-        result = verified(capsys, *flags, *AGAINST, code=code)
+        result = json_of(command, *flags, *AGAINST, code=code)
     assert result["documents_to_decide"] is None
 
 
-def test_ratings_show_the_rows_that_moved_most(capsys):
+def test_ratings_show_the_rows_that_moved_most():
     """In twenty documents of four the new judge turns the order of the last one round."""
     people = [[1, 2, 3, 4]] * 20
     flags = [*of_ratings([*people[:19], [4, 3, 2, 1]], people), *AGAINST]
-    result = verified(capsys, *flags, code=3)
+    result = json_of(command, *flags, code=3)
     # Rho is -1 in place of 1 in one document of twenty.
     assert result["difference"]["value"] == pytest.approx(-0.1)
-    moved = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
-    assert moved[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
+    moves = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
+    assert moves[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
     assert result["people_side_with"] == {"old": 4}
-    assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in said(capsys, *flags)[1]
+    assert "1 → 4 (people 1) d19s0: Summary 0 of 19." in run(command, *flags).stdout
 
 
 @pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
-def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
-    documents, each, code, capsys
-):
+def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(documents, each, code):
     """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
 
     Five pairs of one document may change at once: n counts documents.
@@ -152,7 +154,7 @@ def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
     margins = [{"id": name["id"], "dimension": "help", "score": 1.0} for name in names]
     write_jsonl("margins.jsonl", margins)
     flags += ["--scores", "new=margins.jsonl", "--scores", "old=margins.jsonl"]
-    result = verified(capsys, *flags, *AGAINST, code=code)
+    result = json_of(command, *flags, *AGAINST, code=code)
     assert result["n_changed"] == 0
     assert result["difference"]["low"] == pytest.approx(-3 / documents, rel=0.05)
     # Repeated once, 90 are 180.
@@ -161,41 +163,41 @@ def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
 
 @pytest.mark.parametrize(("documents", "code"), [(95, 3), (110, 0)])
 def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none_of_n_shows(
-    documents, code, capsys
+    documents, code
 ):
     """Where rho falls from 1 to chance it loses 24 / 23 of it: 23 of 24 orders of four are wrong.
 
     What was met on none of n documents may be met on 3 / n: 3 x 24 / 23 / .03 is 104.
     """
     people = [[1, 2, 3, 4]] * documents
-    result = verified(capsys, *of_ratings(people, people), *AGAINST, code=code)
+    result = json_of(command, *of_ratings(people, people), *AGAINST, code=code)
     assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
 
 
-def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(capsys):
-    flags = [*of_two_values(new=flipped(0), old=flipped()), *AGAINST]
+def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out():
+    flags = [*of_two_values(new=flip(0), old=flip()), *AGAINST]
     rows = read_jsonl("labels.jsonl")
     for number, row in enumerate(rows[:90]):
         row |= {"sampling_weight": 1 + number % 3, "sampling_from": 310}
     write_jsonl("labels.jsonl", rows)
-    code, _, err = said(capsys, *flags)
+    code, _, err = run(command, *flags)
     assert (code, "drawn with unequal chances" in err) == (2, True)
     assert "leave out the rows with a sampling_weight, or verify each judge by itself" in err
     # The rows that are left were drawn at random.
     write_jsonl("labels.jsonl", rows[90:])
-    assert said(capsys, *flags)[0] == 0
+    assert run(command, *flags).code == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(40, 0), (41, 1)])
-def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code, capsys):
+def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code):
     new = [None] * number + PEOPLE[number:]
-    ended, out, err = said(capsys, *of_two_values(new, flipped()), *AGAINST)
-    assert ended == code
+    status, out, err = run(command, *of_two_values(new, flip()), *AGAINST)
+    assert status == code
     assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
     assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 
 
-def test_rows_that_either_was_tuned_on_are_set_apart(here, capsys):
+def test_rows_that_either_was_tuned_on_are_set_apart(here):
     subject = judges.load("relevance").subject
     items = items_of(data.starter(), "relevance", subject)
     some, every = (
@@ -203,9 +205,9 @@ def test_rows_that_either_was_tuned_on_are_set_apart(here, capsys):
         for n in (10, len(items.documents))
     )
     for old, new in ((some, "relevance"), ("relevance", some)):
-        result = verified(capsys, new, "--against", old, "--margin", "0.5", code=0)
+        result = json_of(command, new, "--against", old, "--margin", "0.5", code=0)
         assert (result["swap"], result["difference"]["n_documents"]) == ("not worse", 24)
-    result = verified(capsys, "relevance", "--against", every, "--margin", "0.5", code=3)
+    result = json_of(command, "relevance", "--against", every, "--margin", "0.5", code=3)
     assert result["swap"] == "undecided"
     assert result["judges"][1]["tuned_on_these_labels"]
 
@@ -223,8 +225,8 @@ def test_rows_that_either_was_tuned_on_are_set_apart(here, capsys):
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )
-def test_what_names_no_swap_is_refused(arguments, reason, capsys):
-    code, _, err = said(capsys, *arguments)
+def test_what_names_no_swap_is_refused(arguments, reason):
+    code, _, err = run(command, *arguments)
     assert code == 2
     assert reason in err
 
@@ -251,5 +253,5 @@ def test_at_the_margin_at_most_five_of_a_hundred_pass(change):
         worse = (change + 0.03) / 2
         terms = np.where(draws < worse, -1.0, np.where(draws < change, 1.0, 0.0))
         intervals = [cautious_interval(row, 1.0) for row in terms]
-        passed = np.mean([each is not None and each.low > -0.03 for each in intervals])
-        assert passed <= 0.05 + 2 * 0.007
+        share = np.mean([each is not None and each.low > -0.03 for each in intervals])
+        assert share <= 0.05 + 2 * 0.007

@@ -94,12 +94,12 @@ def test_a_comparison_is_tuned_on_pairs():
 
 
 def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeypatch):
-    for given in ("nowhere.jsonl", None):
+    for source in ("nowhere.jsonl", None):
         with pytest.raises((LabelError, FileNotFoundError)):
-            optimize.tune(PLAIN, data=given, out="not-begun", quiet=True)
+            optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
         assert not Path("not-begun").exists()
 
-    def unreachable(prepared, folder, *opened):
+    def unreachable(prepared, folder, *rest):
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 
@@ -111,11 +111,11 @@ def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeyp
 
 def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(capfd):
     flags = {"quiet": True, "max_calls": CALLS, "risk": 1e-6, "out": "kept"}
-    kept = optimize.tune("fluency", **flags)
+    run = optimize.tune("fluency", **flags)
     assert capfd.readouterr() == ("", "")
-    assert (kept.summary["shipped"], kept.summary["risk"]) == ("seed", 1e-6)
-    assert "kept/report.html; tuned.json did not ship" in str(kept)
-    tuned, own = judges.load("kept/tuned.json"), kept.judge.provenance
+    assert (run.summary["shipped"], run.summary["risk"]) == ("seed", 1e-6)
+    assert "kept/report.html; tuned.json did not ship" in str(run)
+    tuned, own = judges.load("kept/tuned.json"), run.judge.provenance
     why = tuned.provenance["why"]
     assert why == "tuned, but not shipped: " + own["why"].partition("judge. ")[2]
     # "seed" would say that it learned from no labels, and take their mark away.
@@ -126,15 +126,15 @@ def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(c
     write_jsonl("rows.jsonl", [{"summary": "It is a fluent sentence."}])
     score = ["score", "kept/tuned.json", "--data", "rows.jsonl", "--out", "scored.jsonl"]
     assert judges_command(score) == 0
-    kept.report.unlink()
-    asked = optimize.tune("fluency", **flags, ship="tuned")
+    run.report.unlink()
+    choice = optimize.tune("fluency", **flags, ship="tuned")
     settings = before["settings"] | {"ship": "tuned"}
     assert json.loads(Path("kept/config.json").read_text()) == before | {"settings": settings}
-    assert asked.summary["shipped"] == asked.judge.provenance["ship"] == "tuned"
-    assert asked.judge.prompt == tuned.prompt
-    for text in (asked.judge.provenance["why"], asked.report.read_text()):
+    assert choice.summary["shipped"] == choice.judge.provenance["ship"] == "tuned"
+    assert choice.judge.prompt == tuned.prompt
+    for text in (choice.judge.provenance["why"], choice.report.read_text()):
         assert "by --ship tuned" in text
-    assert len(str(asked).splitlines()) <= 24
+    assert len(str(choice).splitlines()) <= 24
 
 
 def test_every_public_name_can_be_imported_and_importing_none_loads_dspy():
@@ -145,7 +145,7 @@ def test_every_public_name_can_be_imported_and_importing_none_loads_dspy():
     assert run_python("-c", heavy, check=True).stdout == "set()\n"
 
 
-@pytest.mark.parametrize("given", [None, 3, Path("fluency")])
-def test_what_is_no_dimension_is_refused_with_what_is_wanted(given):
+@pytest.mark.parametrize("value", [None, 3, Path("fluency")])
+def test_what_is_no_dimension_is_refused_with_what_is_wanted(value):
     with pytest.raises(TypeError, match=r"a catalogue name, FILE\.yaml, .*not "):
-        optimize.tune(given, quiet=True)
+        optimize.tune(value, quiet=True)

@@ -43,11 +43,11 @@ def sheet(path, words=PASS, number=60):
         writer = csv.writer(file)
         writer.writerow(["id", "input", "output", "label", "critique", "topic"])
         for row in range(number):
-            asked = list(rng.permutation(WORDS)[:7])
+            question = list(rng.permutation(WORDS)[:7])
             good = rng.random() < 0.6
-            said = asked[:5] if good else list(rng.permutation(WORDS)[:5])
+            answer = question[:5] if good else list(rng.permutation(WORDS)[:5])
             label = words[0 if good else 1]
-            texts = [f"{' '.join(asked)} {row}?", f"{' '.join(said)}."]
+            texts = [f"{' '.join(question)} {row}?", f"{' '.join(answer)}."]
             writer.writerow([row, *texts, label, "SECRET critique", "trees"])
     return path
 
@@ -55,27 +55,27 @@ def sheet(path, words=PASS, number=60):
 def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
     run = tune("label", file, out=tmp_path / "run")
-    said = capsys.readouterr().err
-    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
-    assert "label has no definition" in said
-    assert "it reads input and output" in said
-    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in said
+    err = capsys.readouterr().err
+    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in err
+    assert "label has no definition" in err
+    assert "it reads input and output" in err
+    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in err
     judge = run.judge
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
-    kept = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
-    assert "SECRET" not in kept
+    content = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
+    assert "SECRET" not in content
     assert run.summary["level"] == "dataset"
     lines = str(run).splitlines()
     assert len(lines) <= 24
     for start in ("Fails caught (TNR): ", "test, untuned"):
         assert any(line.startswith(start) for line in lines)
     card = run.summary["two_values"]["test"][f"{run.summary['shipped']}_judge"]
-    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
+    n_misses = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
     with (run.folder / "misses.csv").open(encoding="utf-8", newline="") as misses:
-        assert len([*csv.DictReader(misses)]) == missed
-    measured = measure(judge, file)
-    assert set(measured.scored.human) == {0, 1}
-    assert 0 <= measured.scored.scores.min() <= measured.scored.scores.max() <= 1
+        assert len([*csv.DictReader(misses)]) == n_misses
+    result = measure(judge, file)
+    assert set(result.scored.human) == {0, 1}
+    assert 0 <= result.scored.scores.min() <= result.scored.scores.max() <= 1
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_judges_own_words_need_no_flag(here):
 
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
-    measured = annotated(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
-    assert list(measured.scored.human) == [0.5, 1]
+    result = measure_labels(["0,1", "1,1"], "a", "b", judge=judges.Judge.of(longer))
+    assert list(result.scored.human) == [0.5, 1]
 
 
 def test_recorded_replies_of_words_are_read_where_labels_have_two_values(here, capsys):
@@ -173,7 +173,7 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(here, c
     assert "it misses 0 of 22 fails" in capsys.readouterr().out
 
 
-def annotated(labels, *annotators, judge=MINE):
+def measure_labels(labels, *annotators, judge=MINE):
     """What the judge is beside these annotators' labels of an output each."""
     lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(labels)]
     Path("sheet.csv").write_text("\n".join([f"id,input,output,{','.join(annotators)}", *lines]))
@@ -183,19 +183,19 @@ def annotated(labels, *annotators, judge=MINE):
 def test_a_third_annotator_with_few_labels_hides_no_agreement(here):
     # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
     labels = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
-    first, *_ = annotated(labels, "Anna", "Ben", "Carl").labelled.notes
+    first, *_ = measure_labels(labels, "Anna", "Ben", "Carl").labelled.notes
     assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
 
 
 def test_annotators_agreement_is_that_before_ties_are_left_out(here):
-    measured = annotated(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
+    result = measure_labels(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
-    first, *_, last = measured.labelled.notes
+    first, *_, last = result.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
     assert last == "label: left out, since equally many annotators gave either value: 2"
-    assert measured.summary()["data"]["n_outputs"] == 8
+    assert result.summary()["data"]["n_outputs"] == 8
     # On the eight that are left they agree in all, which says nothing of them.
-    assert "people" not in measured.summary()
+    assert "people" not in result.summary()
 
 
 def test_a_lesson_speaks_of_verdicts_and_not_of_places():
@@ -207,16 +207,16 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places():
         for n, t in enumerate(texts)
     ]
     judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
-    judged = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
-    (lesson,) = judged.evidence([stream(0, "lesson")])
+    misses = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
+    (lesson,) = misses.evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
-    shown = [line for line in lesson.splitlines() if line.startswith("- people")]
-    assert {line.partition("; ")[2] for line in shown} < {
+    lines = [line for line in lesson.splitlines() if line.startswith("- people")]
+    assert {line.partition("; ")[2] for line in lines} < {
         *("judge pass (pass 90%): right", "judge pass (pass 80%): wrong"),
         *("judge fail (pass 20%): wrong", "judge fail (pass 10%): right"),
     }
-    assert all("(2 of 3 say pass)" in line for line in shown)
+    assert all("(2 of 3 say pass)" in line for line in lines)
 
 
 def test_a_demonstration_of_a_label_is_its_word():
@@ -234,15 +234,15 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
         texts = {"input": f"{' '.join(WORDS)} {row}", "output": WORDS[0] if good else "nothing"}
         label = ("pass" if good else "fail") if row % 2 else float(good)
         rows.append(dspy.Example(**texts, human=label).with_inputs("input", "output"))
-    compiled = RankOptimizer(quiet=True).compile(program, trainset=rows)
-    assert compiled(input="Ask.", output="Say.").verdict in ("pass", "fail")
-    assert compiled.detailed_results.summary["level"] == "dataset"
+    better = RankOptimizer(quiet=True).compile(program, trainset=rows)
+    assert better(input="Ask.", output="Say.").verdict in ("pass", "fail")
+    assert better.detailed_results.summary["level"] == "dataset"
 
 
 @pytest.mark.parametrize(
-    ("spec", "asked"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
+    ("spec", "question"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
 )
-def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(here, spec, asked):
+def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(here, spec, question):
     answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
     pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
     data = write_jsonl("pairs.jsonl", pairs)
@@ -250,4 +250,4 @@ def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(he
     assert any("and answers which is better" in note for note in run.labels.labelled.notes)
     judge = run.untuned_judge
     assert (judge.name, judge.kind) == ("tone", "pairwise")
-    assert asked in str(judge.template())
+    assert question in str(judge.template())

@@ -110,17 +110,17 @@ def test_intervals_hold_the_truth_in_about_95_of_100_draws(base, n, outputs):
             if (interval := getattr(card, name).interval) is not None:
                 hits.setdefault(name, []).append(getattr(truth, name).value in interval)
     # Three standard errors of 200 draws about 93 to 97.
-    shares = {name: np.mean(found) for name, found in hits.items()}
+    shares = {name: np.mean(flags) for name, flags in hits.items()}
     assert len(shares) == 4
     assert all(0.885 <= share <= 1 for share in shares.values()), shares
 
 
 @pytest.mark.parametrize(
-    ("floor", "told"),
+    ("floor", "verdict"),
     [(0.60, "holds"), (0.65, "undecided"), (0.80, "undecided"), (0.85, "falls short")],
 )
-def test_a_floor_holds_below_the_interval_and_falls_short_above(floor, told):
-    assert outcome(Interval(0.6, 0.8), floor) == told
+def test_a_floor_holds_below_the_interval_and_falls_short_above(floor, verdict):
+    assert outcome(Interval(0.6, 0.8), floor) == verdict
     assert outcome(None, floor) == "undecided"
 
 
@@ -129,8 +129,8 @@ def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(share,
     today, again = np.random.default_rng(n).binomial(n, share, (2, 4000)) / n
     for n_floors in (1, 2):
         floors = [share_floor(s, wilson(s, n).low, n, n_floors) for s in today]
-        held = [wilson(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
-        assert 0.89 <= np.mean(held) ** n_floors <= 0.95
+        hits = [wilson(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
+        assert 0.89 <= np.mean(hits) ** n_floors <= 0.95
     # On Fisher's z both figures err by sigma: the new one is below z - 1.2816 sqrt(2) sigma in one
     # of ten, and its interval begins 1.96 sigma below it.
     z, sigma = 0.6, n**-0.5

@@ -4,9 +4,10 @@ import json
 import re
 
 import pytest
+from command_runs import json_of, run
 from jsonl import write_jsonl
 from rating_files import write_ratings, write_scores
-from verify_runs import said, tuned_on, verified
+from tuned_judges import tuned_on
 
 import data
 import judges
@@ -29,8 +30,8 @@ def of_scores(judge):
     ]
 
 
-def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words(capsys):
-    code, out, err = said(capsys, *of_scores(FIVE_SCORES))
+def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
+    code, out, err = run(command, *of_scores(FIVE_SCORES))
     text = " ".join(out.split())
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
     assert "Pairs of a document ordered as people do: 62%; a coin reaches 50%." in text
@@ -41,28 +42,28 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words(ca
     assert (code, err) == (0, "")
 
 
-def test_without_an_interval_a_floor_of_rho_is_undecided(capsys):
+def test_without_an_interval_a_floor_of_rho_is_undecided():
     arguments = [*of_scores(FIVE_SCORES), "--min-spearman", "0.1"]
-    result = verified(capsys, *arguments, code=3)
+    result = json_of(command, *arguments, code=3)
     assert (result["gate"], result["passed"], result["short"]) == ("undecided", False, [])
-    assert "undecided: rho 0.2500 too few for an interval" in said(capsys, *arguments)[2]
+    assert "undecided: rho 0.2500 too few for an interval" in run(command, *arguments).err
 
 
-def test_too_many_failures_fall_short(capsys):
+def test_too_many_failures_fall_short():
     judge = [list(row) for row in FIVE_SCORES]
     judge[0][0] = judge[1][0] = None
-    code, out, err = said(capsys, *of_scores(judge))
-    assert (code, "2 outputs got no score." in out) == (1, True)
-    assert "13.3% of the judgements failed (2 of 15); at most 10% may" in err
-    assert verified(capsys, *of_scores(judge))["short"]
+    result = run(command, *of_scores(judge))
+    assert (result.code, "2 outputs got no score." in result.stdout) == (1, True)
+    assert "13.3% of the judgements failed (2 of 15); at most 10% may" in result.err
+    assert json_of(command, *of_scores(judge), code=1)["short"]
     # One of 15 is within a tenth.
     judge[1][0] = 3
-    assert said(capsys, *of_scores(judge))[0] == 0
+    assert run(command, *of_scores(judge)).code == 0
 
 
-def test_all_prints_every_level_and_coefficient_below_the_first_screen(capsys):
+def test_all_prints_every_level_and_coefficient_below_the_first_screen():
     arguments = of_scores(FIVE_SCORES)
-    first, everything = (said(capsys, *arguments, *more)[1] for more in ((), ("--all",)))
+    first, everything = (run(command, *arguments, *more).stdout for more in ((), ("--all",)))
     assert everything.startswith(first)
     rest = everything.removeprefix(first).splitlines()
     counts = "15 outputs, 2 undefined"
@@ -72,7 +73,7 @@ def test_all_prints_every_level_and_coefficient_below_the_first_screen(capsys):
     assert sum(", n=3 systems, " in line for line in rest if line.startswith("system-level")) == 3
 
 
-def annotated(*annotators):
+def arguments_of(*annotators):
     """Arguments that verify the first annotator's labels, from which each next differs by one."""
     cells = [(d, s, 1.0 + (d + s) % 4) for d in range(16) for s in range(3)]
     rows = [
@@ -86,29 +87,29 @@ def annotated(*annotators):
     return [*of_scores(scores)[:4], "--data", write_jsonl("l.jsonl", rows)]
 
 
-def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other(capsys):
-    code, out, _ = said(capsys, *annotated("ann", "bob"))
+def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other():
+    code, out, _ = run(command, *arguments_of("ann", "bob"))
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
     assert (code, "judge and ann: equal labels 100%, kappa 1.000, rho 1.000" in out) == (0, True)
     for pair in ("judge and bob", "ann and bob"):
         assert f"{pair}: equal labels 0%, kappa {kappa:.3f}, rho 1.000" in out
-    people = verified(capsys, *annotated("ann", "bob"))["people"]
+    people = json_of(command, *arguments_of("ann", "bob"))["people"]
     assert [one["annotator"] for one in people["agreement"]["judge"]] == ["ann", "bob"]
     assert people["one_annotator"]["gap"]["value"] == pytest.approx(0)
     assert people["bound"] == pytest.approx(people["reliability"] ** 0.5)
-    assert "people" not in verified(capsys, *of_scores(FIVE_SCORES))
+    assert "people" not in json_of(command, *of_scores(FIVE_SCORES))
 
 
-def test_three_annotators_share_a_line_and_the_first_screen_stays_twelve_lines(capsys):
-    out = said(capsys, *annotated("e0", "e1", "e2"))[1]
+def test_three_annotators_share_a_line_and_the_first_screen_stays_twelve_lines():
+    out = run(command, *arguments_of("e0", "e1", "e2")).stdout
     lines = out.splitlines()
     assert (len(lines) <= 12, max(map(len, lines)) <= 80) == (True, True)
     assert "judge and e" not in out
     for start in ("judge and annotators, 3 pairs: equal ", "annotators, 3 pairs: equal labels "):
         assert sum(line.startswith(start) for line in lines) == 1
     assert sum(line.startswith("One annotator's rho with others: ") for line in lines) == 1
-    out = said(capsys, *annotated("e0", "e1", "e2"), "--all")[1]
+    out = run(command, *arguments_of("e0", "e1", "e2"), "--all").stdout
     assert "judge and e0: equal labels" in out
     assert "e0 and e1: equal labels" in out
 
@@ -117,22 +118,22 @@ SUBJECT = judges.load("relevance").subject
 STARTER = items_of(data.starter(), "relevance", SUBJECT)
 
 
-def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here, capsys):
+def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
     first = STARTER.of_documents(STARTER.documents[:10]).items
-    met = [text_key({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first]
-    alone = verified(capsys, "relevance")
+    names = [text_key({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first]
+    alone = json_of(command, "relevance")
     assert (alone["n_met"], alone["on_met"], alone["tuned_on_these_labels"]) == (0, None, False)
-    some = verified(capsys, tuned_on(here / "some.json", met))
+    some = json_of(command, tuned_on(here / "some.json", names))
     assert (some["n_met"], some["tuned_on_these_labels"]) == (len(first), False)
     assert some["data"]["n_outputs"] == alone["data"]["n_outputs"] - len(first)
     assert some["correlations"][0]["n_documents"] == 24
     assert some["on_met"]["n_documents"] == 10
     keys = (text_key(item.texts) for item in STARTER.items)
-    every = verified(capsys, tuned_on(here / "all.json", keys))
+    every = json_of(command, tuned_on(here / "all.json", keys))
     assert every["tuned_on_these_labels"]
     assert every["correlations"] == alone["correlations"]
-    assert verified(capsys, tuned_on(here / "untuned.json", met, "seed"))["n_met"] == 0
-    code, out, _ = said(capsys, "some.json")
+    assert json_of(command, tuned_on(here / "untuned.json", names, "seed"))["n_met"] == 0
+    code, out, _ = run(command, "some.json")
     assert code == 0
     assert f"It was tuned on {len(first)} more outputs, which are left out." in out
 
@@ -145,12 +146,12 @@ def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(here, cap
         for number, item in enumerate(STARTER.items)
     ]
     labels = ["--data", write_jsonl("new.jsonl", rows)]
-    result = verified(capsys, path, *labels)
+    result = json_of(command, path, *labels)
     assert (result["n_met"], result["n_given"]) == (0, len(old))
-    told = f"was tuned on documents of {len(old)} of these outputs"
-    assert f"It {told}, which may flatter it." in said(capsys, path, *labels)[1]
+    note = f"was tuned on documents of {len(old)} of these outputs"
+    assert f"It {note}, which may flatter it." in run(command, path, *labels).stdout
     assert compare.command([path, "relevance", *labels, "--out", "run"]) == 0
-    assert told in capsys.readouterr().out.replace("\n", " ")
+    assert note in capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.parametrize("level", ["summary", "system"])
@@ -175,25 +176,25 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
 def replies(*texts):
     """Arguments that verify these replies on each of three documents, which people rate 1, 2, 3."""
     rows = [
-        {"id": f"d{d}s{s}", "dimension": "charm", "replies": given}
+        {"id": f"d{d}s{s}", "dimension": "charm", "replies": reply}
         for d in range(3)
-        for s, given in enumerate(texts)
+        for s, reply in enumerate(texts)
     ]
     labels = write_ratings("l.jsonl", [[1, 2, 3]] * 3)
     return ["--replies", write_jsonl("r.jsonl", rows), "--dimension", "charm", "--data", labels]
 
 
-def test_recorded_replies_need_a_scale_and_words_count_what_values_says(capsys):
+def test_recorded_replies_need_a_scale_and_words_count_what_values_says():
     arguments = replies(["Score: 1", "1"], ["B"], ["3"])
-    code, _, err = said(capsys, *arguments)
+    code, _, err = run(command, *arguments)
     assert (code, "--scale LOW-HIGH" in err) == (2, True)
     arguments += ["--scale", "1-3"]
-    assert verified(capsys, *arguments)["correlations"][0]["n_failed"] == 3
-    rho = verified(capsys, *arguments, "--values", "A=1,B=2,C=3")["correlations"][0]
+    assert json_of(command, *arguments, code=1)["correlations"][0]["n_failed"] == 3
+    rho = json_of(command, *arguments, "--values", "A=1,B=2,C=3")["correlations"][0]
     assert (rho["n_failed"], rho["value"]) == (0, pytest.approx(1))
 
 
-def test_pairs_lead_with_accuracy_its_interval_n_and_ties(capsys):
+def test_pairs_lead_with_accuracy_its_interval_n_and_ties():
     # Of every four pairs two are A, one B and one a tie. The judge is right in both orders; for
     # what is shown first (a tie); right in one order, a tie in the other. Together 1, .5 and 1; by
     # orders taken alone (1 + 1 + 0 + 1 + 1 + .5) / 6.
@@ -202,14 +203,14 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(capsys):
         {"id": f"p{n}", "prompt": f"Q{n}", **pair, "preferred": side}
         for n, side in enumerate(["A", "A", "B", "tie"] * 5)
     ]
-    told = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")] * 5
-    orders = [{"id": f"p{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
+    replies = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")] * 5
+    orders = [{"id": f"p{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(replies)]
     arguments = ["--replies", write_jsonl("r.jsonl", orders), "--pairwise", "wit"]
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "C=tie", "--all"]
-    out = said(capsys, *arguments)[1]
+    out = run(command, *arguments).stdout
     assert "Dataset-level rho: 0.500; " in out
     assert re.search(r"Pairs decided as people do: 83% \(.+\); n=15; a coin reaches 50%", out)
-    result = verified(capsys, *arguments, code=0)
+    result = json_of(command, *arguments, code=0)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
 
@@ -249,33 +250,33 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
     assert says in err
 
 
-def test_constructed_labels_stay_marked(capsys):
-    named = verified(capsys, "relevance", "--dimension", "relevance", "--data", "starter")
-    assert named == verified(capsys, "relevance")
-    lines = said(capsys, "relevance", "--data", "starter")[1].splitlines()
+def test_constructed_labels_stay_marked():
+    result = json_of(command, "relevance", "--dimension", "relevance", "--data", "starter")
+    assert result == json_of(command, "relevance")
+    lines = run(command, "relevance", "--data", "starter").stdout.splitlines()
     assert lines[1].startswith("Do not use it: its labels were constructed, not")
 
 
-def test_results_of_another_tool_are_verified_as_they_are(here, capsys):
+def test_results_of_another_tool_are_verified_as_they_are(here):
     """20 passes and 20 fails, found by their texts; DeepEval lets 2 fails through."""
     texts = [{"input": f"Q{n}?", "output": f"A{n}."} for n in range(40)]
     rows = [{**row, "correct": "pass" if n < 20 else "fail"} for n, row in enumerate(texts)]
     # A pass from .8 on: .6 would be one of ours.
-    measured = [{"score": 0.9 if n < 22 else 0.6, "success": n < 22} for n in range(40)]
+    metrics = [{"score": 0.9 if n < 22 else 0.6, "success": n < 22} for n in range(40)]
     cases = [
         {
             **{"name": f"test_case_{n}", "input": row["input"], "actualOutput": row["output"]},
-            "metricsData": [{"name": "Correct [GEval]", "reason": f"Reason {n}.", **measured[n]}],
+            "metricsData": [{"name": "Correct [GEval]", "reason": f"Reason {n}.", **metrics[n]}],
         }
         for n, row in enumerate(texts)
     ]
     (here / "run.json").write_text(json.dumps({"testCases": cases}), encoding="utf-8")
     flags = ["--scores", "run.json", "--dimension", "correct", "--data"]
-    result = verified(capsys, *flags, write_jsonl("l.jsonl", rows))
+    result = json_of(command, *flags, write_jsonl("l.jsonl", rows))
     assert (result["tpr"]["value"], result["tnr"]["value"]) == (1, 0.9)
-    code, out, err = said(capsys, *flags, "l.jsonl")
+    code, out, err = run(command, *flags, "l.jsonl")
     assert (code, "false pass 21: A20. | judge: Reason 20." in out) == (0, True)
     assert "matched 40 of 40 labelled rows, 0 by id and 40 by their texts" in err
     write_jsonl("o.jsonl", [{**row, "output": "Other."} for row in rows])
-    code, _, err = said(capsys, *flags, "o.jsonl")
+    code, _, err = run(command, *flags, "o.jsonl")
     assert (code, "run.json (DeepEval): no row has a labelled row's id" in err) == (1, True)

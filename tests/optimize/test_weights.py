@@ -62,7 +62,7 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     times = np.repeat(np.arange(document.size), weight)
     copy = np.concatenate([np.arange(n) for n in weight])
     copies = document[times] * 10 + copy
-    repeated = (judge[times], human[times], copies)
+    copies_of = (judge[times], human[times], copies)
 
     def same(one, other):
         assert one.value == pytest.approx(other.value, abs=1e-9, nan_ok=True)
@@ -70,10 +70,10 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson")):
         how = {"coefficient": coefficient}
         one = correlation(level, judge, human, document, system, weight=weight, **how)
-        same(one, correlation(level, *repeated, system[times], **how))
+        same(one, correlation(level, *copies_of, system[times], **how))
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
         alike = order_agreement(judge, human, document, level=level, weight=weight)
-        same(alike, order_agreement(*repeated, level=level))
+        same(alike, order_agreement(*copies_of, level=level))
     card = two_values(judge // 2, human // 2, document, weight=weight)
     other = two_values(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
     for name in RATES:
@@ -99,7 +99,7 @@ def test_weights_that_are_alike_change_nothing():
     assert mean_score(some, judge, document, weight=alike) == mean_score(some, judge, document)
 
 
-def drawn(rng, cuts, documents, n):
+def draw(rng, cuts, documents, n):
     """Labels of about `n` documents, drawn 1 to 6 by the error of a kind judge; scores; weights."""
     quality = rng.normal(size=documents)
     human = np.searchsorted(cuts, quality).astype(float)
@@ -117,7 +117,7 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
     truth = np.searchsorted(cuts, np.random.default_rng(2).normal(size=1_000_000)).mean()
     hits = []
     for _ in range(300):
-        label, score, weight = drawn(rng, cuts, 600, 120)
+        label, score, weight = draw(rng, cuts, 600, 120)
         both = [mean_score(label, score, weight=w, bounds=bounds) for w in (weight, None)]
         hits.append([truth in each.interval for each in both if each.interval])
     weighted, unweighted = np.mean(hits, axis=0)
@@ -141,11 +141,11 @@ def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers():
         *sides, weight = world(60_000, 15_000)
         truth = correlation(level, *sides, weight=weight).value
         assert truth > correlation(level, *sides).value + 0.1
-        held = []
+        hits = []
         for _ in range(200):
             *sides, weight = world(400, 100)
-            held.append(truth in correlation(level, *sides, weight=weight).interval)
-        assert 0.92 <= np.mean(held) <= 0.985
+            hits.append(truth in correlation(level, *sides, weight=weight).interval)
+        assert 0.92 <= np.mean(hits) <= 0.985
 
 
 def outputs(*weights):
@@ -174,8 +174,8 @@ def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not()
     assert summary["order"]["value"] == pytest.approx(0.5)
     assert summary["data"]["weighted"]
     assert "documents, drawn with unequal chances;" in str(result)
-    named = {(cell["level"], cell["coefficient"]) for cell in summary["correlations"]}
-    assert {coefficient for _, coefficient in named} == {"spearman", "pearson"}
+    figures = {(cell["level"], cell["coefficient"]) for cell in summary["correlations"]}
+    assert {coefficient for _, coefficient in figures} == {"spearman", "pearson"}
     assert summary["scales"] is None
     assert "people" not in summary
     alike = measure(SCORES, outputs(1, 1, 1), **how)
@@ -188,11 +188,11 @@ def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not()
 def files(here):
     """The outputs without a label; labels in a file, fails drawn with thrice the chance; scores."""
     texts = [{"id": f"o{n}", "group": f"g{n}", "question": f"q{n}"} for n in range(200)]
-    given = {"dimension": "helpful", "annotator": "Anna", "sampling_from": 200}
-    drawn = [n for n in range(200) if n % 2 == 0 and (n % 5 == 0 or n % 3 == 0)]
+    fields = {"dimension": "helpful", "annotator": "Anna", "sampling_from": 200}
+    sample = [n for n in range(200) if n % 2 == 0 and (n % 5 == 0 or n % 3 == 0)]
     words = {True: {"rating": "fail", "sampling_weight": 2}}
     words[False] = {"rating": "pass", "sampling_weight": 6}
-    labels = [{**texts[n], **given, **words[n % 5 == 0]} for n in drawn]
+    labels = [{**texts[n], **fields, **words[n % 5 == 0]} for n in sample]
     scores = [{"id": f"o{n}", "score": 0.2 if n % 35 % 7 % 5 == 0 else 0.8} for n in range(200)]
     return [
         *("--data", write_jsonl("outputs.jsonl", texts)),
@@ -210,8 +210,8 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files,
     assert mean["low"] < 0.8 < mean["high"]
     assert (result["weighted"], mean["n_labels"], mean["n_judgements"]) == (True, 47, 153)
     assert estimate.command(files) == 0
-    said = "  Weighted: documents were drawn with unequal chances."
-    assert said in capsys.readouterr().out.splitlines()
+    line = "  Weighted: documents were drawn with unequal chances."
+    assert line in capsys.readouterr().out.splitlines()
 
 
 def test_labels_alone_are_no_outputs_and_the_way_out_is_named(files, capsys):

@@ -7,7 +7,7 @@ from pathlib import Path
 from judges.client.store import ANSWERED, CACHED, Store
 
 
-def answered(path: Path) -> Counter[str]:
+def count_answers(path: Path) -> Counter[str]:
     """How many requests of each role the file has answers to."""
     counts = Counter[str]()
     with closing(Store(path)) as store:

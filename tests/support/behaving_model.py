@@ -28,7 +28,7 @@ class Model:
         self.endpoint = endpoint
         self.in_process = endpoint == "embedded"
         self.native_n = native_n
-        self.seen: Counter[str] = Counter()
+        self.prompts: Counter[str] = Counter()
         self.calls = 0
         self.samplings: list[Sampling] = []
         self.busy = self.max_busy = 0
@@ -37,7 +37,7 @@ class Model:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         prompt = messages[-1]["content"]
-        before, self.seen[prompt] = self.seen[prompt], self.seen[prompt] + 1
+        before, self.prompts[prompt] = self.prompts[prompt], self.prompts[prompt] + 1
         self.calls += 1
         self.samplings.append(sampling)
         self.busy += 1
@@ -45,12 +45,12 @@ class Model:
         try:
             if self._wait:
                 await asyncio.sleep(self._wait)
-            said = self._behave(prompt, sampling, before)
-            said = await said if isawaitable(said) else said
+            reply = self._behave(prompt, sampling, before)
+            reply = await reply if isawaitable(reply) else reply
         finally:
             self.busy -= 1
-        given = [said] * sampling.n if isinstance(said, str | Reply) else said
-        replies = tuple(one if isinstance(one, Reply) else Reply(text=one) for one in given)
+        answers = [reply] * sampling.n if isinstance(reply, str | Reply) else reply
+        replies = tuple(one if isinstance(one, Reply) else Reply(text=one) for one in answers)
         return Completion(replies=replies, tokens_in=10, tokens_out=len(replies), model="m")
 
     async def close(self) -> None: ...
@@ -71,5 +71,5 @@ def echo(prompt: str, sampling: Sampling, before: int) -> str:
     return prompt
 
 
-def parsed(answers: Sequence[Response]) -> list[object]:
+def values_of(answers: Sequence[Response]) -> list[object]:
     return [answer.values[0] if answer.values else None for answer in answers]

@@ -72,8 +72,8 @@ class Page:
         for key in keys:
             number, text = CODES.get(key, (ord(key[0].upper()), key))
             about = {"key": key, "windowsVirtualKeyCode": number, "modifiers": modifiers}
-            typed = {"text": text} if text and modifiers in (0, SHIFT) else {}
-            self.send("Input.dispatchKeyEvent", type="keyDown", autoRepeat=repeat, **about, **typed)
+            chars = {"text": text} if text and modifiers in (0, SHIFT) else {}
+            self.send("Input.dispatchKeyEvent", type="keyDown", autoRepeat=repeat, **about, **chars)
             self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def write(self, text: str) -> None:
@@ -115,33 +115,33 @@ class Browser:
 
     async def _ask(self, method: str, session: str | None, about: dict[str, Any]) -> Any:
         self._number += 1
-        named = {"sessionId": session} if session else {}
+        target = {"sessionId": session} if session else {}
         await self._socket.send_json(
-            {"id": self._number, "method": method, "params": about, **named}
+            {"id": self._number, "method": method, "params": about, **target}
         )
         while True:
-            said = json.loads((await self._socket.receive()).data)
-            if said.get("id") == self._number:
-                return said.get("result", {"exceptionDetails": said.get("error")})
-            self._note(said)
+            message = json.loads((await self._socket.receive()).data)
+            if message.get("id") == self._number:
+                return message.get("result", {"exceptionDetails": message.get("error")})
+            self._note(message)
 
-    def _note(self, said: dict[str, Any]) -> None:
-        about = said.get("params", {})
-        if said.get("method") == "Runtime.exceptionThrown":
-            self.faults.append((said["sessionId"], json.dumps(about["exceptionDetails"])))
-        if said.get("method") == "Log.entryAdded" and about["entry"]["level"] == "error":
-            self.faults.append((said["sessionId"], about["entry"]["text"]))
+    def _note(self, message: dict[str, Any]) -> None:
+        about = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.faults.append((message["sessionId"], json.dumps(about["exceptionDetails"])))
+        if message.get("method") == "Log.entryAdded" and about["entry"]["level"] == "error":
+            self.faults.append((message["sessionId"], about["entry"]["text"]))
 
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Browser]:
     """A browser with a profile of its own in this folder."""
     command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder}", "about:blank"]
-    said = folder / "DevToolsActivePort"
+    port_file = folder / "DevToolsActivePort"
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
         try:
-            until(lambda: said.exists() and len(said.read_text().split()) == 2)
-            port, path = said.read_text().split()
+            until(lambda: port_file.exists() and len(port_file.read_text().split()) == 2)
+            port, path = port_file.read_text().split()
             browser = Browser(f"ws://127.0.0.1:{port}{path}")
             yield browser
             browser.close()

@@ -3,13 +3,15 @@
 import json
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 from typing import Any, NamedTuple
 
 Command = Callable[[list[str]], object]
 
 
-class Ended(NamedTuple):
+class Result(NamedTuple):
+    """The exit code of a command, and what it printed."""
+
     code: object
     stdout: str
     stderr: str
@@ -23,26 +25,32 @@ class Ended(NamedTuple):
     def err(self) -> str:
         return " ".join(self.stderr.split())
 
+    @property
+    def last(self) -> str:
+        """The last line of stderr."""
+        return self.stderr.splitlines()[-1]
 
-def run(command: Command, *words: object) -> Ended:
-    """Run a command with these words to its end."""
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+
+def run(command: Command, *words: object) -> Result:
+    """Run a command with these words to its end, also where its parser ends the process."""
+    out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
         try:
             code = command([*map(str, words)])
         except SystemExit as end:
             code = end.code
-    return Ended(code, out.getvalue(), err.getvalue())
+    return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
 
 
-def printed(command: Command, *words: object) -> str:
+def output_of(command: Command, *words: object) -> str:
     """The words of stdout of a command that ends well."""
-    ended = run(command, *words)
-    assert ended.code == 0, ended.stderr
-    return ended.out
+    result = run(command, *words)
+    assert result.code == 0, result.stderr
+    return result.out
 
 
-def result_of(command: Command, *words: object, code: object = 0) -> Any:
+def json_of(command: Command, *words: object, code: object = 0) -> Any:
     """What a command prints with --json."""
-    ended = run(command, *words, "--json")
-    assert ended.code == code, ended.stderr
-    return json.loads(ended.stdout)
+    result = run(command, *words, "--json")
+    assert result.code == code, result.stderr
+    return json.loads(result.stdout)

@@ -17,10 +17,10 @@ class DecidingLM:
     def __init__(self, opinion: Opinion = believe, base_url: str = "", api_key: str = "") -> None:
         self.opinion, self.base_url, self.api_key = opinion, base_url, api_key
         self.model = "jev"
-        self.asked: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+        self.requests: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
 
     def __call__(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> dict[str, Any]:
-        self.asked.append((state, questions))
+        self.requests.append((state, questions))
         answers: dict[str, Any] = {}
         for name, question in questions.items():
             options = options_of(question)

@@ -26,11 +26,11 @@ Pairs = list[tuple[str, float]]
 
 def _object(tag: str | None = None, **fields: Any) -> Any:
     """A JSON object of these fields alone, with its tag as its type; (kind, None) may be absent."""
-    listed = [
+    members = [
         (name, *kind) if isinstance(kind, tuple) else (name, kind) for name, kind in fields.items()
     ]
     options = {"tag_field": "type", "tag": tag, "forbid_unknown_fields": True, "kw_only": True}
-    return msgspec.defstruct("Object", listed, **options)
+    return msgspec.defstruct("Object", members, **options)
 
 
 def _some(kind: Any, least: int, most: int) -> Any:
@@ -113,8 +113,8 @@ def options_of(question: Body) -> list[str]:
 
 
 def questions_of(body: Body) -> dict[str, Body]:
-    listed = body["questions"]
-    return listed if isinstance(listed, dict) else {each["name"]: each for each in listed}
+    questions = body["questions"]
+    return questions if isinstance(questions, dict) else {each["name"]: each for each in questions}
 
 
 def state_of(body: Body) -> Any:
@@ -159,8 +159,8 @@ def _put(value: float) -> Callable[[Body], object]:
 
     def put(reply: Body) -> None:
         for answer in reply["answers"].values():
-            listed = answer.get("probabilities", answer)
-            listed["noul" if listed is answer else next(iter(listed))] = value
+            shares = answer.get("probabilities", answer)
+            shares["noul" if shares is answer else next(iter(shares))] = value
 
     return put
 
@@ -236,9 +236,9 @@ class DecisionServer(OpenAIServer):
         return await super()._answer(request, body)
 
     def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.key is not None and shown != self.key:
-            return self._error(body, 401, f"Incorrect API key provided: {shown}.")
+        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self.key is not None and key != self.key:
+            return self._error(body, 401, f"Incorrect API key provided: {key}.")
         if reason := complaint(body):
             self.invalid.append(reason)
             return self._error(body, 400 if form_of(body) == "decisions" else 422, reason)
@@ -271,9 +271,9 @@ class DecisionServer(OpenAIServer):
         return {"model": body["model"], "answers": answers, "usage": usage}
 
     def _completion(self, body: Body, texts: Sequence[str]) -> Body:
-        return self._as_asked(body, self._reply(body))
+        return self._in_form(body, self._reply(body))
 
-    def _as_asked(self, body: Body, reply: Body) -> Body:
+    def _in_form(self, body: Body, reply: Body) -> Body:
         """A reply in the form of the request."""
         if form_of(body) == "systemone":
             return reply
@@ -298,12 +298,12 @@ class DecisionServer(OpenAIServer):
             _options(lambda pairs: [(key, pairs[0][1]), *pairs[1:]])(reply)
         else:
             SPOILS[fault](reply)
-        return web.json_response(self._as_asked(body, reply))
+        return web.json_response(self._in_form(body, reply))
 
-    def _note(self, request: web.Request, body: Body, done: str) -> None:
-        if done in ("drop", "hang"):  # an answer that never came may be billed
+    def _note(self, request: web.Request, body: Body, outcome: str) -> None:
+        if outcome in ("drop", "hang"):  # an answer that never came may be billed
             self._completion(body, ())
-        super()._note(request, body, done)
+        super()._note(request, body, outcome)
 
 
 @pytest.fixture
@@ -324,5 +324,5 @@ def decision_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]
 if __name__ == "__main__":
     # The same for every text, which is quick.
     serve_by_hand(
-        DecisionServer(opinion=lambda state, name, listed: [1 / len(listed)] * len(listed))
+        DecisionServer(opinion=lambda state, name, choices: [1 / len(choices)] * len(choices))
     )

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from prompts import prompted
-from question_cases import ASKED, PAIRED, WEIGHED
+from prompts import reprompt
+from question_cases import PAIRED, PLAIN, WEIGHED
 
 from judges import frozen
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
@@ -35,9 +35,9 @@ PROVENANCE = {
 
 KINDS = {
     "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
-    "rating with demos": replace(prompted(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED),
+    "rating with demos": replace(reprompt(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED),
     "rating with a rationale": replace(
-        prompted(Judge.of(RELEVANCE, reasoning="brief"), demos=[{**DEMO, "rationale": "Short."}]),
+        reprompt(Judge.of(RELEVANCE, reasoning="brief"), demos=[{**DEMO, "rationale": "Short."}]),
         plan=MEAN,
         lm="openai/gpt-4.1-mini",
     ),
@@ -46,17 +46,17 @@ KINDS = {
     "a threshold": replace(Judge.of(FLUENCY), plan=WEIGHTED, threshold=0.3),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
-        prompted(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
+        reprompt(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
         plan=WEIGHTED,
     ),
-    "questions": ASKED,
+    "questions": PLAIN,
     "weighted answers": WEIGHED,
     "weighted answers to a pair": PAIRED,
 }
 SAVED = KINDS["rating with demos"]
 
 
-def forged(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
+def forge(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
     """The judge's file with something changed, and the digest made right again."""
     document = json.loads(judge.dumps())
     change(document)
@@ -64,7 +64,7 @@ def forged(judge: Judge, change: Callable[[dict[str, Any]], object]) -> bytes:
     return json.dumps(document).encode()
 
 
-def loaded(raw: bytes | str) -> Judge:
+def load_raw(raw: bytes | str) -> Judge:
     """The judge of a file's content."""
     file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
     assert isinstance(file, JudgeFile)

@@ -1,11 +1,9 @@
-"""Files of labels in the working folder, what readers refuse, and what commands print."""
+"""Files of labels in the working folder, and what readers refuse."""
 
-import io
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from openpyxl import Workbook
@@ -21,8 +19,8 @@ def file_of(content: str | bytes, name: str = "labels.csv") -> Path:
 
 def csv_of(*rows: Iterable[object], delimiter: str = ",") -> str:
     """Rows as CSV with every cell quoted."""
-    quoted = ([f'"{str(cell).replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
-    return "".join(f"{delimiter.join(cells)}\r\n" for cells in quoted)
+    lines = ([f'"{str(cell).replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
+    return "".join(f"{delimiter.join(cells)}\r\n" for cells in lines)
 
 
 def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = "") -> Path:
@@ -36,7 +34,7 @@ def workbook(*rows: Sequence[object], name: str = "labels.xlsx", merge: str = ""
     return Path(name)
 
 
-def edited(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
+def edit(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xml") -> Path:
     """The workbook with the XML of one of its parts edited, packed small."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -49,33 +47,9 @@ def edited(path: Path, old: bytes, new: bytes, part: str = "worksheets/sheet1.xm
 
 def refusal(source: Any, *, read: Callable[..., object] = data.read_labels, **how: Any) -> str:
     """The one line in which a reader refuses a source."""
-    with pytest.raises(data.LabelError) as caught:
+    with pytest.raises(data.LabelError) as error:
         read(source, **how)
-    message = str(caught.value)
+    message = str(error.value)
     assert message.isprintable(), "one line, and nothing that steers a terminal"
     assert message.startswith(str(source) if isinstance(source, Path) else "")
     return message
-
-
-class Ended(NamedTuple):
-    """The exit code of a command, and what it printed."""
-
-    code: object
-    out: str
-    err: str
-
-    @property
-    def last(self) -> str:
-        """The last line on stderr."""
-        return self.err.splitlines()[-1]
-
-
-def ended(command: Callable[[list[str]], int], *words: str | Path) -> Ended:
-    """Run a command to its end, also where its parser ends the process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            code: object = command([*map(str, words)])
-        except SystemExit as end:
-            code = end.code
-    return Ended(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]

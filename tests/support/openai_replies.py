@@ -23,12 +23,12 @@ def follow(body: Body, opinion: Callable[[str], float] = place) -> str:
     Other prompts, such as those of DSPy's own adapters, get a rating under DSPy's header.
     """
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
-    listed = OUTPUT.findall(system.partition("You write:")[2].partition("Your task:")[0])
+    outputs = OUTPUT.findall(system.partition("You write:")[2].partition("Your task:")[0])
     values = {}
-    for name, allowed in listed or [("rating", "1, 2, 3, 4 or 5")]:
-        choices = re.split(r", | or ", allowed) if allowed else ["It is what it is."]
+    for name, allows in outputs or [("rating", "1, 2, 3, 4 or 5")]:
+        choices = re.split(r", | or ", allows) if allows else ["It is what it is."]
         values[name] = choices[min(int(opinion(last) * len(choices)), len(choices) - 1)]
-    if listed and len(values) == 1:
+    if outputs and len(values) == 1:
         return next(iter(values.values()))
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
@@ -54,15 +54,15 @@ def choice(body: Body, index: int, text: str) -> Body:
 
 def tokens(text: str, body: Body) -> list[Body]:
     """Split into words; a number spreads half of its probability over its neighbours."""
-    listed = []
+    entries = []
     for word in re.findall(r"\s*\S+", text):
         top = {word: 0.5} if word.strip().isdigit() else {word: 1.0}
         if word.strip().isdigit():
             number = int(word)
             top |= {str(number - 1): 0.25, str(number + 1): 0.25}
         rows = [{"token": t, "logprob": math.log(p), "bytes": None} for t, p in top.items()]
-        listed.append({**rows[0], "top_logprobs": rows[: body.get("top_logprobs", 0)]})
-    return listed
+        entries.append({**rows[0], "top_logprobs": rows[: body.get("top_logprobs", 0)]})
+    return entries
 
 
 def usage(body: Body, texts: Sequence[str]) -> Body:
@@ -79,8 +79,8 @@ def error(status: int, message: str, code: str, retry_after: str | None = None) 
 
 def complaints(body: Body) -> list[str]:
     """Check a request against the official package's types; extra fields count as wrong."""
-    params, known = official_params()
-    unknown = [f"unknown field {name!r}" for name in body if name not in known]
+    params, fields = official_params()
+    unknown = [f"unknown field {name!r}" for name in body if name not in fields]
     try:
         params.validate_python(body)
     except ValueError as wrong:

@@ -32,21 +32,21 @@ GARBAGE = "I would rather talk about the weather."
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Entry:
     """One request: what was asked, what was done about it, and whether it was answered well."""
 
     path: str
     body: Body
     headers: Mapping[str, str]
-    done: str
+    outcome: str
     at: float
 
     @property
-    def answered(self) -> bool:
-        return self.done == "answered"
+    def is_answered(self) -> bool:
+        return self.outcome == "answered"
 
     @property
-    def asked(self) -> str:
+    def text(self) -> str:
         """What makes two requests the same."""
         return json.dumps(self.body, sort_keys=True)
 
@@ -73,7 +73,7 @@ class OpenAIServer:
     cached: float = 0.0
     thoughts: int = 0
     models: tuple[str, ...] = ("judge-1",)
-    log: list[Seen] = field(default_factory=list)
+    log: list[Entry] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, Body] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class OpenAIServer:
     @property
     def n_answered(self) -> Counter[str]:
         """How often each distinct request was answered well."""
-        return Counter(seen.asked for seen in self.log if seen.answered)
+        return Counter(entry.text for entry in self.log if entry.is_answered)
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 28)
@@ -107,16 +107,16 @@ class OpenAIServer:
         self._at_once += 1
         self.max_at_once = max(self.max_at_once, self._at_once)
         try:
-            done, response = await self._answer(request, body)
+            outcome, response = await self._answer(request, body)
         finally:
             self._at_once -= 1
-        self._note(request, body, done)
+        self._note(request, body, outcome)
         return response
 
     async def _answer(self, request: web.Request, body: Body) -> tuple[str, web.StreamResponse]:
-        refused = self._refusal(request, body)
-        if refused is not None:
-            return str(refused.status), refused
+        refusal = self._refusal(request, body)
+        if refusal is not None:
+            return str(refusal.status), refusal
         special = self.habit(len(self.log), body)
         if special is not None:
             return str(special.status), special
@@ -149,15 +149,15 @@ class OpenAIServer:
         return price.cost_of(Usage(self.tokens_in, self.tokens_out, self.tokens_cached))
 
     def _texts(self, body: Body) -> Sequence[str]:
-        said = self.judge(body)
+        reply = self.judge(body)
         n = body.get("n") or 1
-        return [said] * n if isinstance(said, str) else list(said)[:n]
+        return [reply] * n if isinstance(reply, str) else list(reply)[:n]
 
     def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        shown = shown or request.headers.get("api-key", "")  # Azure's way
-        if self.key is not None and shown != self.key:
-            return error(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
+        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        key = key or request.headers.get("api-key", "")  # Azure's way
+        if self.key is not None and key != self.key:
+            return error(401, f"Incorrect API key provided: {key}.", "invalid_api_key")
         wrong = complaints(body)
         if wrong:
             self.invalid.extend(wrong)
@@ -182,10 +182,10 @@ class OpenAIServer:
         """An answer without a judgement; what it took to think is in its usage."""
         text = {"garbage": GARBAGE, "cut": GARBAGE, "refusal": "I cannot help with that."}
         answer = self._completion(body, [text.get(fault, "")])
-        thought = 40
-        answer["usage"]["completion_tokens"] += thought
-        answer["usage"]["total_tokens"] += thought
-        self.tokens_out += thought
+        n_thoughts = 40
+        answer["usage"]["completion_tokens"] += n_thoughts
+        answer["usage"]["total_tokens"] += n_thoughts
+        self.tokens_out += n_thoughts
         for choice in answer["choices"]:
             if fault == "null":
                 choice["message"]["content"] = None
@@ -195,9 +195,9 @@ class OpenAIServer:
                 choice["finish_reason"] = "content_filter" if fault == "filtered" else "length"
         return answer
 
-    def _note(self, request: web.Request, body: Body, done: str) -> None:
+    def _note(self, request: web.Request, body: Body, outcome: str) -> None:
         at = asyncio.get_running_loop().time()
-        self.log.append(Seen(request.path, body, dict(request.headers), done, at))
+        self.log.append(Entry(request.path, body, dict(request.headers), outcome, at))
 
     async def _upload(self, request: web.Request) -> web.Response:
         form = await request.post()
@@ -209,8 +209,8 @@ class OpenAIServer:
     def _keep(self, content: bytes, purpose: str) -> Body:
         name = f"file-{len(self.files)}"
         self.files[name] = content
-        described = {"object": "file", "created_at": 0, "status": "processed", "purpose": purpose}
-        return {**described, "id": name, "bytes": len(content), "filename": f"{name}.jsonl"}
+        about = {"object": "file", "created_at": 0, "status": "processed", "purpose": purpose}
+        return {**about, "id": name, "bytes": len(content), "filename": f"{name}.jsonl"}
 
     async def _download(self, request: web.Request) -> web.Response:
         content = self.files.get(request.match_info["id"])
@@ -219,10 +219,10 @@ class OpenAIServer:
         return web.Response(body=content)
 
     async def _submit(self, request: web.Request) -> web.Response:
-        asked = json.loads(await request.read())
+        request_body = json.loads(await request.read())
         name = f"batch_{len(self.batches)}"
-        begun = {"id": name, "object": "batch", "created_at": int(time.time()), "looked": 0}
-        self.batches[name] = {"metadata": None, **asked, **begun, "status": "validating"}
+        state = {"id": name, "object": "batch", "created_at": int(time.time()), "looked": 0}
+        self.batches[name] = {"metadata": None, **request_body, **state, "status": "validating"}
         return web.json_response(self.batches[name])
 
     async def _batches(self, request: web.Request) -> web.Response:
@@ -250,8 +250,8 @@ class OpenAIServer:
         good, bad = [], []
         lines = self.files[batch["input_file_id"]].decode().splitlines()
         for number, line in enumerate(reversed(lines)):
-            asked = json.loads(line)
-            body = asked["body"]
+            request = json.loads(line)
+            body = request["body"]
             self.invalid.extend(complaints(body))
             fault = self.fault(number, body)
             if fault == "drop":
@@ -259,7 +259,7 @@ class OpenAIServer:
             answer = completion(body, self._texts(body))
             answer = {"error": {"message": "faulty"}} if fault else answer
             response = {"status_code": 500 if fault else 200, "request_id": "r", "body": answer}
-            line = {"id": f"line-{number}", "custom_id": asked["custom_id"], "error": None}
+            line = {"id": f"line-{number}", "custom_id": request["custom_id"], "error": None}
             (bad if fault else good).append({**line, "response": response})
         batch["status"] = "completed"
         counts = {"total": len(lines), "completed": len(good)}
@@ -279,14 +279,14 @@ def some_faults(
     share: float, kinds: Sequence[str] = FAULTS, *, once: bool = True
 ) -> Callable[[int, Body], str | None]:
     """Spoil a share of the requests, chosen by their text and seed; if `once`, the first time."""
-    met: set[str] = set()
+    texts: set[str] = set()
 
     def fault(number: int, body: Body) -> str | None:
-        asked = json.dumps(body, sort_keys=True)
-        chance = zlib.crc32(b"fault" + asked.encode()) / 2**32
-        if chance >= share or (once and asked in met):
+        content = json.dumps(body, sort_keys=True)
+        chance = zlib.crc32(b"fault" + content.encode()) / 2**32
+        if chance >= share or (once and content in texts):
             return None
-        met.add(asked)
+        texts.add(content)
         return kinds[int(chance / share * len(kinds))]
 
     return fault

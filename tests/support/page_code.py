@@ -33,11 +33,11 @@ def prepare(server: OpenAIServer, judge: judges.Judge | None = None) -> list[dic
     Path("runs/relevance-001").mkdir(parents=True)
     judge.save("runs/relevance-001/judge.json")
     pd.DataFrame(ROWS).to_parquet("rows.parquet")
-    judged = [(each.score, each.failure) for each in judge.judge_all(ROWS)]
+    results = [(each.score, each.failure) for each in judge.judge_all(ROWS)]
     server.log.clear()
     return [
         {"id": row["id"], "score": None if failure else score, "failure": failure}
-        for row, (score, failure) in zip(ROWS, judged, strict=True)
+        for row, (score, failure) in zip(ROWS, results, strict=True)
     ]
 
 

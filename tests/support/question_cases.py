@@ -14,10 +14,10 @@ HELPFUL = Dimension(
 )
 DEADLINE = Question(name="deadline", text="does the reply say until when to ask")
 TONE = Question(name="tone", text="how friendly it is", answers=(1, 2, 3), anchors={1: "rude"})
-ASKED = Judge.of(HELPFUL, reasoning="brief", questions=[DEADLINE, TONE]).with_plan(ONE)
+PLAIN = Judge.of(HELPFUL, reasoning="brief", questions=[DEADLINE, TONE]).with_plan(ONE)
 # From 0 + 0.5 * 1 + 0.5 * 1 = 1 to 1 + 0.5 * 3 + 0.5 * 5 = 5.
 WEIGHTS = AnswerWeights(intercept=0.0, slopes={"deadline": 1.0, "tone": 0.5, "rating": 0.5})
-WEIGHED = replace(ASKED, weights=WEIGHTS)
+WEIGHED = replace(PLAIN, weights=WEIGHTS)
 ROW = {"query": "When?", "reply": "Ask us by Friday."}
 
 KINDER = Comparison(
@@ -35,9 +35,9 @@ PAIRED = replace(
 PAIR = {"query": "When?", "reply_a": "Good morning, on Friday.", "reply_b": "Friday."}
 
 
-def headed(**values: object) -> str:
+def form(**values: object) -> str:
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
 
 
-FULL = headed(rationale="It helps.", deadline="yes", tone=2, rating=4)
+FULL = form(rationale="It helps.", deadline="yes", tone=2, rating=4)

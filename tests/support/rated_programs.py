@@ -13,10 +13,10 @@ ROWS = [
     }
     for number in range(96)
 ]
-ASKED = {"document": "A document.", "summary": "A summary of quality 2."}
+INPUTS = {"document": "A document.", "summary": "A summary of quality 2."}
 
 
-def headed(**values: object) -> str:
+def form(**values: object) -> str:
     """A reply that gives these outputs."""
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])

@@ -7,11 +7,11 @@ import pytest
 
 
 @contextmanager
-def refused(
+def refuses(
     error: type[Exception], words: str, limit: int = 700
 ) -> Iterator[pytest.ExceptionInfo[Exception]]:
     """Expect an error that says these words (a pattern) in one line of fewer characters."""
-    with pytest.raises(error, match=words) as caught:
-        yield caught
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < limit
+    with pytest.raises(error, match=words) as raises:
+        yield raises
+    assert "\n" not in str(raises.value)
+    assert len(str(raises.value)) < limit

@@ -66,7 +66,7 @@ def outputs(
             zip(documents, systems or [None] * len(scores), human, strict=True)
         )
     )
-    judged = judgements or [
+    results = judgements or [
         Judgement.failed("no rating in the reply")
         if math.isnan(score)
         else Judgement(score=float(score), rationale="It says what matters.")
@@ -74,7 +74,7 @@ def outputs(
     ]
     return Scored(
         items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
-        judgements=tuple(judged),
+        judgements=tuple(results),
         labelled=people,
         scale=scale,
         **{"judge": "the judge", "dimension": dimension, "level": level},
@@ -111,12 +111,12 @@ def pairs(
     about: Any = {"texts": {"post": "A post."}, "system_a": None, "system_b": None}
     sides = {"response_a": "One two three.", "response_b": "One two."}
     people = tuple(
-        LabelledPair(id=f"p{n}", document_id=f"d{n // 2}", votes=given, **sides, **about)
-        for n, given in enumerate(votes)
+        LabelledPair(id=f"p{n}", document_id=f"d{n // 2}", votes=side, **sides, **about)
+        for n, side in enumerate(votes)
     )
-    shown = {"post": "A post.", "summary_a": "One two three.", "summary_b": "One two."}
+    texts = {"post": "A post.", "summary_a": "One two three.", "summary_b": "One two."}
     return Scored(
-        items=Items(tuple(item_of(one, shown, one.margin) for one in people)),
+        items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
         judgements=tuple(preference(ab, ba) for ab, ba in orders),
         labelled=people,
         **{"judge": "the judge", "dimension": "tldr_concise", "level": "dataset"},
@@ -128,9 +128,9 @@ def preference(ab: Choice | None, ba: Choice | None) -> Preference:
     if not margins:
         return Preference.failed("no choice in the reply")
     margin = sum(margins) / len(margins)
-    preferred = "A" if margin > 0 else "B" if margin < 0 else "tie"
+    choice = "A" if margin > 0 else "B" if margin < 0 else "tie"
     orders = {"order_ab": ab, "order_ba": ba}
-    return Preference(margin=margin, preferred=preferred, comparison="A says more.", **orders)
+    return Preference(margin=margin, preferred=choice, comparison="A says more.", **orders)
 
 
 def reaching(value: float, half: float | None) -> IntervalEstimate:
@@ -211,26 +211,26 @@ def run_result(**changes: Any) -> TuningResult:
     return replace(result, **changes)
 
 
-def run_page(judged: Scored, folder: Path, probes: ProbeResult = PROBES, **changes: Any) -> str:
+def run_page(evidence: Scored, folder: Path, probes: ProbeResult = PROBES, **changes: Any) -> str:
     """The page of that run, on which both judges say the same."""
     demo = {"document": "A text.", "rating": 4}
     tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
-    scored = ByJudge(untuned=HeldOut(judged), tuned=HeldOut(judged))
+    both = ByJudge(untuned=HeldOut(evidence), tuned=HeldOut(evidence))
     prompts = ByJudge(untuned=PROMPT, tuned=tuned)
-    write_run(page := folder / "report.html", run_result(**changes), scored, prompts, probes)
+    write_run(page := folder / "report.html", run_result(**changes), both, prompts, probes)
     return page.read_text(encoding="utf-8")
 
 
 def text_of(page: str) -> str:
     """What a reader can see or hear."""
-    seen = []
+    texts = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            seen.extend(value or "" for name, value in attrs if name == "aria-label")
+            texts.extend(value or "" for name, value in attrs if name == "aria-label")
 
         def handle_data(self, data: str) -> None:
-            seen.append(data)
+            texts.append(data)
 
     Reader().feed(re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL))
-    return " ".join(seen)
+    return " ".join(texts)

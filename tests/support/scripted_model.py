@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from judges.protocol import Completion, Message, Reply, Sampling
 
 
-class Scripted:
+class ScriptedModel:
     """Rates by a hash of the prompt; says nothing usable of a text that holds "garble"."""
 
     name = "scripted"
@@ -16,16 +16,16 @@ class Scripted:
     has_logprobs: bool | None = False
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         await asyncio.sleep(0)
         last = messages[-1]["content"]
-        self.asked.append(last)
+        self.requests.append(last)
         text = "no idea" if "garble" in last else str(rating_of(last))
         if "preferred" in last:
-            shown = last.split("[[ ## summary_a ## ]]")[1]
-            better = "A" if shown.index("good") < shown.index("bad") else "B"
+            texts = last.split("[[ ## summary_a ## ]]")[1]
+            better = "A" if texts.index("good") < texts.index("bad") else "B"
             text = f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
         return Completion(
             replies=(Reply(text=text),) * sampling.n, tokens_in=9, tokens_out=1, model=self.name

@@ -41,16 +41,16 @@ def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) ->
     for document in range(first, first + documents):
         for system in range(systems):
             qualities = rng.uniform(0, 1, len(WORDS))
-            told = 2.5 * qualities[0] + 2.5 * qualities[4] + rng.normal(0, 0.3)
-            named = zip(WORDS, qualities, strict=True)
-            shown = " ".join(f"{word}={quality:.4f}" for word, quality in named)
-            human = round(float(np.clip(1 + told * 0.8, 1, 5)) * 3) / 3
+            value = 2.5 * qualities[0] + 2.5 * qualities[4] + rng.normal(0, 0.3)
+            pairs = zip(WORDS, qualities, strict=True)
+            text = " ".join(f"{word}={quality:.4f}" for word, quality in pairs)
+            human = round(float(np.clip(1 + value * 0.8, 1, 5)) * 3) / 3
             names = {"id": f"d{document}s{system}", "document_id": f"d{document}"}
-            items.append(Item(**names, system=f"s{system}", texts={"text": shown}, human=human))
+            items.append(Item(**names, system=f"s{system}", texts={"text": text}, human=human))
     return Items(tuple(items))
 
 
-def shuffled(items: Items, seed: int) -> Items:
+def shuffle(items: Items, seed: int) -> Items:
     """The same items, people's ratings permuted within each document."""
     rng = np.random.default_rng(seed)
     human = items.human.copy()
@@ -67,16 +67,16 @@ def noise(instruction: str, item_id: str) -> float:
 
 def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
-    named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
-    named = named or list(range(len(WORDS)))
+    numbers = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
+    numbers = numbers or list(range(len(WORDS)))
     levels = len({demo["rating"] for demo in prompt.demos})
-    judged = []
+    results = []
     for item in items:
         error = 0.4 / (1 + levels) * noise(prompt.instruction, item.id)
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        weighed = sum(values[number] for number in named) / len(named)
-        judged.append(ItemJudgement(Judgement(score=3 + 2 * (weighed - 0.5) + error)))
-    return judged
+        mean = sum(values[number] for number in numbers) / len(numbers)
+        results.append(ItemJudgement(Judgement(score=3 + 2 * (mean - 0.5) + error)))
+    return results
 
 
 @dataclass(slots=True)
@@ -88,15 +88,15 @@ class Watch:
 
     fails_on: str | None = None
     stops_after: int | None = None
-    asked: list[tuple[Prompt, Item]] = field(default_factory=list)
+    requests: list[tuple[Prompt, Item]] = field(default_factory=list)
 
     def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-        self.asked += [(prompt, item) for item in items]
-        if self.stops_after is not None and len(self.asked) > self.stops_after:
+        self.requests += [(prompt, item) for item in items]
+        if self.stops_after is not None and len(self.requests) > self.stops_after:
             raise KeyboardInterrupt
-        failed = ItemJudgement(Judgement.failed("it cannot say"))
+        failure = ItemJudgement(Judgement.failed("it cannot say"))
         return [
-            failed if item.document_id == self.fails_on else one
+            failure if item.document_id == self.fails_on else one
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 
@@ -104,13 +104,13 @@ class Watch:
 def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     """Names any two of three qualities, in our form or as JSON for DSPy's GEPA."""
     first, second = stream(1, sampling.seed, prompt).choice(WORDS[::2], 2, replace=False)
-    written = f"Rate the {first} and the {second} of the text."
+    text = f"Rate the {first} and the {second} of the text."
     if "Respond with a JSON object" in prompt:
-        return json.dumps({"new_instruction": written})
-    return f"[[ ## instruction ## ]]\n{written}"
+        return json.dumps({"new_instruction": text})
+    return f"[[ ## instruction ## ]]\n{text}"
 
 
-class Searched(NamedTuple):
+class Search(NamedTuple):
     """What a search ends with, its trials, and where candidates met items."""
 
     result: SearchResult
@@ -141,7 +141,7 @@ def problem_of(
     lines: list[str] | None = None,
 ) -> SearchProblem:
     """What a search is given; its trials and lines go to the lists."""
-    kept = [] if trials is None else trials
+    records = [] if trials is None else trials
     budget, pricing = SearchBudget(calls, proposal=proposal), pricing or Pricing(per_call=1)
     return SearchProblem(
         evaluator=Evaluator(untuned=SEED, judge=by, budget=budget, pricing=pricing),
@@ -150,20 +150,20 @@ def problem_of(
         dev=dev,
         goal=goal,
         options=options or SearchOptions(),
-        record_trial=lambda stage, number, **fields: kept.append(
+        record_trial=lambda stage, number, **fields: records.append(
             {"stage": stage, "round": number, **fields}
         ),
         print_line=([] if lines is None else lines).append,
     )
 
 
-def search(train: Items, dev: Items, *, optimizer: str = "rank", **settings: Any) -> Searched:
+def search(train: Items, dev: Items, *, optimizer: str = "rank", **settings: Any) -> Search:
     """A search of the optimizer; without a proposer only labels are shown."""
     trials: list[dict[str, Any]] = []
     problem = problem_of(train, dev, trials=trials, **settings)
-    return Searched(two_fold_search(find_optimizer(optimizer), problem), trials, problem.evaluator)
+    return Search(two_fold_search(find_optimizer(optimizer), problem), trials, problem.evaluator)
 
 
-def written_search(train: Items, dev: Items, **settings: Any) -> Searched:
+def written_search(train: Items, dev: Items, **settings: Any) -> Search:
     """A search whose instructions `write_instruction` writes."""
     return search(train, dev, proposer=Model(write_instruction), **settings)

@@ -37,7 +37,7 @@ class SimulatedModel:
         """There is nothing to close."""
 
 
-def tuned(
+def tune_folder(
     settings: Mapping[str, Any], folder: Path, server: Any, model: type = SimulatedModel
 ) -> Any:
     """The summary of a whole run, without a report; a folder that is there goes on."""

@@ -28,8 +28,8 @@ def pairs(table_folder: Path, openai_server: OpenAIServer) -> str:
     """A file of six pairs, of which A is the good one, which the server prefers."""
 
     def prefer(body: dict[str, object]) -> str:
-        shown = body["messages"][-1]["content"].split("[[ ## summary_a ## ]]")[1]  # type: ignore[index]
-        better = "A" if shown.index("good") < shown.index("bad") else "B"
+        texts = body["messages"][-1]["content"].split("[[ ## summary_a ## ]]")[1]  # type: ignore[index]
+        better = "A" if texts.index("good") < texts.index("bad") else "B"
         return f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
 
     openai_server.judge = prefer
@@ -41,7 +41,7 @@ def pairs(table_folder: Path, openai_server: OpenAIServer) -> str:
     return "pairs.jsonl"
 
 
-def wanted(name: str, i: int) -> float:
+def score_of(name: str, i: int) -> float:
     """What the local server says of the table's row."""
     judge = judges.load(name)
     texts = {text: f"{text[0]}{i}" for text in judge.texts}
