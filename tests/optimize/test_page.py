@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reaching, run_page, text_of
 
 from judges.judgement import Judgement
-from optimize.measuring.injection import ATTACKS, score_shift
+from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
 from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
