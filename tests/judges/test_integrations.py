@@ -186,7 +186,7 @@ def test_mlflow_gets_the_model_that_is_asked_and_an_error_for_a_failed_judgement
 
 def test_inspect_gets_c_or_i_of_a_verdict_and_the_number_of_a_rating(monkeypatch, openai_server):
     class Score(SimpleNamespace):
-        gap = SimpleNamespace
+        unscored = SimpleNamespace
 
     scorers: list[list[str]] = []
 

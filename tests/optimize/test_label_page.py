@@ -186,7 +186,7 @@ def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(browser, tmp
         for _ in range(4):
             choices.append(output(page))
             press(page, "a")
-    votes = [row[f"response_{row['votes'].lower()}"] for row in read_jsonl(labels(path))]
+    votes = [row[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
     assert votes == choices
     assert {*choices} == {*sides.values()}  # whichever stands first in the file
 
