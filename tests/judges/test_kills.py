@@ -186,7 +186,7 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(openai_se
     assert main(ask) == 1
     err = capsys.readouterr().err
     assert "goes on: 4 of 60 rows are in out.jsonl.partial\n" in err
-    assert f"{STORE} is from other judges, rows or settings: use the same ones" in err
+    assert f"{STORE} is from other judges, rows or settings: use the same judges" in err
     assert f"goes on with {STORE}" in err
     assert "out.jsonl exists already" in err
 

@@ -144,7 +144,7 @@ def test_pairs_are_compared_by_accuracy_in_both_orders():
 
 def test_what_cannot_be_compared_is_refused():
     flags, embedded = records(), ["--lm", "embedded"]
-    unknown = "else of the first JUDGE: name one"
+    unknown = "or a JUDGE (a run folder"
     for words, message in (
         ([*flags, "--scores", "good.jsonl"], "two judges are called good"),
         ([*flags[:4], "--scores", "good.jsonl"], "name two judges or more"),

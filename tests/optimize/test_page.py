@@ -78,7 +78,7 @@ def page_with(text):
     tile = Tile(number=text, title=text, interval=text, note=text)
     why, footer = [(f"x{text}", text)], f"x{text}"
     answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s"])
-    parts = {"titled": both, "texts": both, "folded": {text: both}}
+    parts = {"facts": both, "texts": both, "folded": {text: both}}
     rest = Section(title="Rest", steps=["x"], tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
