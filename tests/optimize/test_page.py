@@ -221,6 +221,15 @@ def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale()
     assert not other.band
 
 
+def test_both_means_of_a_system_are_of_what_the_judge_has_scored():
+    # System x: people say 1 and 5, and the judge scored the first alone.
+    _, systems = charts.dot_charts(
+        outputs([1, 2, NAN, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
+    )
+    (x, y, name), _ = systems.dots
+    assert (x, name) == (y, "x")
+
+
 def test_marks_stand_where_the_axis_says():
     unknown = ("b", reaching(NAN, None), "free")
     (chart,) = charts.cost_charts([("a", reaching(0.75, 0.1), "free"), unknown], "rho")
