@@ -53,7 +53,7 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import RunModels, open_models
-from optimize.tuning.pipeline import ActiveRun, summarize
+from optimize.tuning.pipeline import ActiveRun, reserve_budget, summarize
 from optimize.tuning.preparation import Labels, prepare_judge
 from optimize.tuning.settings import Settings, read_settings
 
@@ -234,12 +234,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, opened_models) as models:
+                scorer = program.scorer(models, settings)
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
                     models=models,
                     trials=trials,
-                    scorer=program.scorer(models, settings),
+                    scorer=scorer,
+                    budget=reserve_budget(prepared, models, scorer, print_line),
                     print_line=print_line,
                     new_questions=False,
                 )

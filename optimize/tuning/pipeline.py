@@ -119,14 +119,15 @@ def run(
         open_models(prepared.settings, folder, opened_models) as models,
         _progress(prepared, models, stderr) as on_judgement,
     ):
+        seed = prepared.settings.seed
+        scorer = item_scorer(prepared.untuned_judge, models, seed, on_judgement)
         active_run = ActiveRun(
             prepared=prepared,
             folder=folder,
             models=models,
             trials=Trials(folder / run_folder.TRIALS),
-            scorer=item_scorer(
-                prepared.untuned_judge, models, prepared.settings.seed, on_judgement
-            ),
+            scorer=scorer,
+            budget=reserve_budget(prepared, models, scorer, print_line),
             print_line=print_line,
         )
         search_result = active_run.search()
@@ -168,12 +169,39 @@ def run(
     return tuning_result
 
 
+def reserve_budget(
+    prepared: PreparedRun, models: RunModels, scorer: JudgeItems, print_line: PrintLine
+) -> RunBudget:
+    """Plan the budget of a run, and reserve the cost of the final measurement.
+
+    If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
+    from the measured cost of these judgements, and printed.
+    """
+    native_n = models.judge.model.native_n
+    budget = plan_budget(prepared, native_n=native_n)
+    if budget.search.unit != "calls":
+        start_time = time.monotonic()
+        with models.judge.account.spending_on(SEARCH):
+            tokens = measured_tokens(scorer, prepared.untuned_judge.prompt, prepared.labels.train)
+        n_waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
+        call_seconds = (time.monotonic() - start_time) / n_waves
+        budget = plan_budget(prepared, tokens, native_n, call_seconds)
+        print_line(budget.heading())
+    for note in budget.notes():
+        print_line(f"note: {note}")
+    set_aside = models.budget.set_aside
+    budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
+    budget.search.set_aside(0)
+    return budget
+
+
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `scorer` judges items with any prompt of the search. `new_questions` says whether candidates may
-    ask questions that the untuned judge does not ask.
+    `scorer` judges items with any prompt of the search, and `budget` is what `reserve_budget`
+    planned. `new_questions` says whether candidates may ask questions that the untuned judge does
+    not ask.
     """
 
     prepared: PreparedRun
@@ -181,34 +209,9 @@ class ActiveRun:
     models: RunModels
     trials: Trials
     scorer: JudgeItems
+    budget: RunBudget
     print_line: PrintLine
     new_questions: bool = True
-
-    @cached_property
-    def budget(self) -> RunBudget:
-        """The budget of the run, from which the cost of the final measurement is already reserved.
-
-        If the judge's model is paid, it first judges a few labelled rows. The budget is then
-        planned from the measured cost of these judgements, and printed.
-        """
-        prepared, native_n = self.prepared, self.models.judge.model.native_n
-        budget = plan_budget(prepared, native_n=native_n)
-        if budget.search.unit != "calls":
-            start_time = time.monotonic()
-            prompt, train = prepared.untuned_judge.prompt, prepared.labels.train
-            tokens = measured_tokens(self.scorer, prompt, train)
-            n_waves = math.ceil(
-                ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency
-            )
-            call_seconds = (time.monotonic() - start_time) / n_waves
-            budget = plan_budget(prepared, tokens, native_n, call_seconds)
-            self.print_line(budget.heading())
-        for note in budget.notes():
-            self.print_line(f"note: {note}")
-        set_aside = self.models.budget.set_aside
-        budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
-        budget.search.set_aside(0)
-        return budget
 
     @cached_property
     def problem(self) -> SearchProblem:
