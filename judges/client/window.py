@@ -115,9 +115,8 @@ class Window:
         if self._tasks:
             self._wait_for_sent(GRACE_SECONDS if grace_seconds is None else grace_seconds)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._wait_for_sent(
-                GRACE_SECONDS
-            )  # so that cancelled requests are recorded as unanswered
+            # Cancelled requests are recorded as unanswered meanwhile.
+            self._wait_for_sent(GRACE_SECONDS)
 
     def _wait_for_sent(self, seconds: float) -> None:
         # The garbage collector may close a generator in any thread. The event loop's thread must

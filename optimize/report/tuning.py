@@ -156,7 +156,7 @@ def _search_end(result: TuningResult) -> Iterator[Fact]:
         f"{last_round.gain:+.3f} on train",
         f"would cost ${2 * last_round.cost:.2f}",
     )
-    text, unspent_text = f"The limit ended the search. Its last rounds gained {gain_text}", ""
+    text, unspent_text = f"A limit ended the search. Its last rounds gained {gain_text}", ""
     if last_round.is_final:
         text = f"The search ended because its last rounds gained {gain_text}, no more than"
         text += f" their standard error ({number_text(last_round.error)})"

@@ -129,10 +129,10 @@ class LastRound:
 
     Attributes:
         gain: The gain of the round.
-        error: The standard error of the gain.
+        error: The standard error of the best candidate's gain over the untuned judge.
         cost: The cost of the round, in the budget's unit.
         is_final: Whether the search ended because another round would not be worth its cost; false
-            if the budget ended the search.
+            if a limit ended the search: of calls, of dollars or of rounds.
     """
 
     gain: float

@@ -332,8 +332,7 @@ def test_samples_that_are_missing_are_asked_singly(native_n):
 
 def test_an_answer_that_is_a_sample_short_does_not_end_requests_for_several():
     """The second request is one short: its last sample is one request more, as another sample."""
-    replies = lambda prompt, s, before: [prompt] * (s.n - (prompt == "1" and not before))  # noqa: E731
-    model = Model(replies)
+    model = Model(lambda prompt, s, before: [prompt] * (s.n - (prompt == "1" and not before)))
     responses = run(model, 4, Sampling(n=5), concurrency=1)
     assert [response.values for response in responses] == [(number,) * 5 for number in range(4)]
     assert sorted(sampling.n for sampling in model.samplings) == [1, 5, 5, 5, 5]
