@@ -1,11 +1,9 @@
 """The command `label`: serve a page on this machine on which people label outputs."""
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,6 +13,7 @@ from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import Comparison, Subject, kind_of
 from judges.judgement import AnyJudgement, Preference
+from judges.labels.rating_columns import close_names
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
@@ -126,13 +125,14 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
-    flag, value = "--dimension", flags.dimension
-    if flags.pairwise:
-        flag, value = "--pairwise", flags.pairwise
-    if not find_subject(value):
-        value = "=".join([subject.name, *value.split("=", 1)[1:]])
+    spec, flag = (
+        flags.dimension or flags.pairwise,
+        "--pairwise" if flags.pairwise else "--dimension",
+    )
+    if not find_subject(spec):
+        spec = "=".join([subject.name, *spec.split("=", 1)[1:]])
     scale = ["--scale", flags.scale] if flags.scale else []
-    return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, value, *scale])
+    return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
 
 def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
@@ -181,23 +181,16 @@ def _new_subject(
     name: str, definition: str, labelled: Labelled, texts: Sequence[str], bounds: Bounds | None
 ) -> Subject:
     """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
-    if not definition:
-        _check_spelling(name, labelled)
+    names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
+    if not definition and name not in names and (similar := close_names(name, names)):
+        raise SettingsError(
+            f"{name}: did you mean {similar[0]}? If not, say what it means: '{name}=...'"
+        )
     if isinstance(labelled, LabelledPairs):
         return loading.comparison_on(name, texts, labelled.candidate, definition)
     ratings = whole_ratings(bounds) if bounds else ()
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
     return loading.dimension_on(name, answers, texts, definition)
-
-
-def _check_spelling(name: str, labelled: Labelled) -> None:
-    """Raise SettingsError if the name is nearly the name of another judge or column."""
-    names = [*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread]
-    similar = get_close_matches(name, names, n=1, cutoff=0.85)
-    if similar and name not in names:
-        raise SettingsError(
-            f"{name}: did you mean {similar[0]}? If not, say what it means: '{name}=...'"
-        )
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
@@ -249,16 +242,11 @@ def _answer(judgement: AnyJudgement, number_of_answer: Mapping[Value | None, flo
 
 
 def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
-    """The path of the label file; raises SettingsError if the path cannot be used."""
+    """The path of the label file; raises SettingsError if its name does not end with .jsonl."""
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")
     out: Path = flags.out or (file.with_name(default_out.name) if file.is_file() else default_out)
     if out.suffix != ".jsonl":
         raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
-    if not out.parent.is_dir():
-        raise SettingsError(f"--out {out}: there is no folder {out.parent}")
-    if out.exists() and file.exists() and out.samefile(file):
-        raise SettingsError(f"--out {out}: holds the outputs; name another file")
-    # Resolve a symbolic link, so that the file has the same lock under all of its paths.
-    return Path(os.path.realpath(out)) if flags.out and out.is_symlink() else out
+    return out

@@ -30,11 +30,8 @@ HEADERS = {
 class Server(ThreadingHTTPServer):
     """Serves the page of one labelling session, with a daemon thread for each connection.
 
-    Attributes:
-        session: The labelling session.
-        token: The secret part of the page's address.
-        hosts: The accepted values of a request's header Host.
-        address: The address of the page, with the token.
+    `token` is the secret part of the page's address, and `hosts` has the accepted values of a
+    request's header Host.
     """
 
     request_queue_size = 128  # with the default of 5, simultaneous connections are reset
@@ -89,8 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._answer(200, getattr(self.server.session, action)(argument))
         except RefusedError as error:
-            state = {"state": error.state} if error.state else {}
-            self._answer(error.status, {"error": str(error), **state})
+            self._answer(error.status, {"error": str(error)})
 
     def _action(self) -> str | None:
         """The action that follows the token in the request's address.

@@ -10,14 +10,12 @@ import json
 import os
 import random
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from errno import ENOSPC
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from threading import RLock
 from typing import Literal
 
@@ -46,9 +44,6 @@ Mark = Literal["skipped", "unsure"]
 State = dict[str, object]
 # The fields of an output or a pair, which are the start of its labels' lines in the label file.
 Row = Mapping[str, object]
-# The time that a label takes is the median over this many of the latest labels; it is unknown if
-# fewer than FEWEST_TIMES times were measured.
-RECENT_LABELS, FEWEST_TIMES = 20, 3
 LONGEST_NAME = 80
 
 
@@ -61,24 +56,19 @@ class JudgeAnswer(msgspec.Struct, frozen=True):
 
 
 class RefusedError(JudgesError, ValueError):
-    """A click is refused; `status` is the HTTP status, `state` the new state of the page."""
+    """A click is refused; `status` is the HTTP status."""
 
-    def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
+    def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
-        self.status, self.state = status, state
+        self.status = status
 
 
 class Click(msgspec.Struct, forbid_unknown_fields=True):
     """The request that the page sends if the annotator gives a label or clicks undo.
 
-    Attributes:
-        annotator: The annotator's name.
-        item: The index of the item in the session's order.
-        value: The label's value; it is ignored if there is a `mark`.
-        mark: "skipped" or "unsure" if the annotator gave no label.
-        comment: The annotator's comment on the label.
-        before: The annotator's earlier label that the page showed; None if it showed none.
-        after: The source of other answers that the page showed before the click, or None.
+    `item` is the index of the item in the session's order. `value` is ignored if there is a `mark`.
+    `before` is the annotator's earlier label that the page showed, if any, and `after` is the
+    source of other answers that it showed.
     """
 
     annotator: str
@@ -94,16 +84,8 @@ class Label(msgspec.Struct):
     """A label or a mark, as in a line of the label file.
 
     If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
-    `unsure` have the value None too, so that `read_labels` ignores them.
-
-    Attributes:
-        annotator: The annotator's name.
-        labelled_at: The time at which the label was given.
-        value: The label's value, or None.
-        comment: The annotator's comment on the label.
-        changed_after: The source of other answers that the annotator had seen before, or None.
-        skipped: Whether the annotator skipped the item, to label it at the end.
-        unsure: Whether the annotator marked the item as unsure.
+    `unsure` have the value None too, so that `read_labels` ignores them. `changed_after` is the
+    source of other answers that the annotator had seen before.
     """
 
     annotator: str
@@ -123,11 +105,9 @@ class Label(msgspec.Struct):
 class _Labels:
     """The labels of one annotator, by the index of the item.
 
-    Attributes:
-        latest: The labels that count (the newest for each item), in the order of their times.
-        marks: The marks that the annotator gave instead of labels.
-        blind: The newest values that the annotator gave before seeing any other answer on the item.
-        exposed: The items on which the annotator has seen others' answers or the judge's answer.
+    `latest` has the newest label for each item, and `marks` has the marks that were given instead.
+    `blind` has the newest values given before the annotator saw another answer on the item, and
+    `exposed` has the items on which the annotator has seen one.
     """
 
     latest: dict[int, Label] = field(default_factory=dict)
@@ -155,16 +135,10 @@ class Session:
     Each label is one line of the file. It is written by a single write, and counts once it is on
     disk. If another program changes the file, every later call raises RefusedError.
 
-    Attributes:
-        subject: The dimension or comparison that is labelled.
-        rows: The fields of each output or pair, which every line with its label repeats.
-        texts: The fields whose texts the page shows above the outputs.
-        outputs: The fields that hold the outputs, by the outputs' names on the page.
-        path: The path of the label file.
-        seed: The seed of the random order of items.
-        judge: The judge's answers by the items' ids; None if there is no judge.
-        now: A function that returns the current time.
-        notes: Notes on lines of the label file that the session removed or ignores.
+    `rows` has the fields of each output or pair, which every line with its label repeats; `texts`
+    names the fields that the page shows above the outputs, and `outputs` the fields that hold the
+    outputs, by the outputs' names on the page. `judge` has the judge's answers by the items' ids.
+    `notes` are on lines of the label file that the session removed or ignores.
     """
 
     subject: Subject
@@ -174,37 +148,30 @@ class Session:
     path: Path
     seed: int = 0
     judge: Mapping[str, JudgeAnswer] | None = None
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
         self._kind = kind_of(self.subject)
         self._key = "preferred" if self._kind == "pairwise" else "rating"
-        self._dimension = None if self._kind == "pairwise" else self.subject.name
-        self._common_fields = {"dimension": self._dimension} if self._dimension else {}
+        self._common_fields = {} if self._kind == "pairwise" else {"dimension": self.subject.name}
         if self._kind == "rating":
-            self._common_fields["rating_scale"] = (
-                f"{min(self.subject.scale)}-{max(self.subject.scale)}"
-            )
+            low, high = min(self.subject.scale), max(self.subject.scale)
+            self._common_fields["rating_scale"] = f"{low}-{high}"
         rng, documents = random.Random(self.seed), dict[str, list[Row]]()
         for row in self.rows:
             documents.setdefault(str(row["group"]), []).append(row)
-        shuffled_documents = rng.sample([*documents.values()], len(documents))
-        groups = [rng.sample(group, len(group)) for group in shuffled_documents]
+        groups = [
+            rng.sample(group, len(group))
+            for group in rng.sample([*documents.values()], len(documents))
+        ]
         self.rows = [row for group in groups for row in group]
         self._positions = [
-            {
-                "document": document_number,
-                "documents": len(groups),
-                "place": place,
-                "of_document": len(group),
-            }
-            for document_number, group in enumerate(groups, 1)
+            {"document": n, "documents": len(groups), "place": place, "of_document": len(group)}
+            for n, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]
-        self._ids = [str(row["id"]) for row in self.rows]
-        self._index = {item_id: item for item, item_id in enumerate(self._ids)}
+        self._index = {str(row["id"]): item for item, row in enumerate(self.rows)}
         self._labels: dict[str, _Labels] = {}
         self._read()
 
@@ -241,7 +208,7 @@ class Session:
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
             item = self._index.get(row["id"]) if isinstance(row["id"], str) else None
-            if row.get("dimension") != self._dimension:
+            if row.get("dimension") != self._common_fields.get("dimension"):
                 return False
             problem = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):
@@ -317,12 +284,7 @@ class Session:
     def _known_name(self, annotator: str) -> str:
         """The annotator's name as written in the label file, even if case or spaces differ."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        spellings = (
-            name_in_file
-            for name_in_file in self._labels
-            if name_in_file.casefold() == name.casefold()
-        )
-        return name if name in self._labels else next(spellings, name)
+        return next((known for known in self._labels if known.casefold() == name.casefold()), name)
 
     def _checked_name(self, annotator: str) -> str:
         name = self._known_name(annotator)
@@ -345,38 +307,38 @@ class Session:
         """
         with self._locked():
             annotator = self._known_name(annotator)
-            of_annotator, n_items = self._labels_of(annotator), len(self.rows)
-            labels, marks = of_annotator.latest, of_annotator.marks
+            labels, marks = self._labels_of(annotator).latest, self._labels_of(annotator).marks
             unsure = [i for i, mark in marks.items() if mark.unsure]
             if item is None:
-                unlabelled = [i for i in range(n_items) if i not in labels and i not in marks]
+                unlabelled = [
+                    i for i in range(len(self.rows)) if i not in labels and i not in marks
+                ]
                 skipped = [i for i in marks if i not in unsure]
                 item = next(iter([*unlabelled, *skipped]), None)
-            undone_content = {"undone": undone and undone.content}
             disagreements = self._disagreements(annotator)
-            if item is not None:  # the annotator still labels, so the judge's answers stay hidden
-                disagreements = [pair for pair in disagreements if pair[1] != "judge"]
+            n_disagreements = len(disagreements["annotators"])
+            if item is None:  # the judge's answers stay hidden as long as the annotator labels
+                n_disagreements += len(disagreements["judge"])
+            shown = None
+            if item is not None:
+                shown = self._content(item) | {"undone": undone and undone.content}
             return {
                 "task": _task(self.subject),
-                "outputs": n_items,
+                "outputs": len(self.rows),
                 "done": len(labels),
                 "unsure": len(unsure),
-                "seconds_left": _seconds_left(
-                    [*labels.values()], n_items - len(labels) - len(unsure)
-                ),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self._labels),
-                "disagreements": len(disagreements),
+                "disagreements": n_disagreements,
                 "has_judge": self.judge is not None,
-                "item": None if item is None else self._content(item) | undone_content,
+                "item": shown,
             }
 
     def label(self, click: Click) -> State:
         """Save a label, unless the annotator's newest label is the same; return the next state."""
         with self._locked():
             name, item = self._checked_name(click.annotator), click.item
-            comment = click.comment.strip()
-            value = None if click.mark else click.value
+            value, comment = None if click.mark else click.value, click.comment.strip()
             if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
                 raise RefusedError(
                     f"{click.value!r:.40} is not an answer, or the item does not exist"
@@ -384,9 +346,10 @@ class Session:
             latest = self._labels_of(name).latest.get(item)
             if latest is None or (latest.value, latest.comment) != (value, comment):
                 if (latest and latest.value) != click.before:
-                    message = "this label was given or changed in another window meanwhile"
-                    raise RefusedError(message, 409, self.state(name))
-                label = Label(name, self.now(), value, comment, click.after)
+                    raise RefusedError(
+                        "this label was given or changed in another window meanwhile", 409
+                    )
+                label = Label(name, datetime.now(UTC), value, comment, click.after)
                 label.skipped, label.unsure = click.mark == "skipped", click.mark == "unsure"
                 self._append(item, label)
             return self.state(name)
@@ -400,7 +363,7 @@ class Session:
             if not entries:
                 return self.state(name)
             item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
-            self._append(item, Label(name, self.now(), None))
+            self._append(item, Label(name, datetime.now(UTC), None))
             return self.state(name, item, label)
 
     def review(self, annotator: str) -> State:
@@ -409,55 +372,44 @@ class Session:
         Disagreements with annotators come before disagreements with the judge.
         """
         with self._locked():
-            annotator = self._known_name(annotator)
-            own_labels, items = self._labels_of(annotator).latest, []
-            other_names = sorted(self._labels.keys() - {annotator})
-            for item, after in self._disagreements(annotator):
-                other_labels = [
-                    {"annotator": name, **label.content}
-                    for name in other_names
-                    if after == "annotators" and (label := self._labels[name].latest.get(item))
-                ]
-                judge = None if after == "annotators" else self._judge_of(item)
-                labels = {
-                    "own": own_labels[item].content,
-                    "others": other_labels,
-                    "judge": msgspec.to_builtins(judge),
-                }
-                items.append(self._content(item) | labels | {"after": after})
+            annotator, items = self._known_name(annotator), list[State]()
+            own_labels = self._labels_of(annotator).latest
+            others = sorted(self._labels.keys() - {annotator})
+            for source, disagreements in self._disagreements(annotator).items():
+                for item in disagreements:
+                    other_labels = [
+                        {"annotator": name, **label.content}
+                        for name in others
+                        if source == "annotators" and (label := self._labels[name].latest.get(item))
+                    ]
+                    judge = self._judge_of(item) if source == "judge" else None
+                    labels = {
+                        "own": own_labels[item].content,
+                        "others": other_labels,
+                        "judge": msgspec.to_builtins(judge),
+                    }
+                    items.append(self._content(item) | labels | {"after": source})
             return {"items": items}
 
     def _judge_of(self, item: int) -> JudgeAnswer | None:
-        return (self.judge or {}).get(self._ids[item])
+        return (self.judge or {}).get(str(self.rows[item]["id"]))
 
-    def _disagreements(self, annotator: str) -> list[tuple[int, SeenAnswers]]:
-        """The items on which the annotator disagrees, each with the source of the other answer.
-
-        Disagreements with annotators come before disagreements with the judge.
-        """
-        others_labels = [
-            labels.latest for name, labels in self._labels.items() if name != annotator
-        ]
-        own_labels = sorted(self._labels_of(annotator).latest.items())
-        sources = ((item, self._opponent(item, label, others_labels)) for item, label in own_labels)
-        return sorted(
-            ((item, source) for item, source in sources if source), key=lambda pair: pair[1]
-        )
-
-    def _opponent(
-        self, item: int, label: Label, others_labels: Sequence[Mapping[int, Label]]
-    ) -> SeenAnswers | None:
-        """The source of an answer that disagrees with a label: annotators, the judge, or None."""
-        min_difference, own_number = 2 if len(self._numbers) > 3 else 1, self._numbers[label.value]
-        others_numbers = (
-            self._numbers[labels[item].value] for labels in others_labels if item in labels
-        )
-        if any(abs(own_number - number) >= min_difference for number in others_numbers):
-            return "annotators"
-        if not (judge := self._judge_of(item)):
-            return None
-        judge_number = judge.score if self._kind == "rating" else self._numbers[judge.value]
-        return "judge" if abs(own_number - judge_number) >= 1 else None
+    def _disagreements(self, annotator: str) -> dict[SeenAnswers, list[int]]:
+        """The items on which the annotator disagrees, by the source of the other answer."""
+        numbers = self._numbers
+        items: dict[SeenAnswers, list[int]] = {"annotators": [], "judge": []}
+        min_difference = 2 if len(numbers) > 3 else 1
+        others = [labels.latest for name, labels in self._labels.items() if name != annotator]
+        for item, label in sorted(self._labels_of(annotator).latest.items()):
+            number = numbers[label.value]
+            differences = [abs(number - numbers[o[item].value]) for o in others if item in o]
+            if max(differences, default=0) >= min_difference:
+                items["annotators"].append(item)
+            elif judge := self._judge_of(item):
+                judge_number = judge.score if self._kind == "rating" else numbers[judge.value]
+                if abs(number - judge_number) >= 1:
+                    items["judge"].append(item)
+        return items
 
     def _agreement(self, annotator: str) -> list[State]:
         """The agreement of this annotator with every other annotator, on labels given blind."""
@@ -484,13 +436,6 @@ def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
         return dict(VOTES.items())
     good, bad = subject.words or ("", "")
     return {good: 1, bad: 0} if good else {rating: rating for rating in subject.scale}
-
-
-def _seconds_left(labels: Sequence[Label], n_left: int) -> int | None:
-    """The expected seconds for the remaining labels; None if too few labels have been timed."""
-    times = [label.labelled_at for label in labels[-RECENT_LABELS - 1 :]]
-    durations = [(b - a).total_seconds() for a, b in pairwise(times)]
-    return round(median(durations) * n_left) if len(durations) >= FEWEST_TIMES else None
 
 
 def _task(subject: Subject) -> State:
