@@ -330,9 +330,7 @@ def write_page(path: Path, run: PanelRun) -> None:
                 title=f"A panel for {run.figures.dimension}",
                 headline=verdict,
                 why=[("", sentence) for sentence in sentences],
-                tiles=[
-                    Tile.of(f"{figure_name} {text}", rate) for text, rate in rate_by_title.items()
-                ],
+                tiles=[Tile(f"{figure_name} {text}", rate) for text, rate in rate_by_title.items()],
                 steps=[run.why_no_judge or next_step],
             ),
             sections=[Section(title="Members", tables=[Table(header, rows, ADDS_NOTE)])],

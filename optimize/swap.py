@@ -1,11 +1,9 @@
 """The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from judges.cli.flags import split_name
-from judges.judgement import choice_of
 from optimize.figures.as_text import (
     address,
     cost_text,
@@ -31,10 +29,9 @@ from optimize.measuring.request import (
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Answer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
-from optimize.report.misses import changed_rows_group
+from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
-from optimize.statistics.balanced import THRESHOLD
 
 MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -84,7 +81,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         page_answer = swap_answer(result)
         page = Page(
             answer=page_answer,
-            groups=[changed_rows_group(result, partial(_label_text, result))],
+            groups=[changed_rows_group(result)],
             groups_title="What changes",
             sections=[
                 Section(title="Figures", facts=page_answer.facts),
@@ -146,21 +143,21 @@ def changed_lines(result: ChangedSwap) -> list[str]:
 
 def _changed_step(result: ChangedSwap) -> str:
     if result.swap == "worse":
-        return "keep the old judge"
+        return "Keep the old judge."
     if result.swap != "undecided":
-        return "use the new judge"
+        return "Use the new judge."
     if result.n_labelled < result.n_drawn:
         n_left = result.n_drawn - result.n_labelled
-        return f"label the other {counted(n_left, 'output')} that were drawn"
-    return "bring outputs of further documents: all drawn outputs have a label"
+        return f"Label the other {counted(n_left, 'output')} that were drawn."
+    return "Bring outputs of further documents: all drawn outputs have a label."
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     """Lines on a swap, the verdict first; `page` is the path of the report."""
     rows = []
     for row in result.changed[:MAX_PRINTED_ROWS]:
-        old, new, human = (_label_text(result, score) for score in (row.old, row.new, row.human))
-        rows.append(row.remarks.line(f"{old} → {new} (people {human})", row.id))
+        human = label_text(result, row.human)
+        rows.append(row.remarks.line(f"{change_text(result, row)} (people {human})", row.id))
     page_lines = [f"What changes: {address(Path(page))}"] if page else []
     return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
 
@@ -180,10 +177,10 @@ def swap_answer(result: SwapResult) -> Answer:
         for name, judge in judges
         for fact in tuning_warnings(judge, comparison.card.unit, name)
     ]
-    prices_text = "; ".join(f"{name} {_price_text(judge)}" for name, judge in judges)
+    prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges if judge.entry.judge)
     interval_note = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
     return Answer(
-        title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
+        title=f"{comparison.dimension}: may {new} replace {old}?",
         headline=result.verdict,
         why=[
             ("", _changes_sentence(result, new, old)),
@@ -192,13 +189,13 @@ def swap_answer(result: SwapResult) -> Answer:
         ],
         tiles=[
             *(
-                Tile.of(f"{figure_name.capitalize()} of {name}", judge.card.headline)
+                Tile(f"{figure_name.capitalize()} of {name}", judge.card.headline)
                 for name, judge in judges
             ),
-            Tile.of("Difference", result.difference, interval_note, sign=True),
+            Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
         measured=measured_sentence(comparison.card, comparison.data),
-        facts=[("1,000 rows", f"{prices_text}.")],
+        facts=[("1,000 rows", f"{prices}.")] if prices else [],
         steps=[swap_step(result)],
     )
 
@@ -220,18 +217,8 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     )
 
 
-def _label_text(result: SwapResult, value: float) -> str:
-    if result.comparison.card.two_values:
-        return "pass" if value >= THRESHOLD else "fail"
-    if result.comparison.card.is_pairs:
-        return choice_of(value) or "tie"
-    return f"{value:.3g}"
-
-
-def _price_text(judge: ComparedJudge) -> str:
-    """The cost and time for 1,000 rows; "recorded" for a recording."""
-    if judge.entry.judge is None:
-        return "recorded"
+def _price(judge: ComparedJudge) -> str:
+    """The cost and time for 1,000 rows."""
     seconds = judge.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
     return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"

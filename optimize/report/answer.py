@@ -22,42 +22,47 @@ class Table:
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure: its title, the number, the interval in words, and a note."""
+    """A figure with its title and a note; in percent if `share`, with + or - if `is_difference`."""
 
     title: str
-    number: str
-    interval: str = ""
+    figure: Figure
     note: str = ""
+    share: bool = False
+    is_difference: bool = False
 
-    @classmethod
-    def of(
-        cls, title: str, figure: Figure, note: str = "", *, share: bool = False, sign: bool = False
-    ) -> "Tile":
-        """A tile for a figure, written in percent if `share`, and with + or - if `sign`."""
-        format_value = share_text if share else number_text
-        bounds = figure.interval
-        return cls(
-            title=title,
-            number=number_text(figure.value, signed=True) if sign else format_value(figure.value),
-            interval=f"{format_value(bounds.low)} to {format_value(bounds.high)}" if bounds else "",
-            note=note,
-        )
+    @property
+    def number(self) -> str:
+        if self.share:
+            return share_text(self.figure.value)
+        return number_text(self.figure.value, signed=self.is_difference)
+
+    @property
+    def interval(self) -> str:
+        """The ends of the interval; empty if it is withheld."""
+        if not (bounds := self.figure.interval):
+            return ""
+        format_value = share_text if self.share else number_text
+        return f"{format_value(bounds.low)} to {format_value(bounds.high)}"
+
+    @property
+    def value_text(self) -> str:
+        """The number, and the interval in brackets if there is one."""
+        return f"{self.number} ({self.interval})" if self.interval else self.number
 
     def __str__(self) -> str:
-        interval = f" ({self.interval})" if self.interval else ""
         note = f"; {self.note}" if self.note else ""
-        return f"{self.title}: {self.number}{interval}{note}."
+        return f"{self.title}: {self.value_text}{note}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """All sentences and figures on a result; the most important come first.
 
-    `headline` answers the question in the title, and `why` has the reasons. `measured` says which
-    rows the `tiles` were measured on. `steps` says what to do next, the most urgent step first;
-    code in a step is between backticks.
+    `headline` answers the question in the title, and `why` has reasons and warnings, which are
+    always shown. `measured` says which rows the `tiles` were measured on. `steps` says what to do
+    next, the most urgent step first; code in a step is between backticks.
     """
 
     title: str
@@ -74,10 +79,8 @@ class Answer:
     ) -> list[str]:
         """The answer for a terminal, in 80 columns.
 
-        Args:
-            max_lines: Upper bound on the lines; facts that do not fit are left out.
-            extra: Further sentences below the facts, if they fit.
-            last: Sentences to end with.
+        Facts are left out if there would be more than `max_lines`. The sentences in `extra` come
+        below the facts, as far as they fit, and those in `last` end the answer.
         """
         why = fact_lines(self.why)
         top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured

@@ -1,8 +1,8 @@
 """One judge's scorecard in sentences: whether to use the judge, and its figures."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from optimize.figures.as_text import counted, figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
@@ -10,98 +10,121 @@ from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.verification import Verification
 from optimize.report.answer import Fact, Tile
-from optimize.statistics.intervals import Interval
+from optimize.statistics.intervals import IntervalEstimate
 
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
 # The names of the columns in tables on judges of pass or fail.
 RATES = ("TPR", "TNR", "kappa")
-
-
-# The reasons not to use a judge, or not to use it yet.
-Obstacle = Literal["no score", "constructed", "tuned on these", "no interval", "coin", "constant"]
-REFUSALS: Mapping[Obstacle | None, str] = {
-    "no score": "Do not use it yet: it gave no score.",
-    "constructed": "Do not use it: its labels were constructed, not given by people.",
-    "tuned on these": (
-        "Do not use these figures: the judge was tuned on these labels, so they are too good."
-    ),
-    "no interval": (
-        "Do not use it yet: labels are too few or too alike to show that it beats a coin."
-    ),
-    "coin": "Do not use it yet: it may be no better than a coin.",
+# What is said of floors that a judge was measured against.
+GATE_SENTENCES = {
+    "holds": "It holds its floors.",
+    "falls short": "It falls short of what is required.",
+    "undecided": "Undecided: these labels cannot tell if it holds its floors.",
 }
+
+
+class Obstacle(NamedTuple):
+    """A reason not to use a judge, and what to do about it unless it is to label more."""
+
+    refusal: str
+    remedy: str = ""
+
+
+NO_SCORE = Obstacle(
+    "Do not use it yet: it gave no score.",
+    "Fix the failures: --report FILE.html lists the reasons.",
+)
+CONSTRUCTED = Obstacle(
+    "Do not use it: its labels were constructed, not given by people.",
+    "Measure it on labels of your own (--data FILE).",
+)
+TUNED_ON_THESE = Obstacle(
+    "Do not use these figures: the judge was tuned on these labels, so they are too good.",
+    "Measure it on labels that it was not tuned on (--data FILE).",
+)
+NO_INTERVAL = Obstacle(
+    "Do not use it yet: labels are too few or too alike to show that it beats a coin."
+)
+COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
 
 
 def obstacle_to_use(
     card: Scorecard, data: DataCounts, *, tuned_on_these: bool = False
 ) -> Obstacle | None:
-    """The first reason not to use a judge; None if it can be used.
+    """The first reason not to use a judge; `tuned_on_these` says that it learned from the labels.
 
-    Args:
-        card: The judge's figures.
-        data: The labels that it was measured on.
-        tuned_on_these: Whether the judge was tuned on these labels.
-
-    Returns:
-        "no score" if all judgements failed, "constructed" if the labels were made from known
-        faults, "tuned on these" if the judge was tuned on the labels, "no interval" if there are
-        too few labels for an interval, "coin" if the judge may be no better than a coin, "constant"
-        if it may be no better than always giving the commoner verdict.
+    A judge that passes or fails must be clearly better than always giving the commoner verdict.
     """
     interval, binary = card.share_against_coin.interval, card.two_values
     if not card.rho.n_outputs:
-        return "no score"
+        return NO_SCORE
     if data.is_constructed:
-        return "constructed"
+        return CONSTRUCTED
     if tuned_on_these:
-        return "tuned on these"
+        return TUNED_ON_THESE
     if interval is None or math.isnan(card.share_against_coin.value):
-        return "no interval"
+        return NO_INTERVAL
     if interval.low <= COIN_SHARE:
-        return "coin"
-    agreement = binary.judge.accuracy.interval if binary else None
-    if binary and not (agreement and agreement.low > binary.constant.accuracy.value):
-        return "constant"
-    return None
+        return COIN
+    if not binary:
+        return None
+    accuracy, constant = binary.judge.accuracy, binary.constant.accuracy.value
+    if accuracy.interval and accuracy.interval.low > constant:
+        return None
+    return Obstacle(
+        f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
+        f"always saying {binary.constant_verdict} would agree on {share_text(constant)}."
+    )
 
 
-def recommendation(card: Scorecard, obstacle: Obstacle | None) -> str:
-    """A sentence on whether to use the judge; `obstacle` comes from `obstacle_to_use`."""
-    if refusal := REFUSALS.get(obstacle):
-        return refusal
-    if binary := card.two_values:
-        share = share_text(binary.judge.accuracy.value)
-        constant_share = share_text(binary.constant.accuracy.value)
-        advice = "Do not use its verdicts yet" if obstacle else "Use it"
-        return (
-            f"{advice}: it agrees with people on {share}; always saying "
-            f"{binary.constant_verdict} would agree on {constant_share}."
-        )
-    if is_worse_than_annotator(card):
-        return "Use it with care: it beats a coin, but orders outputs worse than one annotator."
-    if difference := difference_from_annotator(card):
-        comparison_text = "better than" if difference.low > 0 else "perhaps as well as"
-        return f"Use it: it orders outputs better than a coin, {comparison_text} one annotator."
-    verb = "prefers the same side" if card.is_pairs else "orders outputs"
-    return f"Use it: it {verb} as people do, clearly more often than a coin."
+def recommendation(card: Scorecard, obstacle: Obstacle | None, gate: str | None = None) -> str:
+    """Whether to use the judge; `gate` says whether it holds its floors, if there are floors.
+
+    Only a judge that holds its floors is recommended. For any other judge the figures are given.
+    """
+    strength, weakness = (
+        _verdict_quality(card.two_values) if card.two_values else _rank_quality(card)
+    )
+    if gate == "holds" and not obstacle:
+        return f"Use it: it holds its floors{weakness}."
+    sentence = obstacle.refusal if obstacle else f"{strength}{weakness}."
+    if not gate:
+        return sentence
+    return f"{GATE_SENTENCES[gate]} {sentence}" if obstacle else GATE_SENTENCES[gate]
 
 
-def difference_from_annotator(card: Scorecard) -> Interval | None:
-    """The interval of the judge's rho minus one annotator's; None without several annotators."""
-    annotator = card.people.one_annotator if card.people else None
-    return annotator.gap.interval if annotator else None
+def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:
+    """What a judge of pass or fail does well, and the larger of its two kinds of errors."""
+    misses, alarms = 1 - binary.judge.tnr.value, 1 - binary.judge.tpr.value
+    error = f"misses {share_text(misses)} of the fails"
+    if alarms > misses:
+        error = f"fails {share_text(alarms)} of the passes"
+    conjunction = "but" if max(misses, alarms) else "and"
+    strength = f"It is better than always saying {binary.constant_verdict}"
+    return strength, f", {conjunction} it {error}"
 
 
-def is_worse_than_annotator(card: Scorecard) -> bool:
-    difference = difference_from_annotator(card)
-    return difference is not None and difference.high < 0
+def _rank_quality(card: Scorecard) -> tuple[str, str]:
+    """How well a judge orders outputs or pairs, and how it compares with one annotator."""
+    if card.is_pairs:
+        pairs = Tile("Pairs decided as people do", card.share_against_coin, share=True)
+        return f"It decides {pairs.value_text} of pairs as people do, more than a coin's 50%", ""
+    comparison, annotator = "", card.people.one_annotator if card.people else None
+    if annotator and (gap := annotator.gap.interval):
+        comparison = ", and perhaps orders outputs as well as one annotator"
+        if gap.high < 0:
+            comparison = ", but orders outputs worse than one annotator"
+        elif gap.low > 0:
+            comparison = ", and orders outputs better than one annotator"
+    rho = Tile(f"{card.rho.level.capitalize()}-level rho", card.rho)
+    return f"{rho.title} is {rho.value_text}: it beats a coin", comparison
 
 
 def tiles_of(card: Scorecard) -> list[Tile]:
     """At most three tiles on a judge; undefined figures are left out."""
     tiles = _rate_tiles(card, card.two_values) if card.two_values else _rank_tiles(card)
-    return [tile for tile in tiles if tile.number != "undefined"]
+    return [tile for tile in tiles if not math.isnan(tile.figure.value)]
 
 
 def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
@@ -110,32 +133,33 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
         title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
-    yield Tile.of(title, card.order, coin_note, share=True)
+    yield Tile(title, card.order, coin_note, share=True)
     published_note = ""
     if rho.n_zero and (further_correlations := card.correlations[1:]):
         published_note = f"; most papers would print {number_text(further_correlations[0].value)}"
     note = f"1 is people's ranking, 0 chance{published_note}"
-    yield Tile.of(f"{rho.level.capitalize()}-level rho", rho, note)
+    yield Tile(f"{rho.level.capitalize()}-level rho", rho, note)
     if pairs:
-        yield Tile(title="Same answer in both orders", number=share_text(pairs.order_agreement))
+        order_agreement = IntervalEstimate(pairs.order_agreement, None)
+        yield Tile("Same answer in both orders", order_agreement, share=True)
     elif card.people and (annotator := card.people.one_annotator):
         note = f"the judge's: {number_text(annotator.judge.value)}"
-        yield Tile.of("One annotator's rho with others", annotator.annotator, note)
+        yield Tile("One annotator's rho with others", annotator.annotator, note)
 
 
 def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
     """Yield tiles: the share of fails caught, the share of false alarms, and the accuracy."""
     judge, counts = binary.judge, binary.judge.confusion
     misses_note = f"it misses {counts['fail_pass']:,} of {counted(judge.tnr.n, 'fail')}"
-    yield Tile.of("Fails caught (TNR)", judge.tnr, misses_note, share=True)
+    yield Tile("Fails caught (TNR)", judge.tnr, misses_note, share=True)
     alarms_note = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
-    yield Tile.of("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, share=True)
+    yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, share=True)
     note = f"always {binary.constant_verdict}: {share_text(binary.constant.accuracy.value)}"
-    if card.people and (pairs := card.people.among_annotators):
-        equal_text = range_text([row.equal for row in pairs], share_text)
+    pairs = card.people.among_annotators if card.people else []
+    if shares := sorted(row.equal for row in pairs if row.n_outputs):
+        equal_text = " to ".join(dict.fromkeys(map(share_text, (shares[0], shares[-1]))))
         note = f"two annotators agree on {equal_text}"
-    note += f"; kappa {figure_text(judge.kappa)}"
-    yield Tile.of("Agreement", judge.accuracy, note, share=True)
+    yield Tile("Agreement", judge.accuracy, f"{note}; kappa {figure_text(judge.kappa)}", share=True)
 
 
 def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> str:
@@ -157,14 +181,17 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     return f"{text}. {counted(rho.n_failed, unit)} got no score." if rho.n_failed else f"{text}."
 
 
-def card_facts(card: Scorecard) -> Iterator[Fact]:
-    """Yield people's and the judge's share of passes; for ratings, both means if they differ."""
-    binary, scales = card.two_values, card.scales
-    if binary:
+def rate_facts(card: Scorecard) -> Iterator[Fact]:
+    """Yield people's and the judge's share of passes."""
+    if binary := card.two_values:
         rates = (binary.judge.base_rate, binary.judge.judge_rate)
         people, judge = (share_text(rate.value) for rate in rates)
         yield "Rates", f"People pass {people}, the judge {judge}."
-    elif scales and scales.is_shifted:
+
+
+def scale_facts(card: Scorecard) -> Iterator[Fact]:
+    """Yield people's and the judge's mean rating if they differ."""
+    if not card.two_values and (scales := card.scales) and scales.is_shifted:
         means = f"{scales.judge_mean:.2f}, the labels' mean {scales.human_mean:.2f}"
         yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
 
@@ -185,32 +212,16 @@ def tuning_warnings(
         )
 
 
-def people_facts(card: Scorecard | None, max_pairs: float = math.inf) -> Iterator[Fact]:
-    """Yield the agreement for each pair of annotators, or one line for more than `max_pairs`."""
+def people_facts(card: Scorecard | None) -> Iterator[Fact]:
+    """Yield the agreement for the judge and each annotator, and for each pair of annotators."""
     if not (card and (people := card.people)):
         return
-    for group_name, rows in (
-        ("judge and annotators", people.with_judge),
-        ("annotators", people.among_annotators),
-    ):
-        groups = [(" and ".join(map(_annotator_name, people.pair_of(row))), [row]) for row in rows]
-        if len(rows) > max_pairs:
-            groups = [(f"{group_name}, {len(rows)} pairs", rows)]
-        for name, group in groups:
-            text = f"equal labels {range_text([row.equal for row in group], share_text)}"
-            # Kappa is left out if three ranges would take two lines.
-            if card.two_values or len(group) == 1:
-                text += f", kappa {range_text([row.kappa for row in group], number_text)}"
-            if not card.two_values:
-                text += f", rho {range_text([row.rho for row in group], number_text)}"
-            yield name, text
+    for row in [*people.with_judge, *people.among_annotators]:
+        text = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
+        if not card.two_values:
+            text += f", rho {number_text(row.rho)}"
+        yield " and ".join(map(_annotator_name, people.pair_of(row))), text
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
-
-
-def range_text(values: Sequence[float], format_value: Callable[[float], str]) -> str:
-    """The lowest and the highest value as text; a single text if they look the same."""
-    ordered = sorted(value for value in values if not math.isnan(value))
-    return " to ".join(dict.fromkeys(map(format_value, ordered[:1] + ordered[-1:]))) or "undefined"
 
 
 def _annotator_name(name: str) -> str:

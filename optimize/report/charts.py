@@ -14,15 +14,13 @@ from optimize.measuring.scored import Scored
 from optimize.report.answer import Table
 from optimize.statistics.intervals import Figure, Vector
 
-# Upper bound on the dots in a chart: of more outputs, evenly spaced outputs are drawn.
-MAX_DOTS = 1000
 # The empty space at each end of an axis, as a share of the range of its values.
 AXIS_MARGIN = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
-    """A chart with a row for each judge: its name, figure, interval, and a text with both.
+    """A chart with a row for each judge: its name, figure, interval, and the figure as text.
 
     The figure and the ends of the interval are positions in percent of the axis. A row without an
     interval has no ends.
@@ -53,9 +51,15 @@ Chart = RowChart | DotChart
 
 def dot_charts(scored: Scored) -> list[DotChart]:
     """Scatter plots of the judge's ratings by people's, and of system means; none for pairs."""
-    if scored.is_pairs or np.isnan(scored.scores).all():
+    has_score = ~np.isnan(scored.scores)
+    if scored.is_pairs or not has_score.any():
         return []
-    return [*([] if scored.is_binary else [_rating_chart(scored)]), *_system_charts(scored)]
+    if scored.is_binary:
+        return _system_charts(scored)
+    human, scores = scored.human[has_score], scored.scores[has_score]
+    caption = "Each dot is an output."
+    outputs = _dot_chart(scored, human, scores, [""] * scores.size, caption)
+    return [outputs, *_system_charts(scored)]
 
 
 def count_table(scored: Scored) -> Table:
@@ -70,15 +74,6 @@ def count_table(scored: Scored) -> Table:
         rows.append((word, *(f"{count:,} ({share_text(count / total)})" for count in counts)))
     header = ("people say", *(f"the judge says {word}" for word in scored.words))
     return Table(header, rows, "Outputs by what people and the judge say." if rows else "")
-
-
-def _rating_chart(scored: Scored) -> DotChart:
-    rows = np.flatnonzero(~np.isnan(scored.scores))
-    drawn = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
-    caption = "Each dot is an output."
-    if drawn.size < rows.size:
-        caption += f" {drawn.size:,} of {rows.size:,} are drawn."
-    return _dot_chart(scored, scored.human[drawn], scored.scores[drawn], [""] * drawn.size, caption)
 
 
 def _system_charts(scored: Scored) -> list[DotChart]:
@@ -145,30 +140,22 @@ def _pair_table(scored: Scored) -> Table:
     return Table(("subset of pairs", "decided as people do", "pairs"), rows, caption)
 
 
-def cost_charts(rows: Sequence[tuple[str, Figure, str]], symbol: str) -> list[RowChart]:
-    """A chart of judges; `rows` has each judge's name, figure and price. Empty without figures."""
-    defined_rows = [row for row in rows if not math.isnan(row[1].value)]
-    if not defined_rows:
+def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> list[RowChart]:
+    """A chart of the judges' names and figures; empty if no figure is defined."""
+    judges = [(name, figure) for name, figure in judges if not math.isnan(figure.value)]
+    if not judges:
         return []
-    figures = [figure for _, figure, _ in defined_rows]
     intervals = [
-        (figure.interval.low, figure.interval.high) if figure.interval else () for figure in figures
+        (figure.interval.low, figure.interval.high) if figure.interval else ()
+        for _, figure in judges
     ]
-    axis = _Axis.of([*(figure.value for figure in figures), *chain(*intervals)])
-    chart = RowChart(
-        rows=[
-            (
-                name,
-                axis.percent(figure.value),
-                [*map(axis.percent, interval)],
-                f"{number_text(figure.value)}, {price}",
-            )
-            for (name, figure, price), interval in zip(defined_rows, intervals, strict=True)
-        ],
-        ticks=axis.ticks(),
-        caption=f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows.",
-    )
-    return [chart]
+    axis = _Axis.of([*(figure.value for _, figure in judges), *chain(*intervals)])
+    rows = [
+        (name, axis.percent(figure.value), [*map(axis.percent, ends)], number_text(figure.value))
+        for (name, figure), ends in zip(judges, intervals, strict=True)
+    ]
+    caption = f"Each judge's {figure_name} with its 95% interval."
+    return [RowChart(rows=rows, ticks=axis.ticks(), caption=caption)]
 
 
 class _Axis(NamedTuple):

@@ -1,16 +1,16 @@
 """A comparison in sentences and tables: which judge to use, how sure that is, and the costs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from optimize.figures.as_text import cost_text, counted, figure_text, share_text
-from optimize.measuring.comparison import ComparedJudge, JudgeComparison
+from optimize.measuring.comparison import JudgeComparison
 from optimize.report.answer import Answer, Fact, Table
 from optimize.report.card import (
     RATES,
     labels_text,
     measured_sentence,
     obstacle_to_use,
+    rate_facts,
     recommendation,
     tiles_of,
     tuning_warnings,
@@ -20,6 +20,11 @@ from optimize.report.next_steps import comparison_step, judge_to_use
 TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
     "$/1,000: for 1,000 rows at list price."
+)
+# What is said of judges that may be as good as the best one.
+STANDINGS = (
+    ("as good", "As good", "within one standard error of the best judge:"),
+    ("unclear", "Not known", "whether it is better than"),
 )
 
 
@@ -33,34 +38,25 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 
 
 def comparison_answer(result: JudgeComparison) -> Answer:
-    """The answer, which says which judge to use and has that judge's figures."""
-    judge = judge_to_use(result)
-    sentence = recommendation(judge.card, obstacle_to_use(judge.card, result.data))
-    figures = f"These figures are of {judge.name}. {sentence}"
+    """The answer, which says which judge is best and has the figures of the judge to use."""
+    judge, warnings = judge_to_use(result), list[Fact]()
+    obstacle = obstacle_to_use(judge.card, result.data, tuned_on_these=judge.tuned_on_these_labels)
+    figures = f"These figures are of {judge.name}. {recommendation(judge.card, obstacle)}"
+    for each in result.judges:
+        warnings += tuning_warnings(each, result.card.unit, each.name)
+    facts: list[Fact] = []
+    for standing, title, text in STANDINGS:
+        names = ", ".join(each.name for each in result.judges if each.standing == standing)
+        facts += [(title, f"{text} {names}.")] if names else []
     return Answer(
         title=f"{result.dimension}: {counted(len(result.judges), 'judge')} side by side",
         headline=comparison_step(result),
-        why=[("", figures)],
+        why=[("", figures), *rate_facts(judge.card), *warnings],
         tiles=tiles_of(judge.card),
         measured=measured_sentence(judge.card, result.data),
-        facts=[*_facts(result), ("Labels", labels_text(result.data, judge.card.unit))],
+        facts=[*facts, ("Labels", labels_text(result.data, judge.card.unit))],
         tables=_tables(result),
     )
-
-
-def _facts(result: JudgeComparison) -> Iterator[Fact]:
-    """Yield which judges were tuned on these labels, and which may be as good as the best."""
-    other_judges = result.judges[1:]
-    for judge in result.judges:
-        yield from tuning_warnings(judge, result.card.unit, judge.name)
-    as_good = ", ".join(judge.name for judge in other_judges if judge.standing == "as good")
-    unclear = ", ".join(judge.name for judge in other_judges if judge.standing == "unclear")
-    if as_good:
-        yield "As good", f"within one standard error of the best judge: {as_good}."
-    if unclear:
-        yield "Not known", f"whether it is better than {unclear}."
-    if other_judges and not as_good and not unclear:
-        yield "Clear", "The best judge's figure is clearly higher than every other judge's."
 
 
 def _tables(result: JudgeComparison) -> list[Table]:
@@ -68,10 +64,10 @@ def _tables(result: JudgeComparison) -> list[Table]:
     rows: list[tuple[str, ...]] = []
     rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
-        difference = judge.difference
+        difference, cost = judge.difference, judge.usage.cost_per_1000_rows
         difference_text = figure_text(difference, signed=True) if difference else judge.standing
-        figure_cell = figure_text(judge.card.headline)
-        rows.append((judge.name, figure_cell, difference_text, price_text(judge)))
+        price = "unknown" if cost is None else cost_text(cost)
+        rows.append((judge.name, figure_text(judge.card.headline), difference_text, price))
         if binary := judge.card.two_values:
             rate_rows.append((judge.name, *map(figure_text, binary.rates)))
     figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows, TABLE_NOTE)
@@ -90,11 +86,3 @@ def usage_table(result: JudgeComparison) -> Table:
         failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
     return Table(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
-
-
-def price_text(judge: ComparedJudge) -> str:
-    """The dollars for 1,000 rows, or the reason why there is no price."""
-    if judge.usage.plan is None:
-        return "recorded"
-    cost = judge.usage.cost_per_1000_rows
-    return "unknown" if cost is None else cost_text(cost)

@@ -1,14 +1,16 @@
 """A judge's misses as texts: the outputs, people's labels, the judge's verdicts, and reasons."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from judges.judgement import choice_of
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_text import counted
 from optimize.items import output_name
 from optimize.measuring.misses import Kind, Miss, misses
 from optimize.measuring.scored import Scored
-from optimize.measuring.swap import MAX_CHANGED_ROWS, SwapResult
+from optimize.measuring.swap import MAX_CHANGED_ROWS, Change, SwapResult
+from optimize.statistics.balanced import THRESHOLD
 
 # Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, MAX_FIRST_PART = 1500, 400
@@ -66,15 +68,15 @@ def miss_groups(scored: Scored) -> list[MissGroup]:
     return groups
 
 
-def changed_rows_group(result: SwapResult, label_text: Callable[[float], str]) -> MissGroup:
-    """The rows on which two judges differ, the largest change first, with scores as texts."""
+def changed_rows_group(result: SwapResult) -> MissGroup:
+    """The rows on which two judges differ, the largest change first."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
         miss = Miss(
             miss="change",
             id=row.id,
-            label=label_text(row.human),
-            verdict=f"{label_text(row.old)} → {label_text(row.new)}",
+            label=label_text(result, row.human),
+            verdict=change_text(result, row),
             score=row.new,
             remarks=row.remarks,
         )
@@ -83,6 +85,19 @@ def changed_rows_group(result: SwapResult, label_text: Callable[[float], str]) -
         articles.append(Article(f"change-{number}", miss, [], *shown))
     caption = f"The {card.unit} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
+
+
+def change_text(result: SwapResult, row: Change) -> str:
+    return f"{label_text(result, row.old)} → {label_text(result, row.new)}"
+
+
+def label_text(result: SwapResult, value: float) -> str:
+    """A score or a label of two judges' rows as a verdict, a preference or a number."""
+    if result.comparison.card.two_values:
+        return "pass" if value >= THRESHOLD else "fail"
+    if result.comparison.card.is_pairs:
+        return choice_of(value) or "tie"
+    return f"{value:.3g}"
 
 
 def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList, TextList]:

@@ -3,8 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 from judges.labels.values import VERDICTS
@@ -16,7 +15,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.card import Obstacle, obstacle_to_use
+from optimize.report.card import NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
 from optimize.statistics.intervals import PERFECT
 from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
 
@@ -30,23 +29,12 @@ MOST_STEPS = 3
 MORE_LABELS = "Label more documents."
 
 
-# What to do about an obstacle, unless the step is to label more documents.
-REMEDIES: Mapping[Obstacle | None, str] = {
-    "no score": "Fix the failures: --report FILE.html lists the reasons.",
-    "constructed": "Measure it on labels of your own (--data FILE).",
-    "tuned on these": "Measure it on labels that it was not tuned on (--data FILE).",
-}
-
-
-def verification_step(
-    result: Verification, obstacle: Obstacle | None, *, has_page: bool = False
-) -> str:
-    """What to do after a verification; `has_page` says whether a page was written."""
-    if remedy := REMEDIES.get(obstacle):
-        return remedy
+def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
+    """What to do after a verification."""
+    if obstacle and obstacle.remedy:
+        return obstacle.remedy
     if result.gate and result.gate.gate == "falls short":
-        page = "" if has_page else " (--report FILE.html)"
-        return f"Look at its misses and failures{page}; change its prompt or model, or tune it."
+        return "Look at its misses and failures; change its prompt or model, or tune it."
     kappa_interval = result.card.two_values.judge.kappa.interval if result.card.two_values else None
     if (
         kappa_interval
@@ -59,21 +47,20 @@ def verification_step(
     labels_step = _more_labels(result.card, "here")
     if obstacle:
         return labels_step or MORE_LABELS
-    if not labels_step and not has_page:
-        which_errors = "all" if result.card.two_values else "its worst"
-        labels_step = f"--report FILE.html shows {which_errors} errors."
-    return f"{labels_step} {_ci_step(result)}".strip()
+    return f"{labels_step} {_floors_step(result)}".strip()
 
 
-def _ci_step(result: Verification) -> str:
-    """A sentence on how CI can check the judge, or on what is missing for a check."""
+def _floors_step(result: Verification) -> str:
+    """A sentence on floors: how to give them, or how to check them again."""
     if result.gate and result.is_undecided:
         return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
     if result.gate and result.gate.gate:
         return "The same command checks it in CI."
+    floors = "--min-tpr X --min-tnr X" if result.card.two_values else "--min-spearman X"
+    ci_step = "Labels are too few for a floor in CI: use --against there."
     if flags := suggested_floors(result.card):
-        return f"For CI: {flags} (an equally good judge passes 9 of 10 times)."
-    return "Too few labels for a floor: use --against in CI."
+        ci_step = f"For CI: {flags} (an equally good judge passes 9 of 10 times)."
+    return f"Say what is good enough: {floors} decides. {ci_step}"
 
 
 def run_steps(
@@ -81,12 +68,10 @@ def run_steps(
 ) -> list[str]:
     """What to do after a run, in at most three steps.
 
-    Args:
-        result: The result of the run.
-        attacks: Each attack's title, and by what share of the scale it raises scores.
-        folder: Where the judge was saved.
+    `attacks` has each attack's title, and by what share of the scale it raises scores. The judge
+    was saved in `folder`.
     """
-    return [*islice(_run_steps(result, attacks, folder), MOST_STEPS)]
+    return [*_run_steps(result, attacks, folder)][:MOST_STEPS]
 
 
 def _run_steps(
@@ -103,13 +88,11 @@ def _run_steps(
     if not (result.test and (card := result.card)):
         yield "Measure it on labels that it has not seen: `dspy-judges verify`."
         return
-    obstacle = obstacle_to_use(card, result.data)
-    n_failed, n_outputs = card.rho.n_failed, card.rho.n_outputs
-    if obstacle == "no score":
-        yield f"Fix the failures: none of the {card.unit} has a score. The report says why."
-    elif n_failed > MANY_FAILED * n_outputs:
+    obstacle, n_failed = obstacle_to_use(card, result.data), card.rho.n_failed
+    if obstacle == NO_SCORE or n_failed > MANY_FAILED * card.rho.n_outputs:
         yield f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
-    more_labels, is_doubtful = _more_labels(card, "on test"), obstacle in ("coin", "constant")
+    more_labels = _more_labels(card, "on test")
+    is_doubtful = obstacle not in (None, NO_SCORE, NO_INTERVAL)
     if is_doubtful:
         yield more_labels or MORE_LABELS
     yield from _gain_steps(result, result.test)
@@ -154,7 +137,7 @@ def _use_step(card: Scorecard, folder: str) -> str:
         reason = "an equally good judge passes 9 of 10 times"
     call = f"judges.load({json.dumps(folder)})"
     ci_text = f"catch a large drop in CI with `dspy-judges {command}`: {reason}"
-    return f"Use it with `{call}`, and {ci_text}."
+    return f"If that is good enough, load it with `{call}`, and {ci_text}."
 
 
 def _more_labels(card: Scorecard, where: str) -> str:
@@ -179,51 +162,49 @@ def _more_labels(card: Scorecard, where: str) -> str:
 
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """The cheapest judge of those that are best or as good; the best if its price is unknown."""
-    candidates = [judge for judge in result.judges if judge.standing in ("best", "as good")]
-    prices = [judge.usage.cost_per_1000_rows for judge in candidates]
-    known_prices = [price for price in prices if price is not None]
-    return (
-        candidates[prices.index(min(known_prices))]
-        if candidates and prices[0] is not None
-        else result.judges[0]
-    )
+    best = result.judges[0]
+    if best.usage.cost_per_1000_rows is None:
+        return best
+    candidates = (judge for judge in result.judges if judge.standing in ("best", "as good"))
+    priced = [judge for judge in candidates if judge.usage.cost_per_1000_rows is not None]
+    return min(priced, key=lambda judge: judge.usage.cost_per_1000_rows or 0.0)
 
 
 def comparison_step(result: JudgeComparison) -> str:
-    """A sentence on which judge to use."""
+    """A sentence on which judge is best, or on what to compare instead."""
     if result.data.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
     if math.isnan(best.card.headline.value):
-        return "Use labels that differ: none of the judges has a figure on these."
+        return "Compare on labels that differ: none of the judges has a figure on these."
     if (cheapest := judge_to_use(result)) is not best:
-        return f"Use {cheapest.name}: as good as the best, and cheaper."
+        return f"{cheapest.name} is as good as the best judge, and cheaper."
     if any(judge.standing == "unclear" for judge in other_judges):
-        return f"Use {best.name} for now; more labels would tell whether it is better."
-    return f"Use {best.name}."
+        return f"{best.name} has the best figure; more labels would tell whether it is better."
+    return f"{best.name} is the best of these judges."
 
 
 def swap_step(result: SwapResult) -> str:
-    """A line on what to do after a new judge was compared with an old judge."""
-    comparison, interval, unit = result.comparison, result.difference.interval, result.unit
+    """What to do after a new judge was compared with an old judge."""
+    comparison, unit = result.comparison, result.unit
     if comparison.data.is_constructed:
-        return "measure both judges on labels that people gave (--data FILE)"
+        return "Measure both judges on labels that people gave (--data FILE)."
     if any(judge.tuned_on_these_labels for judge in comparison.judges):
         return (
-            "bring labels that neither judge was tuned on (--data FILE); of these too few are left"
+            "Bring labels that neither judge was tuned on (--data FILE): too few of these are left."
         )
     if result.swap == "worse":
-        return "keep the old judge, or tune the new one on other labels (dspy-judges tune)"
+        return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
     if result.swap != "undecided":
         if result.is_interval_negative:
-            return "the new judge is worse by less than the margin: use it if it is cheap enough"
-        return "use the new judge; the same command checks it in CI"
-    if needed := result.documents_to_decide:
-        number = counted(needed, unit)
-        advice = f"label more; about {number} in all would decide, if the difference stays"
-        advice += f"; {LOOK_AGAIN}" if result.looks == 1 else ""
-        return f"keep the old judge, or {advice}" if result.is_interval_negative else advice
-    few_text = "" if interval else "; these are too few, or too alike, for an interval"
-    return f"label more {unit}s{few_text}"
+            return "The new judge is worse by less than the margin: use it if it is cheap enough."
+        return "Use the new judge; the same command checks it in CI."
+    if not result.documents_to_decide:
+        few_text = "" if result.difference.interval else ": too few, or too alike, for an interval"
+        return f"Label more {unit}s{few_text}."
+    advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
+    number = counted(result.documents_to_decide, unit)
+    advice += f" more: about {number} in all would decide, if the difference stays"
+    return f"{advice}; {LOOK_AGAIN}." if result.looks == 1 else f"{advice}."

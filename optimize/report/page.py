@@ -35,14 +35,14 @@ from optimize.report import charts
 from optimize.report.answer import Answer, Fact, Table
 from optimize.report.card import labels_text, people_facts
 from optimize.report.charts import Chart
-from optimize.report.comparison import comparison_answer, price_text, usage_table
+from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import run_answer
 from optimize.report.verification import MISSES, verification_answer
 from optimize.search.optimizer import ByJudge
 
-# Upper bounds on the failures, the characters of a reason, the demonstrations and the judges shown.
-MAX_FAILURES, MAX_REASON, MAX_DEMOS, MAX_JUDGES = 20, 300, 5, 12
+# Upper bounds on the failures and the characters of a reason that are shown.
+MAX_FAILURES, MAX_REASON = 20, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +104,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code": backticks_as_code, "numeric": _is_numeric}
+    environment.filters["code"] = backticks_as_code
     return environment
 
 
 def backticks_as_code(sentence: str) -> Markup:
     """Escape a sentence, and mark text between backticks as code."""
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
-
-
-def _is_numeric(cells: Sequence[str]) -> bool:
-    return all(not cell or cell == "undefined" or cell[0] in "+-0123456789$" for cell in cells)
 
 
 def write_run(
@@ -195,16 +191,14 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
-    priced = [
-        (judge.name, judge.card.headline, price_text(judge)) for judge in result.judges[:MAX_JUDGES]
-    ]
-    figures = Section(
+    figures = [(judge.name, judge.card.headline) for judge in result.judges]
+    section = Section(
         title="Figures",
         facts=answer.facts,
-        charts=charts.cost_charts(priced, result.figure_name),
+        charts=charts.figure_charts(figures, result.figure_name),
         tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
     )
-    write(path, Page(answer=answer, sections=[figures, source_section(result.data)]))
+    write(path, Page(answer=answer, sections=[section, source_section(result.data)]))
 
 
 def source_section(data: DataCounts, *more_facts: Fact) -> Section:
@@ -256,8 +250,6 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
     demos_text = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
-    if len(shipped.demos) > MAX_DEMOS:
-        demos_text += f"; the first {MAX_DEMOS} are below"
     instruction: str | Markup = shipped.instruction
     folded: dict[str, Sequence[tuple[str, str]]] = {}
     if untuned.instruction == tuned.instruction:
@@ -270,7 +262,7 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     else:
         change_text = "the untuned one ships; the tuned one is below"
         folded["The tuned prompt"] = [("instruction", tuned.instruction)]
-    for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):
+    for number, demo in enumerate(shipped.demos, start=1):
         texts = [(name, cut_text(str(value))) for name, value in demo.items()]
         folded[f"Demonstration {number}"] = texts
     return Section(

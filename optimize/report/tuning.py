@@ -10,11 +10,12 @@ from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Answer, Fact, Table
 from optimize.report.card import (
     RATES,
-    card_facts,
     labels_text,
     measured_sentence,
     obstacle_to_use,
+    rate_facts,
     recommendation,
+    scale_facts,
     tiles_of,
 )
 from optimize.report.next_steps import run_steps
@@ -49,10 +50,10 @@ def run_answer(
     return replace(
         answer,
         headline=recommendation(card, obstacle_to_use(card, result.data)),
-        why=[shipped, ("Gain", gain_sentence(result, test)), cost],
+        why=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
         tiles=tiles_of(card),
         measured=measured_sentence(card, result.data, " that tuning did not see"),
-        facts=[*_facts(result, test), *card_facts(card), labels, *_search_end(result)],
+        facts=[*_facts(result, test), *scale_facts(card), labels, *_search_end(result)],
         tables=[_table(result)],
     )
 
@@ -65,10 +66,8 @@ def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     if result.answers and result.shipped == "tuned":
         *questions, own_answer = result.answers
         shares = ", ".join(f"{question.name} ({question.share:.0%})" for question in questions)
-        yield (
-            "Asks",
-            f"{shares}, in addition to its own {own_answer.name} ({own_answer.share:.0%}).",
-        )
+        own_text = f"{own_answer.name} ({own_answer.share:.0%})"
+        yield "Asks", f"{shares}, in addition to its own {own_text}."
     if not result.unseen and not result.is_pairs and result.data.n_systems > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
@@ -77,18 +76,19 @@ def _table(result: TuningResult) -> Table:
     """A table of both judges' figures on every split that was held out from tuning."""
     caption = "Both judges on labels that tuning did not use."
     rows: list[tuple[str, ...]] = []
+    for split_name, split in result.splits.items():
+        if not result.is_binary:
+            rhos = [card.rho for card in split]
+            rows.append((SPLITS[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
+            continue
+        title = "test" if split_name == "test" else "new systems"
+        for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
+            if card.two_values:
+                *rates, kappa = card.two_values.rates
+                cells = *map(figure_text, rates), number_text(kappa.value)
+                rows.append((f"{title}, {judge_name}", *cells))
     if result.is_binary:
-        for name, split in result.splits.items():
-            title = "test" if name == "test" else "new systems"
-            for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
-                if card.two_values:
-                    *rates, kappa = card.two_values.rates
-                    cells = *map(figure_text, rates), number_text(kappa.value)
-                    rows.append((f"{title}, {judge_name}", *cells))
         return Table(("", *RATES), rows, caption)
-    for name, split in result.splits.items():
-        rhos = [card.rho for card in split]
-        rows.append((SPLITS[name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
     header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
     return Table(header, rows, caption)
 
@@ -107,16 +107,10 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if test.balanced_gain:
         figure_name, values = "balanced accuracy", [card.share_against_coin.value for card in test]
     untuned, tuned = map(number_text, values)
-    documents = counted(test.tuned.rho.n_documents, "document")
-    meaning = f"{documents} are too few to tell this from luck."
-    if interval is None:
-        meaning = f"{documents} are too few for an interval, so this may be luck."
-    elif test.is_gain_confirmed:
-        meaning = f"So tuning helped: these {documents} had no part in it."
-    elif interval.high < 0:
-        meaning = f"So the tuned judge is worse: these {documents} had no part in tuning."
-    if gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed:
-        rho = test.tuned.rho
+    rho = test.tuned.rho
+    meaning = _meaning(test, counted(rho.n_documents, "document"))
+    is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
+    if is_contradicted:
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
         meaning += f" The gate, over the other {n_others:,} documents, decides."
     on_unseen, unseen = "", result.unseen.objective_gain if result.unseen else None
@@ -127,6 +121,18 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         f"On test {figure_name} is {untuned} untuned and {tuned} tuned: "
         f"{figure_text(gain, signed=True)}{on_unseen}. {meaning}"
     )
+
+
+def _meaning(test: SplitResult, documents: str) -> str:
+    """A sentence on what the gain on test shows."""
+    interval = test.objective_gain.interval
+    if interval is None:
+        return f"{documents} are too few for an interval, so this may be luck."
+    if test.is_gain_confirmed:
+        return f"So tuning helped: these {documents} had no part in it."
+    if interval.high < 0:
+        return f"So the tuned judge is worse: these {documents} had no part in tuning."
+    return f"{documents} are too few to tell this from luck."
 
 
 def _cost(result: TuningResult) -> str:
@@ -152,16 +158,14 @@ def _search_end(result: TuningResult) -> Iterator[Fact]:
     last_round, spent = result.last_round, result.cost_usd
     if not last_round or result.max_cost is None or spent is None:
         return
-    gain_text, further_text = (
-        f"{last_round.gain:+.3f} on train",
-        f"would cost ${2 * last_round.cost:.2f}",
-    )
-    text, unspent_text = f"A limit ended the search. Its last rounds gained {gain_text}", ""
+    text, unspent_text = "A limit ended the search. Its last rounds gained", ""
+    gain_text = f"{last_round.gain:+.3f} on train"
     if last_round.is_final:
-        text = f"The search ended because its last rounds gained {gain_text}, no more than"
-        text += f" their standard error ({number_text(last_round.error)})"
+        text = "The search ended because its last rounds gained"
+        gain_text += f", no more than their standard error ({number_text(last_round.error)})"
         unspent_text = f" ${max(0, result.max_cost - spent):.2f} is left unspent."
     yield (
         "Search",
-        f"{text}. Further rounds {further_text} and are expected to gain no more.{unspent_text}",
+        f"{text} {gain_text}. Further rounds would cost ${2 * last_round.cost:.2f} and are "
+        f"expected to gain no more.{unspent_text}",
     )

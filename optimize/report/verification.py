@@ -8,26 +8,19 @@ from optimize.figures.as_text import address, correlation_line, number_text, wra
 from optimize.measuring.verification import Associations, Verification, is_clear
 from optimize.report.answer import SCREEN_LINES, Answer, Fact, fact_lines
 from optimize.report.card import (
-    card_facts,
-    is_worse_than_annotator,
     measured_sentence,
     obstacle_to_use,
     people_facts,
+    rate_facts,
     recommendation,
+    scale_facts,
     tiles_of,
     tuning_warnings,
 )
 from optimize.report.next_steps import verification_step
 
-# The figures of more pairs of annotators than this are summarised in one line.
-MAX_ANNOTATOR_PAIRS = 2
 # The file with all misses, next to a page on pass or fail.
 MISSES = "misses.csv"
-GATE_SENTENCES = {
-    "holds": "It holds its floors.",
-    "falls short": "It falls short of what is required.",
-    "undecided": "Undecided: these labels cannot tell if it holds its floors.",
-}
 
 
 def verification_lines(
@@ -38,21 +31,20 @@ def verification_lines(
     `page` is the file of the page with the judge's errors, if there is one.
     """
     # Faults are left out here, since the command prints them as errors below the answer.
-    answer = verification_answer(result, has_page=bool(page), with_faults=False)
-    card, last_lines = result.card, list[str]()
-    if page:
-        misses_file = f", {Path(page).with_suffix(f'.{MISSES}').name}" if card.two_values else ""
-        last_lines = [f"Its errors: {address(Path(page))}{misses_file}"]
+    answer = verification_answer(result, with_faults=False)
+    card = result.card
+    errors = address(Path(page)) if page else "--report FILE.html shows them."
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
-    rows = result.misses or ()
+    misses = result.misses or ()
     misses_by_kind = (
-        [row for row in rows if row.miss == kind] for kind in ("false pass", "false alarm")
+        [miss for miss in misses if miss.miss == kind] for kind in ("false pass", "false alarm")
     )
-    misses = [
-        row.remarks.line(row.miss, row.id) for row in chain(*zip_longest(*misses_by_kind)) if row
+    miss_lines = [
+        miss.remarks.line(miss.miss, miss.id)
+        for miss in chain(*zip_longest(*misses_by_kind))
+        if miss
     ]
-    extra = [*misses[:2], *fact_lines([*people_facts(card, MAX_ANNOTATOR_PAIRS)]), *misses[2:]]
-    lines = answer.lines(SCREEN_LINES - n_faults, extra=extra, last=last_lines)
+    lines = answer.lines(SCREEN_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
     if not everything:
         return lines
     all_levels = (
@@ -61,46 +53,40 @@ def verification_lines(
     return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
 
 
-def verification_answer(
-    result: Verification, *, has_page: bool = True, with_faults: bool = True
-) -> Answer:
+def verification_answer(result: Verification, *, with_faults: bool = True) -> Answer:
     """The answer on a verification; if there are floors, it begins with whether they hold."""
-    card, gate = result.card, result.gate
+    card, gate, judge = result.card, result.gate, Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(card, result.data, tuned_on_these=result.tuned_on_these_labels)
-    judge, headline, why = Path(result.judge).name, recommendation(card, obstacle), list[Fact]()
-    held_text = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
-    if gate_texts := [*(result.faults if with_faults else ()), *held_text]:
-        why.append(("Gate", "; ".join(gate_texts)))
-    if gate and gate.gate:
-        if obstacle or (gate.gate == "holds" and is_worse_than_annotator(card)):
-            why.append(("", headline))
-        headline = GATE_SENTENCES[gate.gate]
+    gate_texts = [*(result.faults if with_faults else ())]
+    if gate and gate.held:
+        gate_texts.append(f"holds: {'; '.join(gate.held)}")
     return Answer(
-        title=f"{result.dimension}: {judge} against people, on {result.data.name}",
-        headline=headline,
-        why=why,
+        title=f"How far does {judge} agree with people on {result.dimension}?",
+        headline=recommendation(card, obstacle, gate.gate if gate else None),
+        why=[
+            *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
+            *rate_facts(card),
+            *tuning_warnings(result, card.unit),
+            *_association_warnings(result.associations),
+        ],
         tiles=tiles_of(card),
         measured=measured_sentence(card, result.data),
-        facts=[
-            *tuning_warnings(result, card.unit),
-            *_tuned_rows_facts(result),
-            *card_facts(card),
-            *_association_facts(result.associations),
-        ],
-        steps=[verification_step(result, obstacle, has_page=has_page)],
+        facts=[*_further_facts(result), *scale_facts(card)],
+        steps=[verification_step(result, obstacle)],
     )
 
 
-def _tuned_rows_facts(result: Verification) -> Iterator[Fact]:
+def _further_facts(result: Verification) -> Iterator[Fact]:
+    """Yield rho on rows that the judge was tuned on, and how often samples agree."""
     if result.on_met and not result.card.two_values:
-        yield (
-            "Left out",
-            f"Its rho on rows that it was tuned on is {number_text(result.on_met.value)}.",
-        )
+        rho = number_text(result.on_met.value)
+        yield "Left out", f"Its rho on rows that it was tuned on is {rho}."
+    if (share := result.associations.repeats) is not None:
+        yield "Asked twice", f"It gives the same verdict in {share:.0%} of cases."
 
 
-def _association_facts(associations: Associations) -> Iterator[Fact]:
-    """Yield whether scores clearly follow length or order, and whether samples agree."""
+def _association_warnings(associations: Associations) -> Iterator[Fact]:
+    """Yield warnings if scores clearly follow length or order."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         yield (
@@ -108,14 +94,5 @@ def _association_facts(associations: Associations) -> Iterator[Fact]:
             f"Its scores follow length more than people's: rho {judge} against {people}.",
         )
     if (position := associations.position) and is_clear(position.value, position.interval):
-        position_text, share = (
-            "first" if position.value > 0 else "second",
-            (1 + abs(position.value)) / 2,
-        )
-        yield (
-            "Order",
-            f"It prefers the output shown {position_text} in {share:.0%} of cases (a coin: 50%).",
-        )
-    if associations.repeats is not None:
-        share = associations.repeats
-        yield "Asked twice", f"It gives the same verdict in {share:.0%} of cases."
+        side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
+        yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."

@@ -120,10 +120,10 @@ def test_failures_of_either_judge_are_counted():
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ((-0.2, -0.1), " worse than one annotator."),
-        ((-0.2, 0.1), ", perhaps as well as one annotator."),
-        ((0.1, 0.2), ", better than one annotator."),
-        ((None, None), "than a coin."),
+        ((-0.2, -0.1), "beats a coin, but orders outputs worse than one annotator."),
+        ((-0.2, 0.1), "beats a coin, and perhaps orders outputs as well as one annotator."),
+        ((0.1, 0.2), "beats a coin, and orders outputs better than one annotator."),
+        ((None, None), "Summary-level rho is 0.400 (0.200 to 0.600): it beats a coin."),
     ],
 )
 def test_the_judge_is_told_beside_one_annotator(ends, says):
@@ -176,19 +176,33 @@ def verdicts(right: int) -> Scorecard:
     ("own", "says"),
     [
         # The first 76 are right: all 20 fails and 56 of 60 passes, 95 % beside 75 %.
-        (
-            verdicts(76),
-            "Use it: it agrees with people on 95%; always saying pass would agree on 75",
-        ),
+        (verdicts(76), "It is better than always saying pass, but it fails 7% of the passes."),
+        (verdicts(80), "It is better than always saying pass, and it misses 0% of the fails."),
         (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
         (card(None, order(0.54, 0.06)), "Do not use it yet: it may be no better than a coin"),
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
-        (card(None, order(0.7, 0.1)), "Use it: it orders outputs as people do, clearly more often"),
+        (card(None, order(0.7, 0.1)), "0.600): it beats a coin."),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
     ],
 )
 def test_the_verdict_says_whether_to_use_the_judge(own, says):
-    assert says in recommendation(own, obstacle_to_use(own, DATA))
+    sentence = recommendation(own, obstacle_to_use(own, DATA))
+    assert says in sentence
+    assert not sentence.startswith("Use it")
+
+
+@pytest.mark.parametrize(
+    ("own", "gate", "says"),
+    [
+        (verdicts(76), "holds", "Use it: it holds its floors, but it fails 7% of the passes."),
+        (card(), "holds", "Use it: it holds its floors."),
+        (verdicts(62), "holds", "It holds its floors. Do not use its verdicts yet: it agrees"),
+        (verdicts(76), "falls short", "It falls short of what is required."),
+        (verdicts(76), "undecided", "Undecided: these labels cannot tell if it holds its floors."),
+    ],
+)
+def test_only_a_judge_that_holds_its_floors_is_recommended(own, gate, says):
+    assert recommendation(own, obstacle_to_use(own, DATA), gate).startswith(says)
 
 
 def test_the_next_step_never_says_use_it_below_a_verdict_not_to():
@@ -214,7 +228,7 @@ def test_screen_and_page_tell_the_same_figures_and_the_confidence_once():
 @pytest.mark.parametrize(
     ("tuned", "says"),
     [
-        (card(rho(NAN, None, n_outputs=0, n_failed=9)), "failures: none"),
+        (card(rho(NAN, None, n_outputs=0, n_failed=9)), "Fix the failures: 9 outputs"),
         (card(rho(n_failed=9)), "Fix the failures: 9 outputs"),
         (card(None, order(0.5)), "Label more documents"),
         (card(None, order(0.7, None)), "too few for an interval"),
@@ -273,17 +287,16 @@ def comparison(value: float, error: float, standing: Standing) -> JudgeCompariso
 
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error():
     near, unclear = comparison(0.45, 0.06, "as good"), comparison(0.328, 0.08, "unclear")
-    assert comparison_step(near) == "Use cheap: as good as the best, and cheaper."
+    assert comparison_step(near) == "cheap is as good as the best judge, and cheaper."
     as_good = dict(comparison_answer(near).facts)["As good"]
     assert as_good == "within one standard error of the best judge: cheap."
-    assert comparison_step(unclear).startswith("Use dear for now; more labels would tell")
+    assert comparison_step(unclear).startswith("dear has the best figure; more labels would tell")
     assert ("Not known", "whether it is better than cheap.") in comparison_answer(unclear).facts
 
 
 def test_a_clear_best_is_said_to_be_one():
     clear = comparison(0.2, 0.05, "worse")
-    assert comparison_step(clear) == "Use dear."
-    assert dict(comparison_answer(clear).facts)["Clear"].startswith("The best judge")
+    assert comparison_step(clear) == "dear is the best of these judges."
     lines = comparison_lines(clear, 3, "runs/c")
     assert max(map(len, lines)) <= 80
     assert "cheap  0.200 [0.000, 0.400]  -0.300 [-0.500, -0.100]  $0.1000" in lines

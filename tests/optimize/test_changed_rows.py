@@ -125,7 +125,7 @@ def test_rows_that_have_no_label_yet_are_passed_over():
     write_jsonl("labelled.jsonl", [*rows[:7], *(row | {"safe": None} for row in rows[7:])])
     out = run(command, *words).out
     assert "7 of these outputs have a label" in out
-    assert out.endswith("Next: label the other 13 outputs that were drawn")
+    assert out.endswith("Next: Label the other 13 outputs that were drawn.")
 
 
 gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.integers(0, 5)))

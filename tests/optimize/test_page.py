@@ -75,7 +75,7 @@ def page_with(text):
     miss = Article("a-1", change, both, both, both)
     by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
     other = replace(miss, miss=by_y, people=[("y", "y")])
-    tile = Tile(number=text, title=text, interval=text, note=text)
+    tile = Tile(text, reaching(0.5, 0.1), text)
     why, footer = [(f"x{text}", text)], f"x{text}"
     answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s"])
     parts = {"facts": both, "texts": both, "folded": {text: both}}
@@ -113,7 +113,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
     assert SECTIONS.findall(page) == [*first, "where-it-comes-from"]
     text = seen_on(page)
     for part in (
-        "Use it: it orders outputs as people do, clearly more often than a coin.",
+        "Summary-level rho is 0.400 (0.200 to 0.600): it beats a coin.",
         "1,000 rows will cost $0.5000, untuned $0.2000 (2.5 times).",
         *("Demonstration 1", "1 of 60 have no score", "Writes rating"),
         "Can an output talk the judge into a higher score?",
@@ -231,14 +231,14 @@ def test_both_means_of_a_system_are_of_what_the_judge_has_scored():
 
 
 def test_marks_stand_where_the_axis_says():
-    unknown = ("b", reaching(NAN, None), "free")
-    (chart,) = charts.cost_charts([("a", reaching(0.75, 0.1), "free"), unknown], "rho")
+    unknown = ("b", reaching(NAN, None))
+    (chart,) = charts.figure_charts([("a", reaching(0.75, 0.1)), unknown], "rho")
     ((name, mark, ends, words),) = chart.rows
     # From .65 - .012 to .85 + .012: .75 is in the middle, .65 and .85 are .10 / .224 from it.
-    assert (name, words) == ("a", "0.750, free")
+    assert (name, words) == ("a", "0.750")
     assert (mark, ends) == (50.0, [5.36, 94.64])
     assert chart.ticks[0] == (5.36, "0.65")
-    assert charts.cost_charts([unknown], "rho") == []
+    assert charts.figure_charts([unknown], "rho") == []
 
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
