@@ -253,7 +253,7 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     differs_in_scale_only = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
     )
-    if _answer_phrase(subject) != _answer_phrase(panel_subject) and not differs_in_scale_only:
+    if _answers(subject) != _answers(panel_subject) and not differs_in_scale_only:
         panel_phrase = f"the panel {panel_subject.name} {_answer_phrase(panel_subject)}"
         return f"{_answer_phrase(subject)}, and {panel_phrase}"
     if not 1e-100 <= member.weight <= 1e6:
@@ -263,6 +263,13 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     if isinstance(panel_subject, Comparison) and (member.slope > 1 or member.intercept):
         return f"has the line {line}; for margins the slope is at most 1 and the intercept 0"
     return None
+
+
+def _answers(subject: Subject) -> tuple[str | int, ...]:
+    """The candidate that a judge compares, its two words, or the ends of its scale."""
+    if isinstance(subject, Comparison):
+        return (subject.candidate,)
+    return subject.words or (subject.scale[0], subject.scale[-1])
 
 
 def _answer_phrase(subject: Subject) -> str:

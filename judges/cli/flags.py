@@ -58,7 +58,10 @@ class Parser(argparse.ArgumentParser):
             # report that it is missing.
             for argument in takewhile("--".__ne__, arguments):
                 self._refuse_unknown_flag(argument)
-        return super().parse_known_args(arguments, namespace)
+        flags, unknown = super().parse_known_args(arguments, namespace)
+        if unknown and "--data" in self._option_string_actions and Path(unknown[0]).is_file():
+            self.error(f"unrecognized arguments: {unknown[0]}; did you mean --data {unknown[0]}?")
+        return flags, unknown
 
     def _refuse_unknown_flag(self, argument: str) -> None:
         flag, defined_flags = argument.partition("=")[0], self._option_string_actions

@@ -151,6 +151,10 @@ def subject_of(
             "label, and name the labels by --data"
         )
     if labels.data is None:
+        if Path(written_name).is_file():
+            raise UnknownDimensionError(
+                f"{written_name} is a file: did you mean --data {written_name}?"
+            )
         raise UnknownDimensionError(
             f"no --data FILE names labels, and {_find_or_error(written_name)}"
         )

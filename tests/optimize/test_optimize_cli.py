@@ -62,6 +62,7 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(folder, capsy
         (["--data", "labels.jsonl"], 2, "no judge 'liveliness' in the catalogue: say in one line"),
         (["--dimension", "relevanse"], 2, "relevance"),
         (["--dimension", "missing.yaml"], 1, "missing.yaml"),
+        (["--dimension", "labels.jsonl"], 2, "is a file: did you mean --data labels.jsonl?"),
         ([*OWN, "--max-calls", "0"], 2, "--max-calls '0': expected int >= 1"),
         ([*OWN, "--max-tokens", "proposer=x"], 2, "--max-tokens proposer='x': expected int"),
         ([*OWN, "--map", "oops"], 2, "NAME=COLUMN"),
@@ -150,3 +151,9 @@ def test_columns_are_mapped_by_pairs_and_by_a_file(folder):
         UsageError, match=r"--map map\.yaml: holds no mapping; write one `name: column` per line"
     ):
         read_settings(ask)
+
+
+def test_a_file_without_a_flag_is_taken_for_the_labels(capsys):
+    with pytest.raises(SystemExit):
+        command(["labels.jsonl"])
+    assert "did you mean --data labels.jsonl?" in capsys.readouterr().err
