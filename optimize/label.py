@@ -125,12 +125,11 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
-    spec, flag = (
-        flags.dimension or flags.pairwise,
-        "--pairwise" if flags.pairwise else "--dimension",
-    )
+    spec = flags.dimension or flags.pairwise
     if not find_subject(spec):
-        spec = "=".join([subject.name, *spec.split("=", 1)[1:]])
+        _, _, definition = spec.partition("=")
+        spec = f"{subject.name}={definition}" if definition else subject.name
+    flag = "--dimension" if flags.dimension else "--pairwise"
     scale = ["--scale", flags.scale] if flags.scale else []
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
@@ -155,13 +154,11 @@ def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
     """The dimension or comparison to label; raises SettingsError if flags contradict each other."""
     spec, bounds = flags.dimension or flags.pairwise or "", bounds_of(flags.scale)
-    title, has_definition, definition = map(str.strip, spec.partition("="))
+    title, _, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
-    if has_definition and not definition:
-        raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
     name = judge_name(title)
-    subject = None if has_definition else find_subject(title) or find_subject(name)
+    subject = None if definition else find_subject(title) or find_subject(name)
     if subject is None:
         subject = _new_subject(name, definition, labelled, texts, bounds)
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):

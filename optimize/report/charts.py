@@ -1,9 +1,8 @@
 """The data of a page's charts, which its template draws as SVG; positions are in percent."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -68,8 +67,8 @@ def count_table(scored: Scored) -> Table:
         return _pair_table(scored)
     rows = []
     for label, word in zip((1, 0), scored.words, strict=True) if scored.is_binary else ():
-        verdicts = scored.passes[scored.human == label]
-        counts = [int((verdicts == verdict).sum()) for verdict in (1, 0)]
+        passes = scored.passes[scored.human == label]
+        counts = [int((passes == verdict).sum()) for verdict in (1, 0)]
         total = max(1, sum(counts))
         rows.append((word, *(f"{count:,} ({share_text(count / total)})" for count in counts)))
     header = ("people say", *(f"the judge says {word}" for word in scored.words))
@@ -142,20 +141,20 @@ def _pair_table(scored: Scored) -> Table:
 
 def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> list[RowChart]:
     """A chart of the judges' names and figures; empty if no figure is defined."""
-    judges = [(name, figure) for name, figure in judges if not math.isnan(figure.value)]
-    if not judges:
+    rows = [(name, figure, _ends(figure)) for name, figure in judges if not isnan(figure.value)]
+    if not rows:
         return []
-    intervals = [
-        (figure.interval.low, figure.interval.high) if figure.interval else ()
-        for _, figure in judges
-    ]
-    axis = _Axis.of([*(figure.value for _, figure in judges), *chain(*intervals)])
-    rows = [
+    axis = _Axis.of([value for _, figure, ends in rows for value in (figure.value, *ends)])
+    positions = [
         (name, axis.percent(figure.value), [*map(axis.percent, ends)], number_text(figure.value))
-        for (name, figure), ends in zip(judges, intervals, strict=True)
+        for name, figure, ends in rows
     ]
     caption = f"Each judge's {figure_name} with its 95% interval."
-    return [RowChart(rows=rows, ticks=axis.ticks(), caption=caption)]
+    return [RowChart(rows=positions, ticks=axis.ticks(), caption=caption)]
+
+
+def _ends(figure: Figure) -> tuple[float, ...]:
+    return (figure.interval.low, figure.interval.high) if figure.interval else ()
 
 
 class _Axis(NamedTuple):

@@ -56,11 +56,17 @@ def _floors_step(result: Verification) -> str:
         return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
     if result.gate and result.gate.gate:
         return "The same command checks it in CI."
-    floors = "--min-tpr X --min-tnr X" if result.card.two_values else "--min-spearman X"
-    ci_step = "Labels are too few for a floor in CI: use --against there."
-    if flags := suggested_floors(result.card):
-        ci_step = f"For CI: {flags} (an equally good judge passes 9 of 10 times)."
-    return f"Say what is good enough: {floors} decides. {ci_step}"
+    return _floors_advice(result.card)
+
+
+def _floors_advice(card: Scorecard, command: str = "") -> str:
+    """How to give floors, to a command if there is one, and which suit CI."""
+    floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
+    floors = f"`{command} {floors}`" if command else floors
+    ci_advice = "Labels are too few for a floor in CI: use `--against` there."
+    if flags := suggested_floors(card):
+        ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
+    return f"Give the floors that it must hold: {floors}. {ci_advice}"
 
 
 def run_steps(
@@ -71,41 +77,35 @@ def run_steps(
     `attacks` has each attack's title, and by what share of the scale it raises scores. The judge
     was saved in `folder`.
     """
-    return [*_run_steps(result, attacks, folder)][:MOST_STEPS]
-
-
-def _run_steps(
-    result: TuningResult, attacks: Sequence[tuple[str, float]], folder: str
-) -> Iterator[str]:
     if result.data.is_constructed:
         flag = "--pairwise" if result.is_pairs else "--dimension"
-        yield (
+        return [
             "These labels were constructed, not given by people. Tune on labels "
             f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
             "20 documents are enough to start."
-        )
-        return
+        ]
     if not (result.test and (card := result.card)):
-        yield "Measure it on labels that it has not seen: `dspy-judges verify`."
-        return
-    obstacle, n_failed = obstacle_to_use(card, result.data), card.rho.n_failed
+        return ["Measure it on labels that it has not seen: `dspy-judges verify`."]
+    obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
     if obstacle == NO_SCORE or n_failed > MANY_FAILED * card.rho.n_outputs:
-        yield f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
-    more_labels = _more_labels(card, "on test")
-    is_doubtful = obstacle not in (None, NO_SCORE, NO_INTERVAL)
-    if is_doubtful:
-        yield more_labels or MORE_LABELS
-    yield from _gain_steps(result, result.test)
-    if more_labels and not is_doubtful:
-        yield more_labels
+        steps.append(
+            f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
+        )
+    more_labels = [step] if (step := _more_labels(card, "on test")) else []
+    gain_steps = [*_gain_steps(result, result.test)]
+    if obstacle in (None, NO_SCORE, NO_INTERVAL):
+        steps += [*gain_steps, *more_labels]
+    else:
+        steps += [*(more_labels or [MORE_LABELS]), *gain_steps]
     attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
     if share >= LARGE_ATTACK:
-        yield (
+        steps.append(
             "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
     if not obstacle:
-        yield _use_step(card, folder)
+        steps.append(_use_step(card, folder))
+    return steps[:MOST_STEPS]
 
 
 def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
@@ -129,15 +129,9 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
 
 
 def _use_step(card: Scorecard, folder: str) -> str:
-    """A sentence on how to use the judge, and how to check it in CI."""
-    flags, folder_text = suggested_floors(card), shlex.quote(folder)
-    command, reason = f"verify NEW --against {folder_text}", "labels are too few for a floor"
-    if flags:
-        command = f"verify {folder_text} --data FILE {flags}"
-        reason = "an equally good judge passes 9 of 10 times"
-    call = f"judges.load({json.dumps(folder)})"
-    ci_text = f"catch a large drop in CI with `dspy-judges {command}`: {reason}"
-    return f"If that is good enough, load it with `{call}`, and {ci_text}."
+    """How to load the judge, and how to decide whether it is good enough."""
+    command = f"dspy-judges verify {shlex.quote(folder)} --data FILE"
+    return f"Load it with `judges.load({json.dumps(folder)})`. {_floors_advice(card, command)}"
 
 
 def _more_labels(card: Scorecard, where: str) -> str:

@@ -249,7 +249,6 @@ def _failure_table(scored: Scored) -> Table:
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
-    demos_text = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     instruction: str | Markup = shipped.instruction
     folded: dict[str, Sequence[tuple[str, str]]] = {}
     if untuned.instruction == tuned.instruction:
@@ -267,11 +266,7 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
         folded[f"Demonstration {number}"] = texts
     return Section(
         title="The prompt that ships",
-        facts=[
-            ("Instruction", change_text),
-            ("Writes", ", then ".join(field.name for field in shipped.outputs)),
-            ("Demonstrations", demos_text),
-        ],
+        facts=[("Instruction", change_text)],
         tables=_answer_tables(result),
         texts=[("instruction", instruction)],
         folded=folded,

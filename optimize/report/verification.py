@@ -71,18 +71,9 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> An
         ],
         tiles=tiles_of(card),
         measured=measured_sentence(card, result.data),
-        facts=[*_further_facts(result), *scale_facts(card)],
+        facts=[*scale_facts(card)],
         steps=[verification_step(result, obstacle)],
     )
-
-
-def _further_facts(result: Verification) -> Iterator[Fact]:
-    """Yield rho on rows that the judge was tuned on, and how often samples agree."""
-    if result.on_met and not result.card.two_values:
-        rho = number_text(result.on_met.value)
-        yield "Left out", f"Its rho on rows that it was tuned on is {rho}."
-    if (share := result.associations.repeats) is not None:
-        yield "Asked twice", f"It gives the same verdict in {share:.0%} of cases."
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:

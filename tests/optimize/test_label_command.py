@@ -221,7 +221,6 @@ def files() -> dict[Path, bytes]:
         ((*TASK, "linked"), 1, "outputs.linked.jsonl: is a link"),
         ((*TASK, "tldr_concise"), 2, "--pairwise"),
         ((*TASK, "relevence"), 2, "did you mean relevance? If not, say"),
-        ((*TASK, "x="), 2, "leave out the ="),
         ((*TASK, "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
         ((*TASK, "x", "--scale", "any"), 2, "as in 1-5"),
         ((*TASK, "x", "--scale", "good"), 2, "LOW-HIGH"),

@@ -54,14 +54,16 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms():
     assert "false pass d0o6: An" in text
     assert "false alarm d29o5: Answer 5 to 29. So." in text
     step = text.rpartition("Next:")[2]
-    assert "Say what is good enough: --min-tpr X --min-tnr X decides. For CI: --min-tpr 0." in step
+    assert (
+        "Give the floors that it must hold: --min-tpr X --min-tnr X. For CI: --min-tpr 0." in step
+    )
     assert "Its errors: --report FILE.html shows them." in step
     assert "(an equally good judge passes 9 of 10 times)." in step
     assert (code, len(lines) <= 12, max(map(len, lines)) <= 80) == (0, True, True)
     assert (text.count("95%"), text.count("rho")) == (1, 0)
     out = run(command, *files(), "--all").stdout
     # Twenty documents of nine outputs do not tell how much alike these are.
-    assert "Too few labels for a floor: use --against in CI" in " ".join(out.split())
+    assert "Labels are too few for a floor in CI: use --against there" in " ".join(out.split())
     assert "dataset-level rho" in out
 
 
