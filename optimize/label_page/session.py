@@ -158,19 +158,14 @@ class Session:
         if self._kind == "rating":
             low, high = min(self.subject.scale), max(self.subject.scale)
             self._common_fields["rating_scale"] = f"{low}-{high}"
-        rng, documents = random.Random(self.seed), dict[str, list[Row]]()
-        for row in self.rows:
-            documents.setdefault(str(row["group"]), []).append(row)
-        groups = [
-            rng.sample(group, len(group))
-            for group in rng.sample([*documents.values()], len(documents))
-        ]
-        self.rows = [row for group in groups for row in group]
-        self._positions = [
-            {"document": n, "documents": len(groups), "place": place, "of_document": len(group)}
-            for n, group in enumerate(groups, 1)
-            for place in range(1, len(group) + 1)
-        ]
+        # Documents come in a random order, and so do the items of each document.
+        rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document, self.rows))]
+        shuffled_documents = rng.sample(documents, len(documents))
+        self._document_numbers = {name: n for n, name in enumerate(shuffled_documents, 1)}
+        self.rows = sorted(
+            rng.sample(self.rows, len(self.rows)),
+            key=lambda row: self._document_numbers[_document(row)],
+        )
         self._index = {str(row["id"]): item for item, row in enumerate(self.rows)}
         self._labels: dict[str, _Labels] = {}
         self._read()
@@ -279,7 +274,7 @@ class Session:
         return n_labels
 
     def _labels_of(self, annotator: str) -> _Labels:
-        return self._labels.get(self._known_name(annotator), _Labels())
+        return self._labels.get(annotator, _Labels())
 
     def _known_name(self, annotator: str) -> str:
         """The annotator's name as written in the label file, even if case or spaces differ."""
@@ -294,10 +289,17 @@ class Session:
 
     def _content(self, item: int) -> State:
         """The texts, outputs and position of an item, for the page."""
-        row = self.rows[item]
-        texts = [{"name": name, "text": row[name]} for name in self.texts]
-        outputs = [{"name": name, "text": row[key]} for name, key in self.outputs.items()]
-        return {"item": item, **self._positions[item], "texts": texts, "judged": outputs}
+        row, documents = self.rows[item], [*map(_document, self.rows)]
+        document = documents[item]
+        return {
+            "item": item,
+            "document": self._document_numbers[document],
+            "documents": len(self._document_numbers),
+            "place": item - documents.index(document) + 1,
+            "of_document": documents.count(document),
+            "texts": [{"name": name, "text": row[name]} for name in self.texts],
+            "judged": [{"name": name, "text": row[key]} for name, key in self.outputs.items()],
+        }
 
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
         """The state of the page for an annotator.
@@ -308,12 +310,9 @@ class Session:
         with self._locked():
             annotator = self._known_name(annotator)
             labels, marks = self._labels_of(annotator).latest, self._labels_of(annotator).marks
-            unsure = [i for i, mark in marks.items() if mark.unsure]
+            skipped = [i for i, mark in marks.items() if mark.skipped]
             if item is None:
-                unlabelled = [
-                    i for i in range(len(self.rows)) if i not in labels and i not in marks
-                ]
-                skipped = [i for i in marks if i not in unsure]
+                unlabelled = sorted({*range(len(self.rows))} - labels.keys() - marks.keys())
                 item = next(iter([*unlabelled, *skipped]), None)
             disagreements = self._disagreements(annotator)
             n_disagreements = len(disagreements["annotators"])
@@ -326,7 +325,7 @@ class Session:
                 "task": _task(self.subject),
                 "outputs": len(self.rows),
                 "done": len(labels),
-                "unsure": len(unsure),
+                "unsure": len(marks) - len(skipped),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self._labels),
                 "disagreements": n_disagreements,
@@ -428,6 +427,10 @@ class Session:
                 figures = {"n": len(items), "equal": equal, "kappa": kappa}
                 rows.append({"annotators": [annotator, name], **figures})
         return rows
+
+
+def _document(row: Row) -> str:
+    return str(row["group"])
 
 
 def numbers_of(subject: Subject) -> Mapping[Value | None, float]:

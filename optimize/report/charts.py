@@ -65,14 +65,17 @@ def count_table(scored: Scored) -> Table:
     """A table of how often the judge decides as people do; it has no rows for ratings."""
     if scored.is_pairs:
         return _pair_table(scored)
+    if not scored.is_binary:
+        return Table((), ())
     rows = []
-    for label, word in zip((1, 0), scored.words, strict=True) if scored.is_binary else ():
-        passes = scored.passes[scored.human == label]
-        counts = [int((passes == verdict).sum()) for verdict in (1, 0)]
-        total = max(1, sum(counts))
-        rows.append((word, *(f"{count:,} ({share_text(count / total)})" for count in counts)))
+    for label, word in zip((1, 0), scored.words, strict=True):
+        verdicts = scored.passes[scored.human == label]
+        n_passes, n_fails = int((verdicts == 1).sum()), int((verdicts == 0).sum())
+        total = max(1, n_passes + n_fails)
+        cells = (f"{count:,} ({share_text(count / total)})" for count in (n_passes, n_fails))
+        rows.append((word, *cells))
     header = ("people say", *(f"the judge says {word}" for word in scored.words))
-    return Table(header, rows, "Outputs by what people and the judge say." if rows else "")
+    return Table(header, rows, "Outputs by what people and the judge say.")
 
 
 def _system_charts(scored: Scored) -> list[DotChart]:

@@ -113,7 +113,7 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList,
     return first_parts, all_texts if all_texts != first_parts else []
 
 
-def _annotator_texts(scored: Scored, row: int) -> list[tuple[str, str]]:
+def _annotator_texts(scored: Scored, row: int) -> TextList:
     """Each annotator's name, with the label and the comment as far as they are known."""
     if len(scored.labelled) != len(scored.items):
         return []
@@ -127,14 +127,14 @@ def _annotator_texts(scored: Scored, row: int) -> list[tuple[str, str]]:
     anonymous = [("People", comment) for comment in comments]
     if len(labels) == 1 and not names:
         return anonymous
+    if len(comments) == len(labels):
+        pairs = zip(labels, comments, strict=True)
+        labels = [f"{label}. {comment}" if comment else label for label, comment in pairs]
+        anonymous = []
     if len(names) != len(labels):
         names = tuple(map(str, range(1, len(labels) + 1)))
     annotators = [f"Annotator {name}" if name.isdigit() else name for name in names]
-    if len(comments) != len(labels):
-        return [*zip(annotators, labels, strict=True), *anonymous]
-    pairs = zip(labels, comments, strict=True)
-    texts = [f"{label}. {comment}" if comment else label for label, comment in pairs]
-    return [*zip(annotators, texts, strict=True)]
+    return [*zip(annotators, labels, strict=True), *anonymous]
 
 
 def cut_text(text: str, max_characters: int = MAX_TEXT) -> str:

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from judges.labels.values import VERDICTS
 from judges.protocol import is_embedded
 from optimize.figures.as_text import counted
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
@@ -35,15 +34,6 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
         return obstacle.remedy
     if result.gate and result.gate.gate == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
-    kappa_interval = result.card.two_values.judge.kappa.interval if result.card.two_values else None
-    if (
-        kappa_interval
-        and kappa_interval.high < 0
-        and result.words
-        and "/".join(result.words) not in VERDICTS
-    ):
-        swapped = shlex.quote("{}=0,{}=1".format(*result.words))
-        return f"The labels may be the wrong way round: --values {swapped} swaps them."
     labels_step = _more_labels(result.card, "here")
     if obstacle:
         return labels_step or MORE_LABELS

@@ -47,14 +47,13 @@ MAX_FAILURES, MAX_REASON = 20, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page; empty elements are left out, and backticks in steps become code.
+    """A part of the page; empty elements are left out.
 
     `folded` maps titles to named texts, which appear when a reader opens the title.
     """
 
     title: str
     facts: Sequence[Fact] = ()
-    steps: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
@@ -123,7 +122,6 @@ def write_run(
     """Write the page on a run; `judgements` has both judges' judgements by split."""
     scored, folder = judgements.of(result.shipped).test, str(path.parent)
     answer = run_answer(result, successful_attacks(probes, scored), folder)
-    more_steps = answer.steps[1:]
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES), scored)
     search = ("Search", f"{result.optimizer}, seed {result.seed}")
@@ -131,7 +129,6 @@ def write_run(
         answer=answer,
         groups=miss_groups(scored),
         sections=[
-            *([Section(title="What else to do", steps=more_steps)] if more_steps else []),
             _figures_section(answer, result.card, scored, _probe_table(probes)),
             _prompt_section(result, prompts),
             source_section(result.data, search, ("Folder", folder)),

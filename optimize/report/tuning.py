@@ -113,10 +113,10 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if is_contradicted:
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
         meaning += f" The gate, over the other {n_others:,} documents, decides."
-    on_unseen, unseen = "", result.unseen.objective_gain if result.unseen else None
-    if unseen and not math.isnan(unseen.value):
-        conjunction = "and" if unseen.value * gain.value >= 0 else "but"
-        on_unseen = f", {conjunction} {figure_text(unseen, signed=True)} on unseen systems"
+    on_unseen = ""
+    if result.unseen and not math.isnan(result.unseen.objective_gain.value):
+        unseen_gain = figure_text(result.unseen.objective_gain, signed=True)
+        on_unseen = f"; on unseen systems {unseen_gain}"
     return (
         f"On test {figure_name} is {untuned} untuned and {tuned} tuned: "
         f"{figure_text(gain, signed=True)}{on_unseen}. {meaning}"

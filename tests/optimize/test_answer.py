@@ -87,8 +87,14 @@ DECIDES = "The gate, over the other 60 documents, decides."
         ({"test": gain(0.1, -0.1, 0.3)}, "20 documents are too few to tell this from luck."),
         ({"test": gain(0.1, None, None)}, "too few for an interval, so this may be luck."),
         ({"test": gain(NAN, None, None)}, "not known whether tuning helped"),
-        ({"unseen": gain(-0.03, -0.13, 0.07)}, "+0.180], but -0.030 [-0.130, +0.070] on unseen s"),
-        ({"unseen": gain(0.05, -0.05, 0.15)}, "+0.180], and +0.050 [-0.050, +0.150] on unseen s"),
+        (
+            {"unseen": gain(-0.03, -0.13, 0.07)},
+            "+0.180]; on unseen systems -0.030 [-0.130, +0.070].",
+        ),
+        (
+            {"unseen": gain(0.05, -0.05, 0.15)},
+            "+0.180]; on unseen systems +0.050 [-0.050, +0.150].",
+        ),
         # Where test and gate disagree the gate decides.
         ({"test": gain(-0.01, -0.1, 0.08)}, f"are too few to tell this from luck. {DECIDES}"),
         ({"shipped": "seed"}, DECIDES),

@@ -77,9 +77,11 @@ def page_with(text):
     other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(text, reaching(0.5, 0.1), text)
     why, footer = [(f"x{text}", text)], f"x{text}"
-    answer = Answer(title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s"])
+    answer = Answer(
+        title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s", "x"]
+    )
     parts = {"facts": both, "texts": both, "folded": {text: both}}
-    rest = Section(title="Rest", steps=["x"], tables=[table], **parts)
+    rest = Section(title="Rest", tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
     return html(Page(answer=answer, groups=groups, sections=[rest, figures]))

@@ -126,12 +126,11 @@ def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here):
     assert "Next:</b> The same command checks it in CI." in text
 
 
-def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names():
+def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_a_note_names():
     rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
     scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
     arguments = of_rows(rows, scores, "kind")
-    out = run(command, *arguments).stdout
-    assert "may be the wrong way round: --values yes=0,no=1 swaps" in out
+    assert "--values reverses it" in run(command, *arguments).err
     reverse = json_of(command, *arguments, "--values", "yes=0,no=1")
     assert reverse["kappa"]["value"] == pytest.approx(0.8)
 
