@@ -165,7 +165,7 @@ def comparison_step(result: JudgeComparison) -> str:
         return "Compare on labels that differ: none of the judges has a figure on these."
     if (cheapest := judge_to_use(result)) is not best:
         return f"{cheapest.name} is as good as the best judge, and cheaper."
-    if any(judge.standing == "unclear" for judge in other_judges):
+    if any(judge.standing != "worse" for judge in other_judges):
         return f"{best.name} has the best figure; more labels would tell whether it is better."
     return f"{best.name} is the best of these judges."
 
