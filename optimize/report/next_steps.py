@@ -126,21 +126,20 @@ def _use_step(card: Scorecard, folder: str) -> str:
 
 def _more_labels(card: Scorecard, where: str) -> str:
     """A sentence on labels to add for an interval, or for a narrower one; "" if none are needed."""
-    binary, figure = card.two_values, card.share_against_coin
-    if binary and any(binary.judge.n_more.values()):
+    binary, figure, n_documents = card.two_values, card.share_against_coin, card.order.n_documents
+    if binary:
+        n_documents = binary.judge.n_documents
         need_text = f"it needs {FEW_OUTPUTS} {where}, from {FEW_DOCUMENTS_FOR_RATES} documents"
-        return " ".join(
-            f"Label {counted(n_more, f'more {word}')} for an interval: {need_text}."
-            for word, n_more in binary.judge.n_more.items()
-            if n_more
-        )
-    documents_text = counted(
-        binary.judge.n_documents if binary else card.order.n_documents, "document"
-    )
+        if missing := [(word, number) for word, number in binary.judge.n_more.items() if number]:
+            return " ".join(
+                f"Label {counted(number, f'more {word}')} for an interval: {need_text}."
+                for word, number in missing
+            )
+    documents = counted(n_documents, "document")
     if figure.interval is None:
-        return f"Label more documents: too few for an interval ({documents_text}), or too alike."
+        return f"Label more documents: too few for an interval ({documents}), or too alike."
     if figure.value < PERFECT and figure.interval.half_width > WIDE_INTERVAL:
-        return f"Label more documents: with {documents_text} the interval is still wide."
+        return f"Label more documents: with {documents} the interval is still wide."
     return ""
 
 
