@@ -80,22 +80,23 @@ def count_table(scored: Scored) -> Table:
 
 def _system_charts(scored: Scored) -> list[DotChart]:
     """A chart of people's and the judge's mean for each system, if there are two or more."""
-    systems = np.array(scored.systems)
-    judge = scored.passes if scored.is_binary else scored.scores
-    # Like the system-level rho, both means are over the outputs that the judge has scored.
-    all_rows = {name: (systems == name) & ~np.isnan(judge) for name in scored.items.systems}
-    rows_by_system = {name: rows for name, rows in all_rows.items() if rows.any()}
-    if len(rows_by_system) < 2:
+    judge, mean_name = scored.scores, "mean"
+    if scored.is_binary:
+        judge, mean_name = scored.passes, "share of passes"
+    systems, weights, means = np.array(scored.systems), scored.items.weights, []
+    for name in scored.items.systems:
+        # Like the system-level rho, both means are over the outputs that the judge has scored.
+        rows = (systems == name) & ~np.isnan(judge)
+        if rows.any():
+            human_mean, judge_mean = (
+                np.average(side[rows], weights=weights[rows]) for side in (scored.human, judge)
+            )
+            means.append((name, human_mean, judge_mean))
+    if len(means) < 2:
         return []
-    names, weights = [*rows_by_system], scored.items.weights
-    human_means, judge_means = (
-        np.array(
-            [np.average(side[rows], weights=weights[rows]) for rows in rows_by_system.values()]
-        )
-        for side in (scored.human, judge)
-    )
-    caption = f"Each dot is a system's {'share of passes' if scored.is_binary else 'mean'}."
-    return [_dot_chart(scored, human_means, judge_means, names, caption)]
+    names, human_means, judge_means = zip(*means, strict=True)
+    caption = f"Each dot is a system's {mean_name}."
+    return [_dot_chart(scored, np.array(human_means), np.array(judge_means), names, caption)]
 
 
 def _dot_chart(

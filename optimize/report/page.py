@@ -33,7 +33,7 @@ from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Answer, Fact, Table
-from optimize.report.card import labels_text, people_facts
+from optimize.report.card import people_facts
 from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
@@ -120,18 +120,17 @@ def write_run(
     probes: ProbeResult,
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
-    scored, folder = judgements.of(result.shipped).test, str(path.parent)
-    answer = run_answer(result, successful_attacks(probes, scored), folder)
+    scored = judgements.of(result.shipped).test
+    answer = run_answer(result, successful_attacks(probes, scored), str(path.parent))
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES), scored)
-    search = ("Search", f"{result.optimizer}, seed {result.seed}")
     page = Page(
         answer=answer,
         groups=miss_groups(scored),
         sections=[
             _figures_section(answer, result.card, scored, _probe_table(probes)),
             _prompt_section(result, prompts),
-            source_section(result.data, search, ("Folder", folder)),
+            source_section(result.data),
         ],
     )
     write(path, page)
@@ -139,8 +138,7 @@ def write_run(
 
 def write_verification(path: Path, result: Verification, scored: Scored) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
-    answer, card, judge = verification_answer(result), result.card, Path(result.judge)
-    labels = ("Counts", labels_text(result.data, card.unit))
+    answer, card = verification_answer(result), result.card
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
     all_levels = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
@@ -151,7 +149,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
         groups=miss_groups(scored),
         sections=[
             _figures_section(answer, card, scored, all_levels),
-            source_section(result.data, labels, ("Judge", "/".join(judge.parts[-2:]))),
+            source_section(result.data),
         ],
     )
     write(path, page)
@@ -198,8 +196,8 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     write(path, Page(answer=answer, sections=[section, source_section(result.data)]))
 
 
-def source_section(data: DataCounts, *more_facts: Fact) -> Section:
-    facts = [("Labels", f"{data.name}, sha256 {data.sha256}"), *more_facts]
+def source_section(data: DataCounts) -> Section:
+    facts = [("Labels", f"{data.name}, sha256 {data.sha256}")]
     return Section(title="Where it comes from", facts=facts)
 
 
