@@ -61,7 +61,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> An
     if gate and gate.held:
         gate_texts.append(f"holds: {'; '.join(gate.held)}")
     return Answer(
-        title=f"How far does {judge} agree with people on {result.dimension}?",
+        title=f"How far does the judge {judge} agree with people on {result.dimension}?",
         headline=recommendation(card, obstacle, gate.gate if gate else None),
         why=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),

@@ -48,6 +48,7 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
     assert abs(length["people"]) < 0.2
     assert length["low"] < 1 - length["people"] < length["high"]
     assert f"{FOLLOWS}+1.000 against {length['people']:+.3f}." in text
+    assert text.index(FOLLOWS) < text.index("Measured on")  # where warnings stand
     shorter, text = verify_both(-LONGER, quality)
     assert shorter["length"]["judge"] == -1
     assert f"{FOLLOWS}-1.000 against " in text

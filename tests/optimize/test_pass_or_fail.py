@@ -122,7 +122,8 @@ def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here):
     assert len(out.splitlines()) <= 12
     text = (here / "page.html").read_text(encoding="utf-8")
     advice = "Use it: it holds its floors, but it misses 33% of the fails."
-    assert text.index(advice) < text.index("holds: rho")
+    assert text.index(advice) < text.index("holds: rho") < text.index("People pass 67%, the judge")
+    assert text.index("People pass 67%, the judge") < text.index('id="misses"')
     assert "Next:</b> The same command checks it in CI." in text
 
 
