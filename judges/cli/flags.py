@@ -58,17 +58,13 @@ class Parser(argparse.ArgumentParser):
             # report that it is missing.
             for argument in takewhile("--".__ne__, arguments):
                 self._refuse_unknown_flag(argument)
-        return super().parse_known_args(arguments, namespace)
-
-    def parse_args(  # type: ignore[override]
-        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> argparse.Namespace:
-        flags, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            is_file = "--data" in self._option_string_actions and Path(unknown[0]).is_file()
-            hint = f"; did you mean --data {unknown[0]}?" if is_file else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-        return flags
+        flags, unknown = super().parse_known_args(arguments, namespace)
+        takes_no_file = (
+            "--data" in self._option_string_actions and not self._get_positional_actions()
+        )
+        if unknown and takes_no_file and Path(unknown[0]).is_file():
+            self.error(f"unrecognized arguments: {unknown[0]}; did you mean --data {unknown[0]}?")
+        return flags, unknown
 
     def _refuse_unknown_flag(self, argument: str) -> None:
         flag, defined_flags = argument.partition("=")[0], self._option_string_actions

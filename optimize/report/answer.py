@@ -86,8 +86,7 @@ class Answer:
         top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured
         bottom = [
             *wrapped(*(f"Next: {step.replace('`', '')}" for step in self.steps[:1])),
-            *([""] if self.tables else []),
-            *(line for table in self.tables for line in table_lines(table.head, table.rows)),
+            *(line for one in self.tables for line in ("", *table_lines(one.head, one.rows))),
             *wrapped(*last),
         ]
         top, middle = wrapped(*top_sentences), list[str]()

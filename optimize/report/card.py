@@ -63,7 +63,7 @@ def obstacle_to_use(
         return CONSTRUCTED
     if tuned_on_these:
         return TUNED_ON_THESE
-    if interval is None or math.isnan(card.share_against_coin.value):
+    if interval is None:
         return NO_INTERVAL
     if interval.low <= COIN_SHARE:
         return COIN

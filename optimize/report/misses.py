@@ -29,8 +29,8 @@ KIND_TITLES: dict[Kind, tuple[str, str]] = {
 class Article:
     """A miss or a change on a page.
 
-    `people` has each annotator's label and comment, and `outputs` the first part of each output. If
-    these parts are not all texts, `texts` has all texts.
+    `people` has each annotator's label and comment, `outputs` the first part of each output, and
+    `texts` all texts.
     """
 
     anchor: str
@@ -101,16 +101,16 @@ def label_text(result: SwapResult, value: float) -> str:
 
 
 def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList, TextList]:
-    """The first parts of the output or outputs, and all texts if these are longer."""
+    """The first parts of the output or outputs, and all texts."""
     names = [*texts]
+    outputs: Sequence[str | None] = [output_name(names)]
     if is_pairs:
+        outputs = ["A", "B"]
         texts = dict(zip([*names[:-2], "A", "B"], texts.values(), strict=True))
-    outputs = ("A", "B") if is_pairs else (output_name(names),)
     first_parts = [
         (name, cut_text(text, MAX_FIRST_PART)) for name, text in texts.items() if name in outputs
     ]
-    all_texts = [(name, cut_text(text)) for name, text in texts.items()]
-    return first_parts, all_texts if all_texts != first_parts else []
+    return first_parts, [(name, cut_text(text)) for name, text in texts.items()]
 
 
 def _annotator_texts(scored: Scored, row: int) -> TextList:

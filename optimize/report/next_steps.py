@@ -81,12 +81,11 @@ def run_steps(
         steps.append(
             f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
         )
-    more_labels = [step] if (step := _more_labels(card, "on test")) else []
-    gain_steps = [*_gain_steps(result, result.test)]
+    more_labels, gain_steps = _more_labels(card, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, NO_INTERVAL):
-        steps += [*gain_steps, *more_labels]
+        steps += [*gain_steps, more_labels]
     else:
-        steps += [*(more_labels or [MORE_LABELS]), *gain_steps]
+        steps += [more_labels or MORE_LABELS, *gain_steps]
     attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
     if share >= LARGE_ATTACK:
         steps.append(
@@ -95,7 +94,7 @@ def run_steps(
         )
     if not obstacle:
         steps.append(_use_step(card, folder))
-    return steps[:MOST_STEPS]
+    return [*filter(None, steps)][:MOST_STEPS]
 
 
 def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
@@ -185,8 +184,7 @@ def swap_step(result: SwapResult) -> str:
             return "The new judge is worse by less than the margin: use it if it is cheap enough."
         return "Use the new judge; the same command checks it in CI."
     if not result.documents_to_decide:
-        few_text = "" if result.difference.interval else ": too few, or too alike, for an interval"
-        return f"Label more {unit}s{few_text}."
+        return f"Label more {unit}s."
     advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
     number = counted(result.documents_to_decide, unit)
     advice += f" more: about {number} in all would decide, if the difference stays"

@@ -72,13 +72,12 @@ class Page:
     @property
     def choices(self) -> dict[str, list[str]]:
         """The systems, questions and annotators by which the misses can be filtered."""
-        articles = [article for group in self.groups for article in group.misses]
-        names_by_kind: dict[str, set[str | None]] = {
-            "system": {article.miss.system for article in articles},
-            "question": {article.miss.remarks.decided_by for article in articles},
-            "annotator": {name for article in articles for name, _ in article.people},
-        }
-        return {kind: sorted(filter(None, names)) for kind, names in names_by_kind.items()}
+        names: dict[str, set[str]] = {"system": set(), "question": set(), "annotator": set()}
+        for article in chain.from_iterable(group.misses for group in self.groups):
+            names["system"].add(article.miss.system or "")
+            names["question"].add(article.miss.remarks.decided_by)
+            names["annotator"].update(name for name, _ in article.people)
+        return {kind: sorted(names_of_kind - {""}) for kind, names_of_kind in names.items()}
 
 
 def write(path: Path, page: Page) -> None:
