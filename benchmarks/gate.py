@@ -1,4 +1,4 @@
-"""What the gate ships: python benchmarks/gate.py [--simulations 2000] [--risk .1] [--only TABLE].
+"""What the gate ships: python benchmarks/gate.py [--simulations 2000] [--only TABLE].
 
 Either half of the documents has a tuned judge of its own, as after a search on the other half. The
 first table has judges that are equally good, so that at most the risk may ship: rho in a large
@@ -184,9 +184,7 @@ class World:
             low, high = (middle, high) if value(free, middle) > target else (low, middle)
         return (NOISE, (low + high) / 2) if free else ((low + high) / 2, NOISE)
 
-    def choices(
-        self, documents: int, simulations: int, risk: float, gain: float = 0.0
-    ) -> list[ShipDecision]:
+    def choices(self, documents: int, simulations: int, gain: float = 0.0) -> list[ShipDecision]:
         """The gate's decisions on so many documents."""
         rng = np.random.default_rng([documents, self.outputs])
         noise, half = self.noise(gain, documents if self.level == "system" else 0), documents // 2
@@ -201,7 +199,7 @@ class World:
                 contrasts.append(
                     [contrast_judges(tuned, untuned, human, *places, level=self.level)]
                 )
-            decisions.append(decision_on([contrasts], self.level, rng, risk))
+            decisions.append(decision_on([contrasts], self.level, rng, RISK))
         return decisions
 
 
@@ -241,7 +239,7 @@ def passing(
 
 
 def row_of_two_values(
-    simulations: int, risk: float, row: tuple[float, tuple[str, int, float, float], float]
+    simulations: int, row: tuple[float, tuple[str, int, float, float], float]
 ) -> str:
     fails, (word, outputs, *how), gain = row
     cells = []
@@ -255,29 +253,29 @@ def row_of_two_values(
                 human, untuned, tuned = (side.ravel() for side in drawn)
                 document = np.arange(human.size) // outputs
                 halves.append([balanced_contrast(tuned, untuned, human, document)])
-            choices.append(decision_on([halves], "balanced", rng, risk))
+            choices.append(decision_on([halves], "balanced", rng, RISK))
         cells.append(f"{shipped(choices):.3f}")
     return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
 
 
-def row_of_equal_judges(simulations: int, risk: float, row: tuple[tuple[Level, int], str]) -> str:
+def row_of_equal_judges(simulations: int, row: tuple[tuple[Level, int], str]) -> str:
     (level, outputs), judges = row
     worlds = [World(level, outputs, ties, judges) for ties in TIES]
     cells = [
-        " ".join(f"{shipped(world.choices(n, simulations, risk)):.3f}" for world in worlds)
+        " ".join(f"{shipped(world.choices(n, simulations)):.3f}" for world in worlds)
         for n in DOCUMENTS
     ]
     return f"| {level} | {outputs} | {judges} | {' | '.join(cells)} |"
 
 
-def row_of_gains(simulations: int, risk: float, row: tuple[float, tuple[Level, int]]) -> str:
+def row_of_gains(simulations: int, row: tuple[float, tuple[Level, int]]) -> str:
     gain, (level, outputs) = row
     world, cells = World(level, outputs), []
     for labelled in LABELLED:
         n = round(DECIDING_SHARE * labelled)
-        equal, better = (world.choices(n, simulations, risk, each) for each in (0, gain))
-        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - risk))
-        promised = power(n, outputs - (level == "summary"), gain, risk)
+        equal, better = (world.choices(n, simulations, each) for each in (0, gain))
+        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - RISK))
+        promised = power(n, outputs - (level == "summary"), gain, RISK)
         cells.append(f"{shipped(better):.2f} ({promised:.2f}, {oracle:.2f})")
     return f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
 
@@ -307,7 +305,7 @@ def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None
 
 
 def with_questions(
-    rng: np.random.Generator, labels: str, kind: str, documents: int, risk: float
+    rng: np.random.Generator, labels: str, kind: str, documents: int
 ) -> ShipDecision:
     """The gate's decision on a judge whose questions have answers of this kind."""
     goal, outputs, choices, scored, _ = LABELS[labels]
@@ -348,23 +346,23 @@ def with_questions(
         train=Items(tuple(rows[:half])),
         dev=Items(tuple(rows[half:])),
         goal=goal,
-        options=SearchOptions(seed=int(rng.integers(2**31)), risk=risk),
+        options=SearchOptions(seed=int(rng.integers(2**31)), risk=RISK),
     )
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     nothing = Exploration(finalists=(), candidate_ids=())
     try:
-        questions = ask_questions(halves, [nothing, nothing])
+        test = ask_questions(halves, [nothing, nothing])
     except NotTestedError as error:
         return ShipDecision(ship=False, reason=str(error))
-    return decide(problem, [], 1, questions=questions)[1]
+    return decide(problem, [], 1, questions=test)[1]
 
 
-def row_of_questions(simulations: int, risk: float, row: tuple[str, int]) -> str:
+def row_of_questions(simulations: int, row: tuple[str, int]) -> str:
     labels, documents = row
     cells = []
     for kind in ANSWERS:
         rng = np.random.default_rng([documents, ANSWERS.index(kind)])
-        choices = [with_questions(rng, labels, kind, documents, risk) for _ in range(simulations)]
+        choices = [with_questions(rng, labels, kind, documents) for _ in range(simulations)]
         share, gain = shipped(choices), np.nan_to_num(values(choices)).mean()
         error = (share * (1 - share) / simulations) ** 0.5
         cells.append(f"{share:.3f} ± {error:.3f} ({gain:+.3f})")
@@ -403,7 +401,6 @@ TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=2000)
-    parser.add_argument("--risk", type=float, default=RISK)
     parser.add_argument("--only", type=int, choices=range(1, 1 + len(TABLES)), help="one table")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     flags = parser.parse_args()
@@ -415,7 +412,7 @@ def main() -> None:
             print(
                 "\n" * (number > 0) + f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
             )
-            for line in pool.map(partial(write_row, flags.simulations, flags.risk), rows):
+            for line in pool.map(partial(write_row, flags.simulations), rows):
                 print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")
 

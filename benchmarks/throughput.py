@@ -1,57 +1,164 @@
-"""How fast judgements come, against other clients of the same local server, and what a start costs.
+"""How fast judgements come, against other clients of the same local server.
 
     python benchmarks/throughput.py [--quick]
 
-The server checks every request against the official openai package's types. One run measures all;
-compare the ratios, since the figures themselves depend on the machine. "8 asked" has eight
-questions beside the rating; last come its tokens and what 1,000 rows cost. Decision models are
-asked at a server of their own, in both of their forms.
+Each client asks for ratings and checks them, in a process of its own. The server checks every
+request against the official openai package's types; decision models are asked at a server of their
+own, in both of their forms. Compare the ratios, since the figures themselves depend on the machine.
+"x ideal" is of the rows that the latency allows.
 """
 
 import argparse
+import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
+from itertools import product
+from typing import Any
 
-HERE = Path(__file__).parent
-SERVER = HERE.parent / "tests" / "support" / "openai_server.py"
-DECISION_SERVER = SERVER.with_name("decision_server.py")
-sys.path[:0] = [str(HERE), str(SERVER.parent)]
+from runs import ROOT
 
-from clients import CLIENTS, DECIDED, DOCUMENT, QUESTIONS, SUMMARY, asking  # noqa: E402 - beside this file
-from openai_replies import follow  # noqa: E402 - beside the server
-
-from judges.client.prices import find_price  # noqa: E402
-
+SUPPORT = ROOT / "tests" / "support"
 # Latency in seconds, requests in flight, rows, rows for the slow clients.
 SETTINGS = ((0.0, 64, 8000, 1200), (0.2, 256, 6400, 1280))
-FAST = {name for name in CLIENTS if name.startswith(("raw", "this project"))}
-PRICED = "openai/gpt-4.1-mini"
-SCORED_ROWS = (4800, 40_000)
-HELP = (
-    "import os, sys; os.dup2(os.open(os.devnull, os.O_WRONLY), 1);"
-    "from dspy_judges.__main__ import main; main(['{word}', '--help'])"
-)
-FIRST_SCORE = (
-    "import judges; judge = judges.load('relevance');"
-    "one = judge(document='The bridge is closed until May.', summary='A bridge is closed.');"
-    "assert one.failure is None, one"
-)
+DOCUMENT = "The council met on Monday to discuss the bridge over the river. " * 30
+SUMMARY = "The council discussed the bridge. "
+Ask = Callable[[dict[str, str]], Awaitable[int]]
+
+
+def rows(count: int) -> Iterator[dict[str, str]]:
+    for i in range(count):
+        yield {"document": f"{i}. {DOCUMENT}", "summary": SUMMARY}
+
+
+async def ask_each(count: int, concurrency: int, ask: Ask) -> None:
+    todo = rows(count)
+
+    async def work() -> None:
+        for row in todo:
+            assert await ask(row) in range(1, 6)
+
+    await asyncio.gather(*(work() for _ in range(concurrency)))
+
+
+def bare_aiohttp(url: str, count: int, concurrency: int) -> None:
+    """The least that can be done: one pool, a fixed prompt, the reply as it comes."""
+    import aiohttp
+
+    from judges.catalog import find
+
+    template = find("relevance").prompt().template()
+    system, last = template[0], template[-1]["content"]
+
+    async def main() -> None:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+            async def ask(row: dict[str, str]) -> int:
+                content = last.replace("{{document}}", row["document"])
+                messages = [system, {"role": "user", "content": content}]
+                body = json.dumps({"model": "judge-1", "messages": messages, "max_tokens": 16})
+                headers = {"Content-Type": "application/json"}
+                async with session.post(
+                    f"{url}/chat/completions", data=body.encode(), headers=headers
+                ) as response:
+                    answer = json.loads(await response.read())
+                return int(answer["choices"][0]["message"]["content"])
+
+            await ask_each(count, concurrency, ask)
+
+    asyncio.run(main())
+
+
+def this_project(
+    url: str,
+    count: int,
+    concurrency: int,
+    cached: bool = False,
+    questions: int = 0,
+    form: str = "openai",
+) -> None:
+    """The catalogue's judge of relevance, which asks so many of the catalogue's questions."""
+    import judges
+
+    names = ("relevance", "coherence", "fluency")
+    others = [each for name in names for each in judges.load(name).subject.questions]
+    judge = judges.Judge.of(judges.load("relevance").subject, questions=others[:questions])
+    with tempfile.TemporaryDirectory() as folder:
+        how: Any = {"api_base": url, "concurrency": concurrency}
+        how |= {"lm": f"{form}/judge-1", "cache": folder if cached else "none"}
+        with judge.open(**how) as judge_rows:
+            for judgement in judge_rows(rows(count)):
+                assert judgement.failure is None, judgement
+                assert len(judgement.answers or (0,)) == 1 + questions, judgement
+
+
+def dspy_acall(url: str, count: int, concurrency: int) -> None:
+    """dspy.Predict.acall with stock adapter and engine."""
+    import dspy
+
+    from judges.catalog import find
+    from judges.modules import signature_of
+
+    lm = dspy.LM("openai/judge-1", api_base=url, cache=False, num_retries=3)
+    predict = dspy.Predict(signature_of(find("relevance").prompt()))
+
+    async def ask(row: dict[str, str]) -> int:
+        return int((await predict.acall(**row)).rating)
+
+    with dspy.context(lm=lm, adapter=dspy.ChatAdapter(), disable_history=True):
+        asyncio.run(ask_each(count, concurrency, ask))
+
+
+def stock_openai(url: str, count: int, concurrency: int) -> None:
+    """The official client as it comes, one for all requests."""
+    from openai import AsyncOpenAI
+
+    from judges.catalog import find
+
+    prompt = find("relevance").prompt()
+
+    async def main() -> None:
+        async with AsyncOpenAI(base_url=url) as client:
+
+            async def ask(row: dict[str, str]) -> int:
+                messages: Any = prompt.messages(row)
+                answer = await client.chat.completions.create(
+                    model="judge-1", messages=messages, max_tokens=16
+                )
+                return int(answer.choices[0].message.content or "")
+
+            await ask_each(count, concurrency, ask)
+
+    asyncio.run(main())
+
+
+CLIENTS: dict[str, Callable[[str, int, int], None]] = {
+    "bare aiohttp": bare_aiohttp,
+    "this project": this_project,
+    "this project, cache": partial(this_project, cached=True),
+    **{f"this project, {n} asked": partial(this_project, questions=n) for n in (1, 4, 8)},
+    "dspy.Predict.acall": dspy_acall,
+    "openai client": stock_openai,
+}
+# A judge's own answer and its questions, of which it may have 16, in one request.
+DECISIONS: dict[str, Callable[[str, int, int], None]] = {
+    f"{form}, {n} answers": partial(this_project, questions=n - 1, form=form)
+    for form, n in product(("decisions", "systemone"), (1, 5, 17))
+}
+SLOW = ("dspy.Predict.acall", "openai client")
 
 
 @contextmanager
-def serving(latency: float, server: Path = SERVER) -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, str(server), "--latency", str(latency)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def serving(script: str, latency: float) -> Iterator[str]:
+    command = [sys.executable, str(SUPPORT / script), "--latency", str(latency)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -60,129 +167,49 @@ def serving(latency: float, server: Path = SERVER) -> Iterator[str]:
         process.wait()
 
 
-def measure(name: str, url: str, count: int, concurrency: int) -> dict[str, float]:
-    command = [
-        sys.executable, str(HERE / "clients.py"), name, url, str(count), str(concurrency)
-    ]  # fmt: skip
-    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if process.returncode:
-        return {"failed": 1.0}
-    figures: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
-    return figures
+def run_client(name: str, url: str, count: int, concurrency: int) -> None:
+    """Print a client's calls a second, processor time and peak memory."""
+    client = (CLIENTS | DECISIONS)[name]
+    client(url, concurrency, concurrency)  # imports, connections
+    cpu, start = time.process_time(), time.perf_counter()
+    client(url, count, concurrency)
+    seconds = time.perf_counter() - start
+    cpu_ms = (time.process_time() - cpu) / count * 1000
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps([count / seconds, cpu_ms, peak_mb]))
 
 
-def whole_score(url: str, rows: int, concurrency: int) -> dict[str, float]:
-    """The command `score` over so many rows, from its start to its end, with its store on disk."""
-    with tempfile.TemporaryDirectory() as folder:
-        table, out = Path(folder) / "rows.jsonl", Path(folder) / "out.jsonl"
-        with table.open("w") as file:  # line by line: a child's peak begins at its parent's
-            for i in range(rows):
-                row = {"document": f"{i}. {DOCUMENT}", "summary": SUMMARY}
-                file.write(json.dumps(row) + "\n")
-        command = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
-        command += ["--api-base", url, "--concurrency", str(concurrency), "--json", "--quiet"]
-        command += ["--data", str(table), "--out", str(out)]
-        environment = {**os.environ, "DSPY_JUDGES_CACHE": str(Path(folder) / "cache")}
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent, env=environment
-        )
-        assert process.stdout is not None
-        printed = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        if status:
-            return {"failed": 1.0}
-        return {
-            "rows_per_second": rows / seconds,
-            "at_the_rows_own_clock": rows / json.loads(printed)["seconds"],
-            "peak_mb": used.ru_maxrss / 1024,
-        }
-
-
-def start_up(script: str, times: int) -> dict[str, float]:
-    """Least seconds of several starts in new processes, and the peak memory."""
-    best, peak = float("inf"), 0.0
-    for _ in range(times):
-        start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-c", script])
-        _, status, used = os.wait4(process.pid, 0)
-        if status:
-            return {"failed": 1.0}
-        best = min(best, time.perf_counter() - start)
-        peak = used.ru_maxrss / 1024
-    return {"seconds": best, "peak_mb": peak}
-
-
-def cost(questions: int) -> dict[str, float]:
-    """Tokens of a judgement by the model's own tokenizer, and dollars for 1,000 rows."""
-    import litellm
-
-    messages = asking(questions).prompt.messages({"document": DOCUMENT, "summary": SUMMARY})
-    reply = follow({"messages": messages})
-    tokens_in = litellm.token_counter(model=PRICED, messages=messages)
-    tokens_out = litellm.token_counter(model=PRICED, text=reply)
-    price = find_price(PRICED)
-    assert price is not None
-    dollars = 1000 * price.cost(tokens_in, tokens_out)
-    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "dollars": round(dollars, 3)}
-
-
-def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]) -> str:
-    ideal = concurrency / latency if latency else None
-    lines = [
-        f"\n{latency * 1000:.0f} ms, {concurrency} in flight"
-        + (f" (ideal {ideal:.0f}/s)" if ideal else ""),
-        f"{'client':<24}{'calls/s':>9}{'x raw':>8}{'x acall':>9}{'x ideal':>9}"
-        f"{'CPU ms':>9}{'peak MB':>9}",
-    ]
-    raw = figures["raw aiohttp"]["calls_per_second"]
-    acall = figures["dspy.Predict.acall"].get("calls_per_second", float("nan"))
-    for name, one in figures.items():
-        if "failed" in one:
-            lines.append(f"{name:<24}   failed")
-            continue
-        rate = one["calls_per_second"]
-        share = f"{rate / ideal:.2f}" if ideal else "-"
-        lines.append(
-            f"{name:<24}{rate:>9.0f}{rate / raw:>8.2f}{rate / acall:>9.2f}{share:>9}"
-            f"{one['cpu_ms_per_call']:>9.2f}{one['peak_mb']:>9.0f}"
-        )
-    return "\n".join(lines)
+def measure(name: str, url: str, count: int, concurrency: int) -> tuple[float, float, float]:
+    command = [sys.executable, __file__, "--client", name, url, str(count), str(concurrency)]
+    environment = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENAI_API_KEY": "sk-local"}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | environment
+    )
+    rate, cpu_ms, peak_mb = json.loads(done.stdout.splitlines()[-1])
+    return rate, cpu_ms, peak_mb
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--client"]:
+        name, url, count, concurrency = sys.argv[2:]
+        run_client(name, url, int(count), int(concurrency))
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the rows")
-    quick = parser.parse_args().quick
-    for latency, concurrency, many, few in SETTINGS:
-        with serving(latency) as url:
-            figures = {
-                name: measure(
-                    name, url, (many if name in FAST else few) // (4 if quick else 1), concurrency
-                )
-                for name in CLIENTS
-            }
-        print(table(latency, concurrency, figures), flush=True)
-    latency, concurrency = SETTINGS[-1][:2]
-    with serving(latency) as url:
-        for rows in SCORED_ROWS:
-            print(f"\nscore, {rows:,} rows: {whole_score(url, rows, concurrency)}", flush=True)
-    ideal = concurrency / latency
-    print(f"\ndecision models, {latency * 1000:.0f} ms, {concurrency} in flight: x ideal, CPU ms")
-    with serving(latency, DECISION_SERVER) as url:
-        for name in DECIDED:
-            one = measure(name, url, SETTINGS[-1][2] // (4 if quick else 1), concurrency)
-            rate = one["calls_per_second"]
-            share, cpu_ms = rate / ideal, one["cpu_ms_per_call"]
-            print(f"{name:<24}{rate:>9.0f}{share:>8.2f}{cpu_ms:>8.2f}", flush=True)
-    times = 3 if quick else 7
-    print("\nimport dspy:", start_up("import dspy", times))
-    for word in ("score", "tune"):
-        print(f"{word} --help:", start_up(HELP.format(word=word), times))
-    print("import judges, load, first score:", start_up(FIRST_SCORE, times))
-    for n in (0, *QUESTIONS):
-        print(f"{n} questions, {PRICED}: {cost(n)}")
+    share = 4 if parser.parse_args().quick else 1
+    servers = [(*each, "openai_server.py", CLIENTS) for each in SETTINGS]
+    servers.append((*SETTINGS[-1], "decision_server.py", DECISIONS))
+    for latency, concurrency, many, few, script, clients in servers:
+        print(f"\n{script}, {latency * 1000:.0f} ms, {concurrency} in flight")
+        print(f"{'client':<24}{'calls/s':>9}{'x bare':>8}{'x ideal':>9}{'CPU ms':>9}{'peak MB':>9}")
+        bare = float("nan")
+        with serving(script, latency) as url:
+            for name in clients:
+                count = (few if name in SLOW else many) // share
+                rate, cpu_ms, peak_mb = measure(name, url, count, concurrency)
+                bare = rate if name == "bare aiohttp" else bare
+                figures = f"{rate:>9.0f}{rate / bare:>8.2f}{rate * latency / concurrency:>9.2f}"
+                print(f"{name:<24}{figures}{cpu_ms:>9.2f}{peak_mb:>9.0f}", flush=True)
 
 
 if __name__ == "__main__":
