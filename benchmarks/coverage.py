@@ -1,12 +1,10 @@
 """How often 95 % intervals hold the truth: python benchmarks/coverage.py [--simulations 1000].
 
-`--only estimates` prints what `estimate` gives and `plan` promises, `--only floors` how often an
-equally good judge passes, on as many new labels, the floors that `verify` offers for it.
 `--only systems` prints differences of systems, means of the given outputs, and how many pairs of
-SummEval's systems they tell apart. `--only looks` prints how often a judge at its floor passes
-`verify --looks N` in any of N looks, and a better one: labels grow by equal factors from 40 to 400
-documents in eight looks, and of fewer looks every second one counts. `--only intervals` prints all
-other intervals.
+SummEval's systems they tell apart; `--only floors` how often an equally good judge passes, on as
+many new labels, the floors that `verify` offers for it; `--only looks` how often a judge at its
+floor passes `verify --looks N` in any look, and a better one; `--only intervals` all other
+intervals.
 
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
@@ -23,16 +21,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from summeval import MODELS, labelled, recorded_scores
+from summeval import MODELS, labelled, recorded
 from swaps import ALIKE, draws
 
 from optimize.measuring.floors import floor_flags
-from optimize.statistics.corrected import (
-    Estimate,
-    labels_needed,
-    mean_score,
-    system_differences,
-)
+from optimize.statistics.corrected import Estimate, mean_score, system_differences
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.floor import deciding_interval
 from optimize.statistics.human import one_annotator
@@ -117,28 +110,6 @@ def over_systems(documents: int, rng: np.random.Generator, n: int) -> Figures:
     return read({"rho of a": system_level(a, human, system, document), "rho, a less b": gap})
 
 
-def estimated(
-    shares: tuple[float, ...], errors: float, rng: np.random.Generator, n: int
-) -> Figures:
-    """The mean of 2,000 outputs of which `n` are labelled, and as many as `plan` then asks for.
-
-    `shares` are those of labels from 0 on. The judge's errors are one label lower.
-    """
-    top, outputs = len(shares) - 1, max(n, 2000)
-    people = rng.choice(len(shares), outputs, p=shares).astype(float)
-    wrong = rng.random(outputs) < errors
-    scores = np.where(wrong, np.abs(people - 1), people)
-
-    def labelled(number: int) -> Estimate:
-        some = np.where(np.arange(outputs) < number, people, np.nan)
-        return mean_score(some, scores, bounds=(0, top))
-
-    first = labelled(n)
-    planned = labelled(max(n, labels_needed(first, 0.1 * top) or outputs))
-    alone = first.labels_only
-    return read({"estimate": first, "labels alone": alone, "as planned": planned})
-
-
 def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """System b less a, and means of the given outputs (less their truth); `n` of 120 labelled.
 
@@ -176,7 +147,7 @@ def print_told_apart(draws: int) -> None:
     human, weight, names = rows["human"].to_numpy(), np.ones(len(rows)), np.unique(system)
     truth = {name: human[system == name].mean() for name in names}
     for model in MODELS:
-        scores = rows["id"].map(recorded_scores(model, "relevance")).to_numpy()
+        scores = rows["id"].map(recorded(model)["relevance"]).to_numpy()
         rng, counts = np.random.default_rng(5), []
         for _ in range(draws):
             chosen = rng.choice(np.unique(document), 40, replace=False)
@@ -358,12 +329,6 @@ def all_tables() -> Iterator[tuple[str, str, Any, Sequence[int], int]]:
     for (name, cuts), outputs in product(scales.items(), (1, 3)):
         title = f"{name}, {outputs} outputs by each system; 30, 60, 100 of 120 labelled"
         yield "systems", title, partial(of_systems, cuts, outputs), (30, 60, 100), 100_000
-    shares_of = {f"{rate:.0%} pass": (1 - rate, rate) for rate in (0.5, 0.8, 0.9, 0.95, 0.97)}
-    shares_of["mostly 5"] = (0.01, 0.01, 0.03, 0.1, 0.85)
-    shares_of["nearly all 5"] = (0, 0, 0.01, 0.02, 0.97)
-    for (name, shares), errors in product(shares_of.items(), (0.05, 0.1, 0.3)):
-        title = f"{name}, {errors:.0%} misjudged; 20, 60, 120 labelled"
-        yield "estimates", title, partial(estimated, shares, errors), (20, 60, 120), 200_000
     for (name, cuts), outputs in product(scales.items(), (4, 1)):
         title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
         yield "intervals", title, partial(over_documents, cuts, outputs), (15, 30, 100), 20_000
@@ -377,7 +342,7 @@ def all_tables() -> Iterator[tuple[str, str, Any, Sequence[int], int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--only", choices=("intervals", "estimates", "systems", "floors", "looks"))
+    parser.add_argument("--only", choices=("intervals", "systems", "floors", "looks"))
     flags = parser.parse_args()
     for kind, *table in all_tables():
         if flags.only in (None, kind):

@@ -1,15 +1,10 @@
 """The first dollar of a new user, beside thirty lines of DSPy: python benchmarks/first_dollar.py.
 
-A sheet of 220 replies of a support bot, pass or fail, some with a critique, is tuned on simulated
-models (`simulated_worlds.py`) by `dspy-judges tune` and by dspy.GEPA (`first_dollar_gepa.py`) with
-the same labels and as many dollars. Printed is the balanced accuracy of what each hands over, on
-400 rows that nobody learned from, and what the server billed. One arm and one seed take ten
-seconds:
-
-    python benchmarks/first_dollar.py --arms ours --seeds 0 --definition no
-
-Arms: `untuned`; `ours` (no limit), `ours-1`, `ours-5` (--max-cost); `gepa-equal` (the dollars of
-`ours`, which is run first), `gepa-1`, `gepa-light` (auto="light").
+A sheet of 220 replies of a support bot is tuned on simulated models by `dspy-judges tune` and by
+dspy.GEPA with the same labels and as many dollars. Printed is the balanced accuracy of what each
+hands over, on 400 rows that nobody learned from, and what the server billed. Arms: `untuned`;
+`ours` (no limit), `ours-1`, `ours-5` (--max-cost); `gepa-equal` (the dollars of `ours`, which is
+run first), `gepa-1`, `gepa-light` (auto="light").
 """
 
 import itertools
@@ -179,16 +174,14 @@ def tuned(
     judge = judges.load(str(folder / "run"))
     fresh = [world.texts(item) for item in world.fresh]
     asked = [f"{field.name}: {field.description}" for field in judge.prompt.questions]
-    figures = {
-        which: balanced_accuracy(verdicts(server.scores(each, fresh)), world.human[world.fresh])
-        for which, each in (
-            ("balanced", judge),
-            ("untuned", judges.Judge.of(judge.subject, lm=judge.lm)),
-        )
-    }
+    balanced, untuned = (
+        balanced_accuracy(verdicts(server.scores(each, fresh)), world.human[world.fresh])
+        for each in (judge, judges.Judge.of(judge.subject, lm=judge.lm))
+    )
     return bill | {
         "shipped": summary["shipped"] == "tuned",
-        **figures,
+        "balanced": balanced,
+        "untuned": untuned,
         "questions": len(asked),
         "true_asked": int(np.sum((times_named(asked) > 0) & (world.true_weights > 0))),
         "learned": {"train": split["train"], "val": split["dev"]},

@@ -1,23 +1,10 @@
 """What the gate ships: python benchmarks/gate.py [--simulations 2000] [--only TABLE].
 
 Either half of the documents has a tuned judge of its own, as after a search on the other half. The
-first table has judges that are equally good, so that at most the risk may ship: rho in a large
-population is the same, found by bisection of the finer one's noise. A cell has three shares, where
-30, 65 and 90 % of people's ratings are the highest. "fine" judges give continuous scores, "coarse"
-ones their highest rating to 85 % of the outputs, the others five ratings alike. "lost": the tuned
-judge scores all outputs of 8 % of the documents at random. At system level rho is the mean over
-samples of as many documents.
-
-The second has judges that gain .05 or .10 rho, and in brackets what `power` promises and what an
-oracle ships, whose critical value of the same gain is the quantile of simulated equal judges. The
-third has labels of two values, one or four outputs a document (of "alike" ones labels have an
-intraclass correlation of .7): equal judges, and a tuned one whose balanced accuracy is higher by
-.05 or .10.
-
-The fourth has an untuned judge that is asked eight yes-or-no questions (of a pair: A or B), whose
-worth labels teach. Answers are "noise", "copies" of the judge's own rating with noise, or three of
-them "true": each has a partial correlation of about .3 with labels, given that rating. In brackets
-is the mean gain that was tested. Nothing is asked of a model.
+tables have equal judges, of which at most the risk may ship; judges that gain .05 or .10 rho, with
+what `power` promises and what an oracle ships, whose critical value of the gain is the quantile of
+simulated equal judges; and an untuned judge that is asked eight questions, whose worth labels
+teach. Nothing is asked of a model. README.md explains each table.
 """
 
 import argparse
@@ -52,10 +39,7 @@ from optimize.search.gate import ShipDecision, decide, decision_on
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
 from optimize.search.questions import NotTestedError, ask_questions
-from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
-
-Sides = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 DOCUMENTS = (12, 30, 60, 240)
 LABELLED = (12, 24, 40, 60, 120)
@@ -78,15 +62,6 @@ GAIN_LEVELS: tuple[tuple[Level, int], ...] = (
     ("summary", 8),
     ("dataset", 1),
     ("dataset", 4),
-)
-# Rows of two values; how many outputs a document has, how alike their labels are, and by how much
-# the untuned judge's TPR is higher than .7, its TNR lower, and the tuned one's the other way round.
-ROWS = (40, 120, 400)
-KINDS = (
-    ("1", 1, 0.0, 0.0),
-    ("4", 4, 0.0, 0.0),
-    ("4 alike", 4, 0.7, 0.0),
-    ("4, stricter", 4, 0.7, 0.15),
 )
 PASS_FAIL = ("pass", "fail")
 # Labels by their kind: the goal, the outputs of a document, the answers of a judge, its scores by
@@ -160,20 +135,12 @@ class World:
 
         def value(tuned: int, noise: float) -> float:
             rng = np.random.default_rng(1)
+            rhos = []
+            for truth, human in population:
+                scores = self.scores(rng, truth, tuned, noise)
+                rhos.append(rho(self.level, scores.ravel(), human.ravel(), *places))
             # A sample in which all systems tie has no rho.
-            return float(
-                np.nanmean(
-                    [
-                        rho(
-                            self.level,
-                            self.scores(rng, truth, tuned, noise).ravel(),
-                            human.ravel(),
-                            *places,
-                        )
-                        for truth, human in population
-                    ]
-                )
-            )
+            return float(np.nanmean(rhos))
 
         # The finer judge can be as bad as the other, not the other way round.
         free = int(JUDGES[self.judges][0] >= JUDGES[self.judges][1])
@@ -196,9 +163,8 @@ class World:
             for rows in (slice(0, half), slice(half, documents)):
                 human, untuned, tuned = (side[rows].ravel() for side in drawn)
                 places = divmod(np.arange(human.size), self.outputs)
-                contrasts.append(
-                    [contrast_judges(tuned, untuned, human, *places, level=self.level)]
-                )
+                gap = contrast_judges(tuned, untuned, human, *places, level=self.level)
+                contrasts.append([gap])
             decisions.append(decision_on([contrasts], self.level, rng, RISK))
         return decisions
 
@@ -209,53 +175,6 @@ def shipped(choices: list[ShipDecision]) -> float:
 
 def values(choices: list[ShipDecision]) -> np.ndarray:
     return np.array([choice.gain.value for choice in choices])
-
-
-def passing(
-    rng: np.random.Generator,
-    documents: int,
-    outputs: int,
-    fails: float,
-    gain: float,
-    alike: float,
-    stricter: float,
-) -> Sides:
-    """People's verdicts, those of a judge with a mean rate of .7 and of one with more.
-
-    Both see an output alike in part, so that they differ on about a quarter.
-    """
-    shape = (documents, outputs)
-    label = alike**0.5 * rng.normal(size=(documents, 1)) + (1 - alike) ** 0.5 * rng.normal(
-        size=shape
-    )
-    human = (label >= ndtri(fails)).astype(float)
-    seen = (rng.normal(size=shape) + rng.normal(size=(documents, 1)) / 2) / 1.25**0.5
-    passes = []
-    for right, lenient in ((0.7, stricter), (0.7 + gain, -stricter)):
-        own = (seen + rng.normal(size=shape)) / 2**0.5
-        good, bad = own < ndtri(right + lenient), own > ndtri(right - lenient)
-        passes.append(np.where(human == 1, good, bad).astype(float))
-    return human, *passes
-
-
-def row_of_two_values(
-    simulations: int, row: tuple[float, tuple[str, int, float, float], float]
-) -> str:
-    fails, (word, outputs, *how), gain = row
-    cells = []
-    for n in ROWS:
-        rng = np.random.default_rng([n, outputs, round(100 * fails)])
-        choices = []
-        for _ in range(simulations):
-            halves = []
-            for _ in range(2):
-                drawn = passing(rng, n // outputs // 2, outputs, fails, gain, *how)
-                human, untuned, tuned = (side.ravel() for side in drawn)
-                document = np.arange(human.size) // outputs
-                halves.append([balanced_contrast(tuned, untuned, human, document)])
-            choices.append(decision_on([halves], "balanced", rng, RISK))
-        cells.append(f"{shipped(choices):.3f}")
-    return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
 
 
 def row_of_equal_judges(simulations: int, row: tuple[tuple[Level, int], str]) -> str:
@@ -299,8 +218,7 @@ def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None
     """A judgement with these answers, or a preference with those of both orders."""
     if ba is None:
         return ItemJudgement(Judgement(score=ab[rating], answers=ab))
-    margins = ab[rating], -ba[rating]
-    preference = Preference.of_orders(*margins)
+    preference = Preference.of_orders(ab[rating], -ba[rating])
     return ItemJudgement(replace(preference, answers_ab=ab, answers_ba=ba))
 
 
@@ -382,12 +300,6 @@ TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
         [f"{n} labelled" for n in LABELLED],
         row_of_gains,
         [*product((0.05, 0.1), GAIN_LEVELS)],
-    ),
-    (
-        "two values: fails | outputs | gain",
-        [f"{n} rows" for n in ROWS],
-        row_of_two_values,
-        [*product((0.05, 0.2, 0.5), KINDS, (0, 0.05, 0.1))],
     ),
     (
         "questions: labels | outputs | documents",

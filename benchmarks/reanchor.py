@@ -1,11 +1,9 @@
 """RankOptimizer beside DSPy's ReAnchor on the same labels: python benchmarks/reanchor.py.
 
 Both compile a program with decision types on 25 documents by 12 of SummEval's 16 systems, dealt
-anew by each deal. A decision model answers with a recorded rating as probabilities, spread over the
-neighbouring levels (`summeval.RecordedServer`); the "simulated" one with people's mean rating less
-.8 and with a normal error of 1. Printed are figures on the other 75 documents, by systems of the
-labels and by new ones. With --pass-fail people pass a rating of 4 or more. ReAnchor is given the
-metric whose mean is the balanced accuracy, or 1 - |level - people's rating|.
+anew by each deal. The model answers with a recorded rating as probabilities; the "simulated" one
+with people's mean rating less .8 and with a normal error of 1. Printed are figures on the other 75
+documents, by systems of the labels and by new ones. README.md explains the metrics.
 """
 
 import contextlib
@@ -86,7 +84,7 @@ def level_of(prediction: dspy.Prediction) -> float:
     return 1 + prediction.rating.level if score is None else float(round(score))
 
 
-def figures(compiled: dspy.Module, rows: pd.DataFrame, pass_fail: bool) -> tuple[float, float]:
+def figures(compiled: dspy.Module, rows: pd.DataFrame, pass_fail: bool) -> dict[str, float]:
     """The rank correlation of what a program finds of these rows, and what it decides."""
     texts = rows[["document", "summary"]].to_dict("records")
     predictions = [compiled(**each) for each in texts]
@@ -102,10 +100,10 @@ def figures(compiled: dspy.Module, rows: pd.DataFrame, pass_fail: bool) -> tuple
         decided = float(1 - np.abs(levels - rows["human"]).mean())
         values = [each.rating.value for each in predictions]
     rho = summary_level(scores if has_scores else values, rows["mean"], rows["group"])
-    return rho.value, decided
+    return {"rho": rho.value, "decided": decided}
 
 
-def run(model: str, dimension: str, deal: int, pass_fail: bool, spread: float) -> Line:
+def run(model: str, dimension: str, deal: int, pass_fail: bool) -> Line:
     """Compile the program in each way, and measure it where nothing was learned."""
     rows, _ = dealt(dimension, deal, pass_fail)
     ratings = simulated_ratings(rows) if model == "simulated" else recorded_ratings(model)
@@ -125,7 +123,7 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, spread: float) -
 
     others = [name for name in QUALITIES if name != dimension]
     line: dict[str, Any] = {}
-    server = RecordedServer(ratings, dimension, spread)
+    server = RecordedServer(ratings, dimension)
     with serving(server):
         lm = RecordedLM(server)
         with dspy.context(lm=lm, disable_history=True):
@@ -148,10 +146,8 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, spread: float) -
                 line[f"{method} requests"] = server.n_requests.total()
                 for place in ("seen", "unseen"):
                     here = rows[~rows["taught"] & (rows["seen"] == (place == "seen"))]
-                    for name, each in zip(
-                        ("rho", "decided"), figures(compiled, here, pass_fail), strict=True
-                    ):
-                        line[f"{method} {name} {place}"] = each
+                    measured = figures(compiled, here, pass_fail)
+                    line |= {f"{method} {name} {place}": x for name, x in measured.items()}
     return line
 
 
@@ -180,13 +176,10 @@ def main() -> None:
     parser.add_argument("--dimensions", nargs="*", default=list(QUALITIES), choices=QUALITIES)
     parser.add_argument("--deals", nargs="*", type=int, default=list(range(10)))
     parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
-    about = "levels over which a decision spreads a rating: .2 is sharp, 2 is flat"
-    parser.add_argument("--spread", type=float, default=0.5, help=about)
     flags = parser.parse_args()
     os.environ["DSPY_JUDGES_CACHE"] = "none"
-    same = {"pass_fail": flags.pass_fail, "spread": flags.spread}
     cells = (
-        {"model": model, "dimension": dimension, "deal": deal, **same}
+        {"model": model, "dimension": dimension, "deal": deal, "pass_fail": flags.pass_fail}
         for deal, model, dimension in itertools.product(flags.deals, flags.models, flags.dimensions)
     )
     print_table(collect(run, cells, flags.out))

@@ -76,7 +76,7 @@ class Judge:
     `wording` and `demos` are how far an instruction's words and sixteen good demonstrations move
     the judge's weights from its own to those named or shown; `error` the spread of its errors, and
     `reasoning` what multiplies that for each form. `crowding` is the share of top ratings, from
-    which demonstrations of all levels lead it away by the share `calibration` of what people give.
+    which demonstrations of all levels lead it away, to what people give.
     """
 
     wording: float
@@ -86,7 +86,6 @@ class Judge:
         default_factory=lambda: {"direct": 1.0, "brief": 1.0, "steps": 1.0}
     )
     crowding: float = 0.45
-    calibration: float = 1.0
     sampling_error: float = 0.25
 
 
@@ -322,8 +321,7 @@ class SimulatedJudge:
             # Demonstrations of every level show how the scale is used.
             counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
             evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
-            towards_people = judge.calibration * max(0.0, evenness)
-            top_share = judge.crowding + (world.top_share - judge.crowding) * towards_people
+            top_share += (world.top_share - judge.crowding) * max(0.0, evenness)
         form: Form = "direct"
         if before := [name for name in headers[:-1] if REASONING.search(name)]:
             form = "steps" if len(before) > 1 or STEPS.search(told) else "brief"
@@ -489,11 +487,10 @@ class SimulatedProposer:
 
 DIRECT_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 1.5, "steps": 2.2}
 REASONING_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 0.75, "steps": 0.5}
-# The five kinds of truth.
+# The four kinds of truth.
 JUDGES: Mapping[str, Judge] = {
     "wording": Judge(wording=1.0, demos=0.1, error=0.9),
     "demos": Judge(wording=0.1, demos=1.0, error=0.9),
-    "nothing": Judge(wording=0.0, demos=0.0, error=1.2, calibration=0.0),
     "reasoning helps": Judge(wording=0.5, demos=0.4, error=1.4, reasoning=REASONING_HELPS),
     "reasoning hurts": Judge(wording=0.5, demos=0.4, error=0.9, reasoning=DIRECT_HELPS),
 }

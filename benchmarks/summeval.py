@@ -3,7 +3,6 @@
 import json
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import pandas as pd
 from runs import SHARED
 from simulated_server import ModelServer, count_tokens
 from simulated_worlds import ascending, blocks, outputs_of
-
-from optimize.measuring.recorded import read_scores
 
 MODELS = ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3")
 QUALITIES = ("coherence", "consistency", "fluency", "relevance")
@@ -22,26 +19,22 @@ DECISION_OF_A_PASS = {"noul": "noul", "predicate": "probability"}
 VAIN = ("names_people", "states_date", "quotes", "starts_with_topic")
 
 
-def labelled(dimension: str, path: Path = SUMMEVAL) -> pd.DataFrame:
+def labelled(dimension: str) -> pd.DataFrame:
     """The outputs, with people's mean rating as `human`."""
-    rows = pd.read_json(path, lines=True)
+    rows = pd.read_json(SUMMEVAL, lines=True)
     return rows.assign(human=[float(ratings[dimension]) for ratings in rows["ratings"]])
 
 
-def recorded_scores(model: str, dimension: str) -> dict[str, float]:
-    """The ratings that a model was recorded to give, by output."""
-    path = SHARED / "summeval_scores" / f"scores_{model}.jsonl"
-    return {each: float(score) for each, score in read_scores(path, dimension).items()}
+def recorded(model: str) -> pd.DataFrame:
+    """The ratings that a model gave, with a row for each output and a column for each quality."""
+    scores = pd.read_json(SHARED / "summeval_scores" / f"scores_{model}.jsonl", lines=True)
+    return scores.pivot(index="id", columns="dimension", values="score")
 
 
 def recorded_ratings(model: str) -> dict[str, dict[str, float]]:
     """The ratings of each quality by summary; of several recordings of one text, the last."""
-    texts = pd.read_json(SUMMEVAL, lines=True)
-    scores = {quality: recorded_scores(model, quality) for quality in QUALITIES}
-    return {
-        text: {quality: scores[quality][each] for quality in QUALITIES}
-        for each, text in zip(texts["id"], texts["summary"], strict=True)
-    }
+    texts, by_id = pd.read_json(SUMMEVAL, lines=True), recorded(model).to_dict("index")
+    return {text: by_id[each] for each, text in zip(texts["id"], texts["summary"], strict=True)}
 
 
 def dealt(

@@ -1,16 +1,11 @@
 """How often a swap passes: python benchmarks/swaps.py [--simulations 1000].
 
 A new judge is worse than the old one by exactly the margin, so that at most 5 of 100 may pass; and,
-in brackets, as good, which is the power. "akin" is the old judge but for a share of the outputs
-(three times the margin), on which it errs by itself; "apart" errs by itself everywhere; "same" is
-the old judge, but wrong on some of what that has right; "lost" is akin, as good on these outputs,
-and scores all outputs of some documents at random. Ratings have Spearman's rho at summary
-level with four outputs a document, at dataset level with one. Judges of two values are right on .8
-of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, labels and errors
-have an intraclass correlation of .7. With --changed, a random part of the outputs that change is
-labelled (verify --changed), and "here" is how often the interval of these very outputs holds their
-own difference (nominal .90). With --recorded, recorded judges of SummEval swap at a rating of 4,
-with labels of outputs at random, and of changed ones. No model is asked.
+in brackets, as good, which is the power. Ratings have Spearman's rho at summary level with four
+outputs a document, at dataset level with one. Judges of two values are right on .8 of passes and of
+fails, those of pairs on .8. With --changed, a random part of the outputs that change is labelled
+(verify --changed). With --recorded, recorded judges of SummEval swap at a rating of 4. No model is
+asked. README.md explains the judges and columns.
 """
 
 import argparse
