@@ -293,8 +293,7 @@ class SimulatedJudge:
 
     def _reading(self, messages: Messages) -> Reading:
         # Behind the item's own text the last message asks for a form.
-        form = _form_part(messages[-1]["content"])
-        key = json.dumps([dict(m) for m in messages[:-1]]) + form
+        key = json.dumps([dict(m) for m in messages[:-1]]) + form_part(messages)
         digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
         if digest not in self._readings:
             self._readings[digest] = self._read(messages, digest)
@@ -355,17 +354,16 @@ def blocks(sections: Mapping[str, str]) -> str:
 
 def headers_of(messages: Messages) -> list[str]:
     """The sections that the last paragraph asks for."""
-    asked = _form_part(messages[-1]["content"])
-    return [name for name in HEADER.findall(asked) if name != "completed"]
+    return [name for name in HEADER.findall(form_part(messages)) if name != "completed"]
 
 
 def system_of(messages: Messages) -> str:
     return " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
 
 
-def _form_part(content: str) -> str:
+def form_part(messages: Messages) -> str:
     """The last paragraph, where the form of the reply is asked for."""
-    return content.rstrip().rpartition("\n\n")[2]
+    return messages[-1]["content"].rstrip().rpartition("\n\n")[2]
 
 
 def outputs_of(system: str) -> list[tuple[str, list[str], str]]:
@@ -418,8 +416,7 @@ class SimulatedProposer:
         named = self._qualities(text, rng)
         instruction = self._instruction(named, rng)
         form = PROPOSER_FORMS[int(rng.integers(len(PROPOSER_FORMS)))]
-        last = _form_part(messages[-1]["content"])
-        headers = headers_of(messages)
+        last, headers = form_part(messages), headers_of(messages)
         if "JSON object" in last:
             fields = {
                 name: instruction if "instruction" in name.lower() else self._remark(named)
