@@ -1,39 +1,31 @@
 """How often 95 % intervals hold the truth: python benchmarks/coverage.py [--simulations 1000].
 
-`--only estimates` prints what `estimate` gives and `plan` promises, `--only floors` how often an
-equally good judge passes, on as many new labels, the floors that `verify` offers for it.
 `--only systems` prints differences of systems, means of the given outputs, and how many pairs of
-SummEval's systems they tell apart (where the folder `shared/data` is beside the project). `--only
-looks` prints how often a judge at its floor passes `verify --looks N` in any of N looks, and a
-better one.
+SummEval's systems they tell apart; `--only floors` how often an equally good judge passes, on as
+many new labels, the floors that `verify` offers for it; `--only looks` how often a judge at its
+floor passes `verify --looks N` in any look, and a better one; `--only intervals` all other
+intervals.
 
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
 intervals that hold the truth, of those that are not withheld: * is outside 93-97 %, "none" where
-more than nine of ten are withheld. Behind a figure without weights is its bias.
+more than nine of ten are withheld.
 """
 
 import argparse
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
-from panels import SHARED, labelled
-from swaps import draws
+from summeval import MODELS, labelled, recorded
+from swaps import ALIKE, draws
 
-from judges.true_rate import corrected_rate, errors_by_document
 from optimize.measuring.floors import floor_flags
-from optimize.measuring.recorded import read_scores
-from optimize.statistics.corrected import (
-    Estimate,
-    labels_needed,
-    mean_score,
-    system_differences,
-)
+from optimize.statistics.corrected import Estimate, mean_score, system_differences
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.floor import deciding_interval
 from optimize.statistics.human import one_annotator
@@ -50,15 +42,13 @@ Figures = Mapping[str, tuple[float, Interval | None]]
 Cuts = tuple[float, ...]
 # Where the ratings of a scale begin, of a quality that is about normal.
 EVEN, MOSTLY_5 = (-1.3, -0.5, 0.5, 1.3), (-2.2, -1.9, -1.5, -0.8)
-HALF, MOST, NEARLY_ALL = (0.0,), (-1.28,), (-1.88,)
-FOUR_OF_FIVE, MOST_PASS = (-0.87,), (-1.69,)
-# Looks at labels that grow by equal factors; of fewer looks every second one, and so on.
-LOOKS = (1, 2, 4, 8)
+MOST_PASS = (-1.28,)
 SIZES: list[int] = np.geomspace(40, 400, 8).round().astype(int).tolist()
-# So many outputs without labels have a true rate to be found.
-NEW_OUTPUTS = 1000
-
-
+# How many looks there are, and for how many each is taken.
+LOOKS = ((1, 1), (2, 2), (4, 4), (8, 8), (4, 1), (8, 1))
+MANY = 800_000  # documents of the sample that says what a judge's rho is
+# A judge's figure on the first documents of some, by how many these are, drawn anew.
+Draw = Callable[[np.random.Generator, int], Any]
 # Judges a and b, what each annotator gave and their mean, document and system.
 Rows = tuple[Vector, Vector, Matrix, Vector, Vector, Vector]
 
@@ -120,39 +110,6 @@ def over_systems(documents: int, rng: np.random.Generator, n: int) -> Figures:
     return read({"rho of a": system_level(a, human, system, document), "rho, a less b": gap})
 
 
-def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
-    """Means where `n` of 300 documents, or of all where there are more, are labelled."""
-    documents = max(n, 300)
-    a, _, ratings, _, document, _ = draw(rng, cuts, documents, outputs)
-    labelled = np.isin(document, rng.choice(documents, n, replace=False))
-    human = np.where(labelled, ratings[:, 0], np.nan)
-    mean = mean_score(human, a, document, bounds=(1.0, 1.0 + len(cuts)))
-    alone = mean.labels_only
-    return read({"corrected mean": mean, "labels alone": alone})
-
-
-def estimated(
-    shares: tuple[float, ...], errors: float, rng: np.random.Generator, n: int
-) -> Figures:
-    """The mean of 2,000 outputs of which `n` are labelled, and as many as `plan` then asks for.
-
-    `shares` are those of labels from 0 on. The judge's errors are one label lower.
-    """
-    top, outputs = len(shares) - 1, max(n, 2000)
-    people = rng.choice(len(shares), outputs, p=shares).astype(float)
-    wrong = rng.random(outputs) < errors
-    scores = np.where(wrong, np.abs(people - 1), people)
-
-    def labelled(number: int) -> Estimate:
-        some = np.where(np.arange(outputs) < number, people, np.nan)
-        return mean_score(some, scores, bounds=(0, top))
-
-    first = labelled(n)
-    planned = labelled(max(n, labels_needed(first, 0.1 * top) or outputs))
-    alone = first.labels_only
-    return read({"estimate": first, "labels alone": alone, "as planned": planned})
-
-
 def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """System b less a, and means of the given outputs (less their truth); `n` of 120 labelled.
 
@@ -185,13 +142,12 @@ def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fi
 
 def print_told_apart(draws: int) -> None:
     """Print the shares of pairs of SummEval's systems told apart on 40 of 100 documents."""
-    rows = labelled(SHARED / "summeval" / "summeval.jsonl", "relevance")
+    rows = labelled("relevance")
     document, system = rows["group"].to_numpy(), rows["system"].to_numpy()
     human, weight, names = rows["human"].to_numpy(), np.ones(len(rows)), np.unique(system)
     truth = {name: human[system == name].mean() for name in names}
-    for model in ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3"):
-        path = SHARED / "summeval_scores" / f"scores_{model}.jsonl"
-        scores = rows["id"].map(read_scores(path, "relevance")).to_numpy()
+    for model in MODELS:
+        scores = rows["id"].map(recorded(model)["relevance"]).to_numpy()
         rng, counts = np.random.default_rng(5), []
         for _ in range(draws):
             chosen = rng.choice(np.unique(document), 40, replace=False)
@@ -225,12 +181,22 @@ def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int)
     return "  ".join(texts)
 
 
+def rated_judge(
+    noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int
+) -> tuple[Vector, Vector, Vector]:
+    """A judge's and people's ratings of outputs of `n` documents, and the documents."""
+    quality = rng.normal(size=n * outputs)
+    judge, human = (
+        np.searchsorted(cuts, quality + spread * rng.normal(size=n * outputs))
+        for spread in (noise, 0.5)
+    )
+    return judge, human, np.repeat(np.arange(n), outputs)
+
+
 def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Any:
     """The rho of a judge on `n` documents; no interval where that may be chance."""
-    quality, document = rng.normal(size=n * outputs), np.repeat(np.arange(n), outputs)
-    sides = (quality + spread * rng.normal(size=n * outputs) for spread in (noise, 0.5))
     level: Level = "summary" if outputs > 1 else "dataset"
-    rho = correlation(level, *(np.searchsorted(cuts, side) for side in sides), document)
+    rho = correlation(level, *rated_judge(noise, cuts, outputs, rng, n))
     shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
     return floor_flags(shown), [shown]
 
@@ -265,6 +231,17 @@ def print_floors(simulations: int) -> None:
             print(f"  {name:<46}", held, flush=True)
 
 
+def looks_passed(draw: Draw, least: float, rng: np.random.Generator) -> list[bool]:
+    """Whether a new judge reaches its floor in any of the looks."""
+    figure = cache(draw(rng, SIZES[-1]))
+    held = []
+    for looks, taken in LOOKS:
+        sizes = SIZES[8 // looks - 1 :: 8 // looks]
+        ends = [deciding_interval(figure(size), taken) for size in sizes]
+        held.append(any(end is not None and end.low >= least for end in ends))
+    return held
+
+
 def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, n: int) -> Any:
     """A judge's TPR on the first documents of `n`, by how many these are."""
     right = (draws(rng, (n, outputs), alike) < share).ravel()
@@ -279,116 +256,39 @@ def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, 
 
 def rho_of(noise: float, outputs: int, rng: np.random.Generator, n: int) -> Any:
     """A judge's rho on the first documents of `n`, by how many these are."""
-    quality, document = rng.normal(size=n * outputs), np.repeat(np.arange(n), outputs)
-    sides = [quality + spread * rng.normal(size=n * outputs) for spread in (noise, 0.5)]
-    judge, human = (np.searchsorted(EVEN, side) for side in sides)
+    rows = rated_judge(noise, EVEN, outputs, rng, n)
     level: Level = "summary" if outputs > 1 else "dataset"
 
     def first(documents: int) -> Any:
-        some = slice(documents * outputs)
-        return correlation(level, judge[some], human[some], document[some])
+        return correlation(level, *(column[: documents * outputs] for column in rows))
 
     return first
 
 
-def looks_passed(
-    of: Callable[[np.random.Generator, int], Any], least: float, simulations: int
-) -> tuple[dict[int, float], dict[int, float]]:
-    """How often a floor holds in any of so many looks; the same if each were the only look."""
-    rng, passed = np.random.default_rng(4), []
-    for _ in range(simulations):
-        first = of(rng, SIZES[-1])
-        figures = [first(size) for size in SIZES]
-        passed.append(
-            [
-                [
-                    any(end is not None and end.low >= least for end in ends)
-                    for each in (looks, 1)
-                    for ends in [
-                        [deciding_interval(f, each) for f in figures[8 // looks - 1 :: 8 // looks]]
-                    ]
-                ]
-                for looks in LOOKS
-            ]
-        )
-    shares = np.mean(passed, axis=0).T.tolist()
-    return tuple(dict(zip(LOOKS, row, strict=True)) for row in shares)  # type: ignore[return-value]
-
-
-def look_lines(simulations: int) -> Iterator[str]:
-    """A table of judges at a floor and (in brackets) above it, by the number of looks."""
-    worlds: dict[str, tuple[Any, Any, float]] = {
-        f"TPR .8, {outputs} {'alike ' if alike else ''}a document": (
-            *(partial(rate_of, share, outputs, alike) for share in (0.8, good)),
-            0.8,
-        )
-        for outputs, alike, good in ((1, 0, 0.86), (4, 0, 0.83), (4, 0.7, 0.85))
-    }
+def worlds_of_looks() -> dict[str, tuple[Draw, Draw, float]]:
+    """Judges at a floor and above it, and the floor."""
+    judges: dict[str, tuple[Draw, Draw, float]] = {}
+    for outputs, alike, good in ((1, 0, 0.86), (4, 0, 0.83), (4, ALIKE, 0.85)):
+        at, above = (partial(rate_of, share, outputs, alike) for share in (0.8, good))
+        judges[f"TPR .8, {outputs} {'alike ' if alike else ''}a document"] = at, above, 0.8
     for outputs, noise in product((1, 4), (0.5, 1.5)):
-        of = partial(rho_of, noise, outputs)
-        truth, better = (
-            partial(rho_of, each, outputs)(np.random.default_rng(1), 800_000)(800_000).value
-            for each in (noise, 0.8 * noise)
+        at, above = (partial(rho_of, each, outputs) for each in (noise, 0.8 * noise))
+        floor, better = (of(np.random.default_rng(1), MANY)(MANY).value for of in (at, above))
+        judges[f"rho {floor:.2f} ({better:.2f}), {outputs} a document"] = at, above, floor
+    return judges
+
+
+def print_looks(simulations: int) -> None:
+    """Print how often judges at a floor and (in brackets) above it pass, by the number of looks."""
+    print("| floor | 1 look | 2 looks | 4 looks | 8 looks | 4 as one | 8 as one |")
+    print("|---" * 7 + "|")
+    for name, (at, above, floor) in worlds_of_looks().items():
+        false, power = (
+            np.mean([looks_passed(of, floor, rng) for _ in range(simulations)], axis=0)
+            for of, rng in ((at, np.random.default_rng(4)), (above, np.random.default_rng(4)))
         )
-        name = f"rho {truth:.2f} ({better:.2f}), {outputs} a document"
-        worlds[name] = of, partial(rho_of, 0.8 * noise, outputs), truth
-    yield "| floor | 1 look | 2 looks | 4 looks | 8 looks | 4 as one | 8 as one |"
-    yield "|---" * 7 + "|"
-    for name, (at, above, least) in worlds.items():
-        (false, once), (power, _) = (looks_passed(of, least, simulations) for of in (at, above))
-        cells = [f"{false[looks]:.3f} ({power[looks]:.2f})" for looks in LOOKS]
-        yield f"| {name} | {' | '.join(cells)} | {once[4]:.3f} | {once[8]:.3f} |"
-
-
-def by_chance(
-    cuts: Cuts, outputs: int, documents: int, rng: np.random.Generator, n: int
-) -> Figures:
-    """Figures where about `n` of the documents are labelled, drawn by the judge's error, 1 to 6."""
-    _, b, ratings, _, document, _ = draw(rng, cuts, max(n, documents), outputs)
-    human, sizes = ratings[:, 0], np.bincount(document)
-    error = np.bincount(document, np.nan_to_num(np.abs(b - human), nan=0.5)) / sizes
-    doubt = np.clip(error / error.max() + 0.2 * rng.normal(size=sizes.size), 0, 1)
-    chance = np.minimum(n * (1 + 5 * doubt) / (1 + 5 * doubt).sum(), 1)
-    if n >= documents:
-        chance[:] = 1
-    # One draw of n along the chances in a random order; whoever is drawn is drawn once.
-    order = rng.permutation(sizes.size)
-    ends = np.floor(np.cumsum(chance[order]) + rng.random())
-    drawn = order[np.diff(ends, prepend=0) > 0]
-    labelled, weight = np.isin(document, drawn), 1 / chance[document]
-    some, how = np.where(labelled, human, np.nan), {"bounds": (1.0, 1.0 + len(cuts))}
-    mean = mean_score(some, b, document, weight=weight, **how)
-    found: dict[str, Any] = {
-        "corrected mean": mean,
-        "labels alone": mean.labels_only,
-        "mean, without weights": mean_score(some, b, document, **how),
-    }
-    rows = b[labelled], human[labelled], document[labelled]
-    for name, of in (("", {"weight": weight[labelled]}), (", without weights", {})):
-        if len(cuts) == 1:
-            card = two_values(rows[0] - 1, rows[1] - 1, rows[2], **of)
-            names = ("base_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
-            found |= {f"{each}{name}": getattr(card, each) for each in names}
-            continue
-        found[f"dataset rho{name}"] = correlation("dataset", *rows, **of)
-        found[f"dataset pairs alike{name}"] = order_agreement(*rows, level="dataset", **of)
-        if outputs > 1:
-            found[f"summary rho{name}"] = correlation("summary", *rows, **of)
-            found[f"summary pairs alike{name}"] = order_agreement(*rows, **of)
-    return read(found)
-
-
-def of_two_values(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
-    """What a judge of pass and fail is worth on `n` outputs, and the true rate of others."""
-    a, _, ratings, _, document, _ = draw(rng, cuts, n // outputs, outputs)
-    card = two_values(a - 1, ratings[:, 0] - 1, document)
-    names = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
-    found: dict[str, Any] = {name: getattr(card, name) for name in names}
-    new, *_, of_new, _ = draw(rng, cuts, max(n, NEW_OUTPUTS) // outputs, outputs)
-    tested = errors_by_document(a - 1, ratings[:, 0] - 1, document.tolist())
-    rate = corrected_rate(new - 1, of_new.tolist(), tested)
-    interval = None if rate.withheld else Interval(rate.low, rate.high)
-    return read({**found, "corrected rate": (rate.value, interval)})
+        cells = [f"{a:.3f} ({b:.2f})" for a, b in zip(false[:4], power[:4], strict=True)]
+        print(f"| {name} | {' | '.join(cells)} | {false[4]:.3f} | {false[5]:.3f} |", flush=True)
 
 
 def read(found: Mapping[str, Any]) -> Figures:
@@ -398,10 +298,10 @@ def read(found: Mapping[str, Any]) -> Figures:
 
 def print_table(
     title: str,
-    simulations: int,
     figures: Callable[[np.random.Generator, int], Figures],
-    sizes: tuple[int, ...] = (15, 30, 100),
-    many: int = 20_000,
+    sizes: Sequence[int],
+    many: int,
+    simulations: int,
 ) -> None:
     """The coverage of each figure, a column a size; the truth is the figure at size `many`."""
     print(title)
@@ -410,83 +310,50 @@ def print_table(
     for size in sizes:
         rng = np.random.default_rng((2, size))
         hits: dict[str, list[bool]] = {name: [] for name in truth}
-        gaps: dict[str, list[float]] = {name: [] for name in truth}
         for _ in range(simulations):
-            for name, (value, interval) in figures(rng, size).items():
-                gaps[name].append(value - truth[name][0])
+            for name, (_, interval) in figures(rng, size).items():
                 if interval is not None:
                     low, high = interval.low - 1e-9, interval.high + 1e-9
                     hits[name].append(low <= truth[name][0] <= high)
-        for name, found in hits.items():
-            share = float(np.mean(found or [0]))
+        for name, held in hits.items():
+            share = float(np.mean(held or [0]))
             text = f"{share:.3f}{' ' if 0.93 <= share <= 0.97 else '*'}"
-            text = text if len(found) >= simulations / 10 else " none "
-            biased = f"{np.nanmean(gaps[name]):+.3f}" if "without" in name else ""
-            texts[name].append(text + biased)
+            texts[name].append(text if len(held) >= simulations / 10 else " none ")
     for name, columns in texts.items():
         print(f"  {name:<31}", *columns, flush=True)
+
+
+def all_tables() -> Iterator[tuple[str, str, Any, Sequence[int], int]]:
+    """Of each table what --only names, the title, the figures, the sizes and the size of truth."""
+    scales = {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST_PASS}
+    for (name, cuts), outputs in product(scales.items(), (1, 3)):
+        title = f"{name}, {outputs} outputs by each system; 30, 60, 100 of 120 labelled"
+        yield "systems", title, partial(of_systems, cuts, outputs), (30, 60, 100), 100_000
+    for (name, cuts), outputs in product(scales.items(), (4, 1)):
+        title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
+        yield "intervals", title, partial(over_documents, cuts, outputs), (15, 30, 100), 20_000
+    of = partial(of_pairs, EVEN)
+    yield "intervals", "pairs, three a document", of, (15, 30, 100), 20_000
+    for n in (15, 100):
+        title = f"15, 30, 100 systems on {n} documents"
+        yield "intervals", title, partial(over_systems, n), (15, 30, 100), 2_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--only", choices=("estimates", "floors", "looks", "systems"))
+    parser.add_argument("--only", choices=("intervals", "systems", "floors", "looks"))
     flags = parser.parse_args()
-    simulations = flags.simulations
+    for kind, *table in all_tables():
+        if flags.only in (None, kind):
+            print_table(*table, flags.simulations)
     if flags.only in (None, "systems"):
-        for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST}.items():
-            for outputs in (1, 3):
-                title = f"{name}, {outputs} outputs by each system; 30, 60, 100 of 120 labelled"
-                of = partial(of_systems, cuts, outputs)
-                print_table(title, simulations, of, (30, 60, 100), 100_000)
-        if SHARED.is_dir():
-            print("told apart: paired, two intervals, labels alone, all together, given; coverage")
-            print_told_apart(simulations // 10)
-    if flags.only in (None, "looks"):
-        for line in look_lines(simulations):
-            print(line, flush=True)
-    if flags.only in (None, "estimates"):
-        scales = {f"{rate:.0%} pass": (1 - rate, rate) for rate in (0.5, 0.8, 0.9, 0.95, 0.97)}
-        scales |= {
-            "mostly 5": (0.01, 0.01, 0.03, 0.1, 0.85),
-            "nearly all 5": (0, 0, 0.01, 0.02, 0.97),
-        }
-        for name, shares in scales.items():
-            for errors in (0.05, 0.1, 0.3):
-                title = f"{name}, {errors:.0%} misjudged; 20, 60, 120 labelled"
-                of = partial(estimated, shares, errors)
-                print_table(title, simulations, of, (20, 60, 120), 200_000)
+        print("told apart: paired, two intervals, labels alone, all together, given; coverage")
+        print_told_apart(flags.simulations // 10)
     if flags.only in (None, "floors"):
-        print_floors(simulations)
-    if flags.only:
-        return
-    scales = {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST}
-    for name, cuts in scales.items():
-        for outputs in (4, 1):
-            title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
-            print_table(title, simulations, partial(over_documents, cuts, outputs))
-    print_table("pairs, three a document", simulations, partial(of_pairs, EVEN))
-    rates = {"50 % pass": HALF, "80 % pass": FOUR_OF_FIVE, "95 % pass": MOST_PASS}
-    for name, cuts in rates.items():
-        for outputs in (1, 4):
-            title = f"{name}, {outputs} outputs a document; 60, 120, 400 outputs"
-            of = partial(of_two_values, cuts, outputs)
-            print_table(title, simulations, of, (60, 120, 400), 200_000)
-    for name, cuts in {**rates, "1 to 5": EVEN}.items():
-        for outputs, documents in ((1, 600), (1, 2000), (3, 600)):
-            title = f"{name}, {outputs} outputs a document; 60, 120, 200 drawn of {documents:,}"
-            of = partial(by_chance, cuts, outputs, documents)
-            many = 20_000 if cuts == EVEN else 200_000  # pairs of ratings take n squared
-            print_table(f"{title} by the judge's error", simulations, of, (60, 120, 200), many)
-    for n in (15, 100):
-        title = f"15, 30, 100 systems on {n} documents"
-        print_table(title, simulations, partial(over_systems, n), many=2_000)
-    scales = {**scales, "half pass": HALF, "97 % pass": NEARLY_ALL}
-    for name, cuts in scales.items():
-        for outputs in (1, 3):
-            title = f"{name}, {outputs} outputs a document; 16, 30, 100 labelled of 300"
-            of = partial(corrected, cuts, outputs)
-            print_table(title, simulations, of, (16, 30, 100), 50_000)
+        print_floors(flags.simulations)
+    if flags.only in (None, "looks"):
+        print_looks(flags.simulations)
 
 
 if __name__ == "__main__":

@@ -40,27 +40,17 @@ def is_spent(state: Any) -> bool:
         return float(answer.read()) >= float(dollars)
 
 
-def main() -> None:
-    judge, proposer = (
-        dspy.LM(
-            f"openai/{model}", api_base=url, api_key="simulated", temperature=heat, max_tokens=n
-        )
-        for model, heat, n in (("gpt-4.1-mini", 0.0, 1000), ("gpt-5-mini", 1.0, 16_000))
-    )
-    dspy.configure(lm=judge, adapter=dspy.ChatAdapter())
-    limit: dict[str, Any] = {"auto": "light"}
-    if dollars != "light":
-        limit = {"max_metric_calls": 10**6, "gepa_kwargs": {"stop_callbacks": is_spent}}
-    signature = Judge.with_instructions(f"Judge {definition}") if definition else Judge
-    optimizer = dspy.GEPA(metric, reflection_lm=proposer, num_threads=8, seed=int(seed), **limit)
-    program = optimizer.compile(
-        dspy.Predict(signature), trainset=examples("train"), valset=examples("val")
-    )
-    told = [
-        dspy.ChatAdapter().format(program.signature, demos=[], inputs=row) for row in rows["fresh"]
-    ]
-    print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()
+how = {"api_base": url, "api_key": "simulated"}
+judge = dspy.LM("openai/gpt-4.1-mini", temperature=0.0, max_tokens=1000, **how)
+proposer = dspy.LM("openai/gpt-5-mini", temperature=1.0, max_tokens=16_000, **how)
+dspy.configure(lm=judge, adapter=dspy.ChatAdapter())
+limit: dict[str, Any] = {"auto": "light"}
+if dollars != "light":
+    limit = {"max_metric_calls": 10**6, "gepa_kwargs": {"stop_callbacks": is_spent}}
+signature = Judge.with_instructions(f"Judge {definition}") if definition else Judge
+optimizer = dspy.GEPA(metric, reflection_lm=proposer, num_threads=8, seed=int(seed), **limit)
+program = optimizer.compile(
+    dspy.Predict(signature), trainset=examples("train"), valset=examples("val")
+)
+adapter, fresh = dspy.ChatAdapter(), rows["fresh"]
+print(json.dumps([adapter.format(program.signature, demos=[], inputs=row) for row in fresh]))

@@ -1,23 +1,10 @@
-"""What the gate ships: python benchmarks/gate.py [--simulations 2000] [--risk .1] [--only TABLE].
+"""What the gate ships: python benchmarks/gate.py [--simulations 2000] [--only TABLE].
 
 Either half of the documents has a tuned judge of its own, as after a search on the other half. The
-first table has judges that are equally good, so that at most the risk may ship: rho in a large
-population is the same, found by bisection of the finer one's noise. A cell has three shares, where
-30, 65 and 90 % of people's ratings are the highest. "fine" judges give continuous scores, "coarse"
-ones their highest rating to 85 % of the outputs, the others five ratings alike. "lost": the tuned
-judge scores all outputs of 8 % of the documents at random. At system level rho is the mean over
-samples of as many documents.
-
-The second has judges that gain .05 or .10 rho, and in brackets what `power` promises and what an
-oracle ships, whose critical value of the same gain is the quantile of simulated equal judges. The
-third has labels of two values, one or four outputs a document (of "alike" ones labels have an
-intraclass correlation of .7): equal judges, and a tuned one whose balanced accuracy is higher by
-.05 or .10.
-
-The fourth has an untuned judge that is asked eight yes-or-no questions (of a pair: A or B), whose
-worth labels teach. Answers are "noise", "copies" of the judge's own rating with noise, or three of
-them "true": each has a partial correlation of about .3 with labels, given that rating. In brackets
-is the mean gain that was tested. Nothing is asked of a model.
+tables have equal judges, of which at most the risk may ship; judges that gain .05 or .10 rho, with
+what `power` promises and what an oracle ships, whose critical value of the gain is the quantile of
+simulated equal judges; and an untuned judge that is asked eight questions, whose worth labels
+teach. Nothing is asked of a model. README.md explains each table.
 """
 
 import argparse
@@ -52,10 +39,7 @@ from optimize.search.gate import ShipDecision, decide, decision_on
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
 from optimize.search.questions import NotTestedError, ask_questions
-from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
-
-Sides = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 DOCUMENTS = (12, 30, 60, 240)
 LABELLED = (12, 24, 40, 60, 120)
@@ -78,15 +62,6 @@ GAIN_LEVELS: tuple[tuple[Level, int], ...] = (
     ("summary", 8),
     ("dataset", 1),
     ("dataset", 4),
-)
-# Rows of two values; how many outputs a document has, how alike their labels are, and by how much
-# the untuned judge's TPR is higher than .7, its TNR lower, and the tuned one's the other way round.
-ROWS = (40, 120, 400)
-KINDS = (
-    ("1", 1, 0.0, 0.0),
-    ("4", 4, 0.0, 0.0),
-    ("4 alike", 4, 0.7, 0.0),
-    ("4, stricter", 4, 0.7, 0.15),
 )
 PASS_FAIL = ("pass", "fail")
 # Labels by their kind: the goal, the outputs of a document, the answers of a judge, its scores by
@@ -160,20 +135,12 @@ class World:
 
         def value(tuned: int, noise: float) -> float:
             rng = np.random.default_rng(1)
+            rhos = []
+            for truth, human in population:
+                scores = self.scores(rng, truth, tuned, noise)
+                rhos.append(rho(self.level, scores.ravel(), human.ravel(), *places))
             # A sample in which all systems tie has no rho.
-            return float(
-                np.nanmean(
-                    [
-                        rho(
-                            self.level,
-                            self.scores(rng, truth, tuned, noise).ravel(),
-                            human.ravel(),
-                            *places,
-                        )
-                        for truth, human in population
-                    ]
-                )
-            )
+            return float(np.nanmean(rhos))
 
         # The finer judge can be as bad as the other, not the other way round.
         free = int(JUDGES[self.judges][0] >= JUDGES[self.judges][1])
@@ -184,9 +151,7 @@ class World:
             low, high = (middle, high) if value(free, middle) > target else (low, middle)
         return (NOISE, (low + high) / 2) if free else ((low + high) / 2, NOISE)
 
-    def choices(
-        self, documents: int, simulations: int, risk: float, gain: float = 0.0
-    ) -> list[ShipDecision]:
+    def choices(self, documents: int, simulations: int, gain: float = 0.0) -> list[ShipDecision]:
         """The gate's decisions on so many documents."""
         rng = np.random.default_rng([documents, self.outputs])
         noise, half = self.noise(gain, documents if self.level == "system" else 0), documents // 2
@@ -198,10 +163,9 @@ class World:
             for rows in (slice(0, half), slice(half, documents)):
                 human, untuned, tuned = (side[rows].ravel() for side in drawn)
                 places = divmod(np.arange(human.size), self.outputs)
-                contrasts.append(
-                    [contrast_judges(tuned, untuned, human, *places, level=self.level)]
-                )
-            decisions.append(decision_on([contrasts], self.level, rng, risk))
+                gap = contrast_judges(tuned, untuned, human, *places, level=self.level)
+                contrasts.append([gap])
+            decisions.append(decision_on([contrasts], self.level, rng, RISK))
         return decisions
 
 
@@ -213,71 +177,24 @@ def values(choices: list[ShipDecision]) -> np.ndarray:
     return np.array([choice.gain.value for choice in choices])
 
 
-def passing(
-    rng: np.random.Generator,
-    documents: int,
-    outputs: int,
-    fails: float,
-    gain: float,
-    alike: float,
-    stricter: float,
-) -> Sides:
-    """People's verdicts, those of a judge with a mean rate of .7 and of one with more.
-
-    Both see an output alike in part, so that they differ on about a quarter.
-    """
-    shape = (documents, outputs)
-    label = alike**0.5 * rng.normal(size=(documents, 1)) + (1 - alike) ** 0.5 * rng.normal(
-        size=shape
-    )
-    human = (label >= ndtri(fails)).astype(float)
-    seen = (rng.normal(size=shape) + rng.normal(size=(documents, 1)) / 2) / 1.25**0.5
-    passes = []
-    for right, lenient in ((0.7, stricter), (0.7 + gain, -stricter)):
-        own = (seen + rng.normal(size=shape)) / 2**0.5
-        good, bad = own < ndtri(right + lenient), own > ndtri(right - lenient)
-        passes.append(np.where(human == 1, good, bad).astype(float))
-    return human, *passes
-
-
-def row_of_two_values(
-    simulations: int, risk: float, row: tuple[float, tuple[str, int, float, float], float]
-) -> str:
-    fails, (word, outputs, *how), gain = row
-    cells = []
-    for n in ROWS:
-        rng = np.random.default_rng([n, outputs, round(100 * fails)])
-        choices = []
-        for _ in range(simulations):
-            halves = []
-            for _ in range(2):
-                drawn = passing(rng, n // outputs // 2, outputs, fails, gain, *how)
-                human, untuned, tuned = (side.ravel() for side in drawn)
-                document = np.arange(human.size) // outputs
-                halves.append([balanced_contrast(tuned, untuned, human, document)])
-            choices.append(decision_on([halves], "balanced", rng, risk))
-        cells.append(f"{shipped(choices):.3f}")
-    return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
-
-
-def row_of_equal_judges(simulations: int, risk: float, row: tuple[tuple[Level, int], str]) -> str:
+def row_of_equal_judges(simulations: int, row: tuple[tuple[Level, int], str]) -> str:
     (level, outputs), judges = row
     worlds = [World(level, outputs, ties, judges) for ties in TIES]
     cells = [
-        " ".join(f"{shipped(world.choices(n, simulations, risk)):.3f}" for world in worlds)
+        " ".join(f"{shipped(world.choices(n, simulations)):.3f}" for world in worlds)
         for n in DOCUMENTS
     ]
     return f"| {level} | {outputs} | {judges} | {' | '.join(cells)} |"
 
 
-def row_of_gains(simulations: int, risk: float, row: tuple[float, tuple[Level, int]]) -> str:
+def row_of_gains(simulations: int, row: tuple[float, tuple[Level, int]]) -> str:
     gain, (level, outputs) = row
     world, cells = World(level, outputs), []
     for labelled in LABELLED:
         n = round(DECIDING_SHARE * labelled)
-        equal, better = (world.choices(n, simulations, risk, each) for each in (0, gain))
-        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - risk))
-        promised = power(n, outputs - (level == "summary"), gain, risk)
+        equal, better = (world.choices(n, simulations, each) for each in (0, gain))
+        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - RISK))
+        promised = power(n, outputs - (level == "summary"), gain, RISK)
         cells.append(f"{shipped(better):.2f} ({promised:.2f}, {oracle:.2f})")
     return f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
 
@@ -301,13 +218,12 @@ def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None
     """A judgement with these answers, or a preference with those of both orders."""
     if ba is None:
         return ItemJudgement(Judgement(score=ab[rating], answers=ab))
-    margins = ab[rating], -ba[rating]
-    preference = Preference.of_orders(*margins)
+    preference = Preference.of_orders(ab[rating], -ba[rating])
     return ItemJudgement(replace(preference, answers_ab=ab, answers_ba=ba))
 
 
 def with_questions(
-    rng: np.random.Generator, labels: str, kind: str, documents: int, risk: float
+    rng: np.random.Generator, labels: str, kind: str, documents: int
 ) -> ShipDecision:
     """The gate's decision on a judge whose questions have answers of this kind."""
     goal, outputs, choices, scored, _ = LABELS[labels]
@@ -348,23 +264,23 @@ def with_questions(
         train=Items(tuple(rows[:half])),
         dev=Items(tuple(rows[half:])),
         goal=goal,
-        options=SearchOptions(seed=int(rng.integers(2**31)), risk=risk),
+        options=SearchOptions(seed=int(rng.integers(2**31)), risk=RISK),
     )
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     nothing = Exploration(finalists=(), candidate_ids=())
     try:
-        questions = ask_questions(halves, [nothing, nothing])
+        test = ask_questions(halves, [nothing, nothing])
     except NotTestedError as error:
         return ShipDecision(ship=False, reason=str(error))
-    return decide(problem, [], 1, questions=questions)[1]
+    return decide(problem, [], 1, questions=test)[1]
 
 
-def row_of_questions(simulations: int, risk: float, row: tuple[str, int]) -> str:
+def row_of_questions(simulations: int, row: tuple[str, int]) -> str:
     labels, documents = row
     cells = []
     for kind in ANSWERS:
         rng = np.random.default_rng([documents, ANSWERS.index(kind)])
-        choices = [with_questions(rng, labels, kind, documents, risk) for _ in range(simulations)]
+        choices = [with_questions(rng, labels, kind, documents) for _ in range(simulations)]
         share, gain = shipped(choices), np.nan_to_num(values(choices)).mean()
         error = (share * (1 - share) / simulations) ** 0.5
         cells.append(f"{share:.3f} ± {error:.3f} ({gain:+.3f})")
@@ -386,12 +302,6 @@ TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
         [*product((0.05, 0.1), GAIN_LEVELS)],
     ),
     (
-        "two values: fails | outputs | gain",
-        [f"{n} rows" for n in ROWS],
-        row_of_two_values,
-        [*product((0.05, 0.2, 0.5), KINDS, (0, 0.05, 0.1))],
-    ),
-    (
         "questions: labels | outputs | documents",
         [*ANSWERS],
         row_of_questions,
@@ -403,7 +313,6 @@ TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=2000)
-    parser.add_argument("--risk", type=float, default=RISK)
     parser.add_argument("--only", type=int, choices=range(1, 1 + len(TABLES)), help="one table")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     flags = parser.parse_args()
@@ -415,7 +324,7 @@ def main() -> None:
             print(
                 "\n" * (number > 0) + f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
             )
-            for line in pool.map(partial(write_row, flags.simulations, flags.risk), rows):
+            for line in pool.map(partial(write_row, flags.simulations), rows):
                 print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")
 

@@ -3,7 +3,7 @@
 python benchmarks/simulated_server.py FOLDER writes labels.jsonl and quality.yaml there, serves
 their world until Ctrl-C, and then prints the bill: a paid run rehearsed for nothing.
 
-with serve(world) as server:
+with serving(SimulatedServer(world)) as server:
     ...  # --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5-mini --api-base server.url
     server.dollars
 """
@@ -17,7 +17,6 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,13 +25,20 @@ from aiohttp import web
 from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, Vector, World
 
 from judges import Judge
+from judges.client import find_price
 
 JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 # Hidden thoughts of a proposer, billed as tokens written.
 PROPOSER_THOUGHTS = 900
+# Settings of `tune` for a world's models.
+MODELS = {"lm": f"openai/{JUDGE_MODEL}", "proposer_lm": f"openai/{PROPOSER_MODEL}"}
 Server = TypeVar("Server", bound="ModelServer")
+
+
+def count_tokens(text: str) -> int:
+    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 class ModelServer:
@@ -47,13 +53,10 @@ class ModelServer:
     @property
     def dollars(self) -> float:
         """What all requests cost at list prices."""
-        from judges.client import find_price
-
         total = 0.0
         for model in self.n_requests:
             price = find_price(f"openai/{model}")
-            if price is None:
-                raise LookupError(f"no list price for {model}")
+            assert price is not None, model
             total += price.cost(self.tokens_in[model], self.tokens_out[model])
         return total
 
@@ -70,31 +73,31 @@ class ModelServer:
         try:
             return web.json_response(self.answer(body))
         except (KeyError, ValueError):
-            said = "the simulated models know the texts of their own labels alone, in their folder"
-            error = {"message": said, "type": "invalid_request_error"}
+            known = "the simulated models know the texts of their own labels alone, in their folder"
+            error = {"message": known, "type": "invalid_request_error"}
             return web.json_response({"error": error}, status=400)
 
     def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
         """The texts of all n replies, and the tokens of their hidden thoughts."""
         raise NotImplementedError
 
-    def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The official answer to a request for a chat completion."""
-        model, messages = str(body["model"]), body["messages"]
-        texts, thoughts = self.replies(body)
-        tokens_in = sum(
-            math.ceil(len(m["content"]) / CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE
-            for m in messages
-        )
-        tokens_out = thoughts + sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
+    def book(self, model: str, tokens_in: int, tokens_out: int) -> None:
         self.n_requests[model] += 1
         self.tokens_in[model] += tokens_in
         self.tokens_out[model] += tokens_out
+
+    def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The official answer to a request for a chat completion."""
+        texts, thoughts = self.replies(body)
+        contents = [message["content"] for message in body["messages"]]
+        tokens_in = sum(count_tokens(content) + TOKENS_PER_MESSAGE for content in contents)
+        tokens_out = thoughts + sum(map(count_tokens, texts))
+        self.book(body["model"], tokens_in, tokens_out)
         return {
             "id": "chatcmpl-0",
             "object": "chat.completion",
             "created": 0,
-            "model": model,
+            "model": body["model"],
             "choices": [
                 {
                     "index": index,
@@ -115,10 +118,14 @@ class ModelServer:
 class SimulatedServer(ModelServer):
     """The endpoint of a world's judge and proposer."""
 
-    def __init__(self, world: World, proposer_skill: float = 1.0) -> None:
+    def __init__(
+        self,
+        world: World,
+        judge: type[SimulatedJudge] = SimulatedJudge,
+        proposer: type[SimulatedProposer] = SimulatedProposer,
+    ) -> None:
         super().__init__()
-        self.judge = SimulatedJudge(world)
-        self.proposer = SimulatedProposer(world, proposer_skill)
+        self.world, self.judge, self.proposer = world, judge(world), proposer(world)
 
     def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
         n, messages = int(body.get("n") or 1), body["messages"]
@@ -126,15 +133,8 @@ class SimulatedServer(ModelServer):
         if body["model"] == PROPOSER_MODEL:
             return [self.proposer.reply(messages, draw) for draw in draws], PROPOSER_THOUGHTS * n
         temperature = body.get("temperature")
-        heat = self.judge.world.judge.sampling_error * (
-            1.0 if temperature is None else float(temperature)
-        )
+        heat = self.world.judge.sampling_error * (1.0 if temperature is None else temperature)
         return [self.judge.reply(messages, temperature=heat, draw=draw) for draw in draws], 0
-
-
-def serve(world: World, proposer_skill: float = 1.0) -> AbstractContextManager[SimulatedServer]:
-    """Run a world's endpoint in a thread for the time of the `with` block."""
-    return serving(SimulatedServer(world, proposer_skill))
 
 
 @contextlib.contextmanager
@@ -149,10 +149,8 @@ def serving(server: Server) -> Iterator[Server]:
         app.router.add_get("/dollars", server.bill)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
-        server.url = f"http://127.0.0.1:{port}/v1"
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
         ready.set()
         await stop.wait()
         await runner.cleanup()
@@ -171,22 +169,12 @@ def serving(server: Server) -> Iterator[Server]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--world", choices=JUDGES, default="reasoning helps")
-    parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--documents", type=int, default=50)
-    parser.add_argument("--two-values", action="store_true", help="passes and fails")
-    flags = parser.parse_args()
+    folder = parser.parse_args().folder
     # A shell that starts it in the background has it ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    world = World(
-        name=flags.world,
-        seed=flags.seed,
-        judge=JUDGES[flags.world],
-        n_documents=flags.documents,
-        two_values=flags.two_values,
-    )
-    labels, dimension = world.write(flags.folder)
-    with serve(world) as server:
+    world = World(name=(name := "reasoning helps"), seed=3, judge=JUDGES[name], n_documents=50)
+    labels, dimension = world.write(folder)
+    with serving(SimulatedServer(world)) as server:
         with contextlib.suppress(KeyboardInterrupt):
             print(f"export OPENAI_API_KEY=simulated OPENAI_BASE_URL={server.url}")
             print(

@@ -65,6 +65,8 @@ COMMENT = re.compile(r"What (?:speaks for|is wrong with) it: ([^.\n]+)")
 REASONING = re.compile(
     r"\b(reasoning|rationale|explanation|analysis|thoughts?|steps?|sub_?questions?)\b", re.I
 )
+STEPS = re.compile(r"step[s ]|each (point|question)|one by one")
+WORDS_OF_THOUGHT: Mapping[Form, int] = {"direct": 5, "brief": 25, "steps": 120}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ class Judge:
     `wording` and `demos` are how far an instruction's words and sixteen good demonstrations move
     the judge's weights from its own to those named or shown; `error` the spread of its errors, and
     `reasoning` what multiplies that for each form. `crowding` is the share of top ratings, from
-    which demonstrations of all levels lead it away by the share `calibration` of what people give.
+    which demonstrations of all levels lead it away, to what people give.
     """
 
     wording: float
@@ -84,7 +86,6 @@ class Judge:
         default_factory=lambda: {"direct": 1.0, "brief": 1.0, "steps": 1.0}
     )
     crowding: float = 0.45
-    calibration: float = 1.0
     sampling_error: float = 0.25
 
 
@@ -95,9 +96,8 @@ class World:
     Item i is output i % n_systems of document i // n_systems; items past `n_items` have no label
     in the label file and are what a shipped judge is measured on. Where the labels are `shuffled`,
     each document's are dealt anew among its outputs: nothing can be learned from them. With
-    `two_values` people and the judge say pass for a rating of 4 or more, else fail. With
-    `critiques` people write of each output what has moved them most. `top_share` is the share of
-    people's ratings that are 5; 1 to 3 share two fifths of the rest.
+    `two_values` people and the judge say pass for a rating of 4 or more, else fail. `top_share` is
+    the share of people's ratings that are 5; 1 to 3 share two fifths of the rest.
     """
 
     name: str
@@ -112,28 +112,26 @@ class World:
     n_true: int = 3
     shuffled: bool = False
     two_values: bool = False
-    critiques: bool = False
     top_share: float = 0.25
 
     @property
     def n_items(self) -> int:
         return self.n_documents * self.n_systems
 
+    @property
+    def fresh(self) -> range:
+        """The items without labels."""
+        return range(self.n_items, len(self.gold))
+
     def rng(self, *parts: object) -> np.random.Generator:
-        text = json.dumps([self.name, self.seed, *map(str, parts)])
-        return np.random.default_rng(
-            int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
-        )
+        return rng_of(json.dumps([self.name, self.seed, *map(str, parts)]))
 
     @cached_property
     def qualities(self) -> Vector:
         """Every item's hidden qualities, shape (items, qualities), each of mean 0 and spread 1."""
-        total = (self.n_documents + self.n_fresh_documents) * self.n_systems
-        rng = self.rng("qualities")
-        shared = np.repeat(
-            rng.normal(size=(total // self.n_systems, len(QUALITIES))), self.n_systems, axis=0
-        )
-        return np.sqrt(0.2) * shared + np.sqrt(0.8) * rng.normal(size=(total, len(QUALITIES)))
+        rng, documents = self.rng("qualities"), self.n_documents + self.n_fresh_documents
+        shared = np.repeat(rng.normal(size=(documents, len(QUALITIES))), self.n_systems, axis=0)
+        return np.sqrt(0.2) * shared + np.sqrt(0.8) * rng.normal(size=shared.shape)
 
     @cached_property
     def true_weights(self) -> Vector:
@@ -178,24 +176,8 @@ class World:
             return "pass" if rating >= 4 else "fail"
         return str(rating)
 
-    def critique(self, item: int) -> str:
-        """What people write of an output: the quality that has moved its gold most, in words."""
-        moved = self.qualities[item] * self.true_weights
-        quality = int(np.argmax(np.abs(moved)))
-        word = QUALITIES[quality][int(self.rng("critique", item).integers(3))]
-        return f"What {'speaks for' if moved[quality] > 0 else 'is wrong with'} it: {word}."
-
-    @cached_property
-    def _texts(self) -> dict[int, dict[str, str]]:
-        return {}
-
     def texts(self, item: int) -> dict[str, str]:
-        """What the judge reads of an item; written once, since searches ask for it many times."""
-        if item not in self._texts:
-            self._texts[item] = self._written(item)
-        return self._texts[item]
-
-    def _written(self, item: int) -> dict[str, str]:
+        """What the judge reads of an item."""
         document = item // self.n_systems
         source, reply = self.words
         return {
@@ -209,6 +191,11 @@ class World:
         words = rng.choices(WORDS, k=max(1, round(rng.gauss(n_words, n_words**0.5))))
         return " ".join(words).capitalize() + "."
 
+    def label(self, item: int) -> dict[str, object]:
+        if self.two_values:
+            return {"quality": "pass" if self.human[item] else "fail"}
+        return {"annotations": {"quality": self.ratings[item].tolist()}}
+
     def write(self, folder: Path) -> tuple[Path, Path]:
         """The label file, and a YAML file with the dimension, whose words name no quality."""
         labels, dimension = folder / "labels.jsonl", folder / "quality.yaml"
@@ -218,29 +205,27 @@ class World:
                 "group": f"{item // self.n_systems}",
                 "system": f"system-{item % self.n_systems}",
                 **self.texts(item),
-                **({"critique": self.critique(item)} if self.critiques else {}),
-                **(
-                    {"quality": "pass" if self.human[item] else "fail"}
-                    if self.two_values
-                    else {"annotations": {"quality": self.ratings[item].tolist()}}
-                ),
+                **self.label(item),
             }
             for item in range(self.n_items)
         ]
         folder.mkdir(parents=True, exist_ok=True)
         labels.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        scale, asked = "anchors: {1: bad, 3: fair, 5: very good}", "Judge how good the reply is."
+        if self.two_values:
+            scale, asked = "scale: [pass, fail]", "Judge whether the reply is good enough."
         dimension.write_text(
             "name: quality\n"
             "definition: how good the reply is as readers of this service see it\n"
             "inputs: {source: what the reply was written from, reply: the reply to judge}\n"
-            + (
-                "scale: [pass, fail]\ninstruction: Judge whether the reply is good enough.\n"
-                if self.two_values
-                else "anchors: {1: bad, 3: fair, 5: very good}\n"
-                "instruction: Judge how good the reply is.\n"
-            )
+            f"{scale}\ninstruction: {asked}\n"
         )
         return labels, dimension
+
+
+def rng_of(text: str) -> np.random.Generator:
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
 def thresholds(top_share: float) -> Vector:
@@ -257,7 +242,7 @@ class Reading:
     error: float
     edges: Vector
     form: Form
-    headers: tuple[str, ...]
+    headers: Sequence[str]
     digest: bytes
     # The name of each question, its answers and the qualities that it names.
     questions: Sequence[tuple[str, Sequence[str], Sequence[int]]]
@@ -272,26 +257,20 @@ class SimulatedJudge:
 
     def reply(self, messages: Messages, *, temperature: float = 0.0, draw: int = 0) -> str:
         """The reply to a prompt; `draw` tells samples of one request apart."""
-        reading, item, value = self._value(messages)
-        if temperature > 0:
-            value += temperature * self._noise(reading.digest, item, "draw", draw)
-        rating = 1 + int(np.searchsorted(reading.edges, value))
-        return self._written(reading, item, rating, self._answers(reading, messages))
-
-    def _value(self, messages: Messages) -> tuple[Reading, int, float]:
-        last = messages[-1]["content"]
-        items = ITEM.findall(last)
+        items = [int(number) for number in ITEM.findall(messages[-1]["content"])]
         if not items:
             raise ValueError("no item stands in the last message")
-        item = int(items[-1])
-        reading = self._reading(messages)
+        reading, item = self._reading(messages), items[-1]
         value = float(self.world.qualities[item] @ reading.weights)
         value += reading.error * self._noise(reading.digest, item, "error", 0)
-        return reading, item, value / math.hypot(1, reading.error)
+        value /= math.hypot(1, reading.error)
+        value += temperature * self._noise(reading.digest, item, "draw", draw)
+        rating = 1 + int(np.searchsorted(reading.edges, value))
+        return self._written(reading, item, rating, self._answers(reading, items))
 
-    def _answers(self, reading: Reading, messages: Messages) -> dict[str, str]:
+    def _answers(self, reading: Reading, items: Sequence[int]) -> dict[str, str]:
         """What it says to each question: what the item has of the qualities named, and an error."""
-        items, answers = [int(number) for number in ITEM.findall(messages[-1]["content"])], {}
+        answers = {}
         for name, choices, named in reading.questions:
             values = self.world.qualities[:, named].sum(axis=1) / math.sqrt(len(named) or 1)
             first, *_, last = (
@@ -306,30 +285,24 @@ class SimulatedJudge:
 
     def _noise(self, digest: bytes, item: int, kind: str, draw: int) -> float:
         """A standard normal number; errors of two prompts on one item are alike by half."""
-        parts = [f"{kind} {item} {draw}".encode()]
-        shared = hashlib.blake2b(parts[0], digest_size=8).digest()
-        own = hashlib.blake2b(digest + parts[0], digest_size=8).digest()
-        values = [
-            NORMAL.inv_cdf((int.from_bytes(part, "big") + 0.5) / 2**64) for part in (shared, own)
-        ]
+        key, values = f"{kind} {item} {draw}".encode(), []
+        for part in (key, digest + key):
+            number = int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "big")
+            values.append(NORMAL.inv_cdf((number + 0.5) / 2**64))
         return sum(values) / math.sqrt(2)
 
     def _reading(self, messages: Messages) -> Reading:
         # Behind the item's own text the last message asks for a form.
-        key = hashlib.blake2b(
-            json.dumps([dict(m) for m in messages[:-1]]).encode()
-            + _form_part(messages[-1]["content"]).encode(),
-            digest_size=16,
-        ).digest()
-        if key not in self._readings:
-            self._readings[key] = self._read(messages, key)
-        return self._readings[key]
+        key = json.dumps([dict(m) for m in messages[:-1]]) + form_part(messages)
+        digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+        if digest not in self._readings:
+            self._readings[digest] = self._read(messages, digest)
+        return self._readings[digest]
 
     def _read(self, messages: Messages, digest: bytes) -> Reading:
         world, judge = self.world, self.world.judge
-        system = " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
-        if not system:
-            system = messages[0]["content"]
+        headers, told = headers_of(messages), system_of(messages)
+        system = told or messages[0]["content"]
         # To be asked a narrow question does not change what the broad one means.
         questions = [output for output in outputs_of(system) if output[1]][:-1]
         for *_, line in questions:
@@ -347,16 +320,16 @@ class SimulatedJudge:
             # Demonstrations of every level show how the scale is used.
             counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
             evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
-            towards_people = judge.calibration * max(0.0, evenness)
-            top_share = judge.crowding + (world.top_share - judge.crowding) * towards_people
-        form = self._form(messages)
-        error = judge.error * judge.reasoning[form]
+            top_share += (world.top_share - judge.crowding) * max(0.0, evenness)
+        form: Form = "direct"
+        if before := [name for name in headers[:-1] if REASONING.search(name)]:
+            form = "steps" if len(before) > 1 or STEPS.search(told) else "brief"
         return Reading(
             weights=weights / np.linalg.norm(weights),
-            error=error,
+            error=judge.error * judge.reasoning[form],
             edges=thresholds(top_share),
             form=form,
-            headers=tuple(HEADER.findall(_form_part(messages[-1]["content"]))),
+            headers=headers,
             digest=digest,
             questions=[
                 (name, choices, np.flatnonzero(times_named([line])).tolist())
@@ -364,36 +337,33 @@ class SimulatedJudge:
             ],
         )
 
-    def _form(self, messages: Messages) -> Form:
-        """How the prompt asks the judge to think before it rates."""
-        asked = messages[-1]["content"]
-        headers = [name for name in HEADER.findall(_form_part(asked)) if name != "completed"]
-        before = [name for name in headers[:-1] if REASONING.search(name)]
-        system = " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
-        if not before:
-            return "direct"
-        steps = len(before) > 1 or re.search(r"step[s ]|each (point|question)|one by one", system)
-        return "steps" if steps else "brief"
-
     def _written(self, reading: Reading, item: int, rating: int, answers: Mapping[str, str]) -> str:
-        names = [name for name in reading.headers if name != "completed"]
-        if not names:
-            return self.world.said(rating)
-        n_words = {"direct": 0, "brief": 25, "steps": 120}[reading.form]
-        thought = self.world.prose("thought", item, max(5, n_words))
-        blocks = [f"[[ ## {name} ## ]]\n{answers.get(name, thought)}" for name in names[:-1]]
-        return "\n\n".join(
-            [
-                *blocks,
-                f"[[ ## {names[-1]} ## ]]\n{self.world.said(rating)}",
-                "[[ ## completed ## ]]",
-            ]
-        )
+        said = self.world.said(rating)
+        if not reading.headers:
+            return said
+        thought = self.world.prose("thought", item, WORDS_OF_THOUGHT[reading.form])
+        *before, last = reading.headers
+        return blocks({**{name: answers.get(name, thought) for name in before}, last: said})
 
 
-def _form_part(content: str) -> str:
+def blocks(sections: Mapping[str, str]) -> str:
+    """A reply with a block for each section."""
+    texts = [f"[[ ## {name} ## ]]\n{section}" for name, section in sections.items()]
+    return "\n\n".join([*texts, "[[ ## completed ## ]]"])
+
+
+def headers_of(messages: Messages) -> list[str]:
+    """The sections that the last paragraph asks for."""
+    return [name for name in HEADER.findall(form_part(messages)) if name != "completed"]
+
+
+def system_of(messages: Messages) -> str:
+    return " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
+
+
+def form_part(messages: Messages) -> str:
     """The last paragraph, where the form of the reply is asked for."""
-    return content.rstrip().rpartition("\n\n")[2]
+    return messages[-1]["content"].rstrip().rpartition("\n\n")[2]
 
 
 def outputs_of(system: str) -> list[tuple[str, list[str], str]]:
@@ -426,6 +396,7 @@ def shown_items(messages: Messages) -> tuple[list[int], list[int]]:
     return items, ratings
 
 
+# How a proposer presents its instruction.
 PROPOSER_FORMS = ("bare", "fenced", "analysed", "quoted", "long")
 OPENINGS = ("Judge how good the reply is.", "Rate the reply.", "Decide what the reply deserves.")
 
@@ -433,18 +404,19 @@ OPENINGS = ("Judge how good the reply is.", "Rate the reply.", "Decide what the 
 class SimulatedProposer:
     """Writes instructions from the labelled outputs in its prompt and people's comments alone."""
 
-    def __init__(self, world: World, skill: float = 1.0) -> None:
-        self.world, self.skill = world, skill
+    # How well it sees which qualities go with the labels.
+    skill = 1.0
+
+    def __init__(self, world: World) -> None:
+        self.world = world
 
     def reply(self, messages: Messages, draw: int = 0) -> str:
         text = "\n".join(m["content"] for m in messages)
-        digest = hashlib.blake2b(f"{draw} {text}".encode(), digest_size=8).digest()
-        rng = np.random.default_rng(int.from_bytes(digest, "big"))
+        rng = rng_of(f"{draw} {text}")
         named = self._qualities(text, rng)
         instruction = self._instruction(named, rng)
         form = PROPOSER_FORMS[int(rng.integers(len(PROPOSER_FORMS)))]
-        last = _form_part(messages[-1]["content"])
-        headers = [name for name in HEADER.findall(last) if name != "completed"]
+        last, headers = form_part(messages), headers_of(messages)
         if "JSON object" in last:
             fields = {
                 name: instruction if "instruction" in name.lower() else self._remark(named)
@@ -457,8 +429,7 @@ class SimulatedProposer:
             sections |= {name: instruction for name in headers if "instruction" in name.lower()}
             if "questions" in sections:
                 sections["questions"] = self._questions(named, rng)
-            blocks = [f"[[ ## {name} ## ]]\n{section}" for name, section in sections.items()]
-            return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
+            return blocks(sections)
         if form == "fenced" or ("```" in last and rng.random() < 0.85):
             return f"Here is a better instruction:\n\n```\n{instruction}\n```"
         if form == "analysed":
@@ -513,11 +484,10 @@ class SimulatedProposer:
 
 DIRECT_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 1.5, "steps": 2.2}
 REASONING_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 0.75, "steps": 0.5}
-# The five kinds of truth.
+# The four kinds of truth.
 JUDGES: Mapping[str, Judge] = {
     "wording": Judge(wording=1.0, demos=0.1, error=0.9),
     "demos": Judge(wording=0.1, demos=1.0, error=0.9),
-    "nothing": Judge(wording=0.0, demos=0.0, error=1.2, calibration=0.0),
     "reasoning helps": Judge(wording=0.5, demos=0.4, error=1.4, reasoning=REASONING_HELPS),
     "reasoning hurts": Judge(wording=0.5, demos=0.4, error=0.9, reasoning=DIRECT_HELPS),
 }

@@ -1,18 +1,11 @@
-"""How often a swap passes: python benchmarks/swaps.py [--simulations 1000] [--margins .03 .1].
+"""How often a swap passes: python benchmarks/swaps.py [--simulations 1000].
 
 A new judge is worse than the old one by exactly the margin, so that at most 5 of 100 may pass; and,
-in brackets, as good, which is the power. "akin" is the old judge but for a share of the outputs
-(three times the margin), on which it errs by itself; "apart" errs by itself everywhere; "same" is
-the old judge, but wrong on some of what that has right; "lost" is akin, as good on these outputs,
-and scores all outputs of some documents at random. Ratings have Spearman's rho at summary
-level with four outputs a document, at dataset level with one. Judges of two values are right on .8
-of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, labels and errors
-have an intraclass correlation of .7. With --changed, a random part of the outputs that change is
-labelled (verify --changed), and "here" is how often the interval of these very outputs holds their
-own difference (nominal .90). With --recorded, recorded judges of SummEval swap at a rating of 4,
-with labels of outputs at random, and of changed ones. With --looks the labels of four worlds grow
-by equal factors from 40 to 400 documents, and a judge passes if it does in any look. No model is
-asked.
+in brackets, as good, which is the power. Ratings have Spearman's rho at summary level with four
+outputs a document, at dataset level with one. Judges of two values are right on .8 of passes and of
+fails, those of pairs on .8. With --changed, a random part of the outputs that change is labelled
+(verify --changed). With --recorded, recorded judges of SummEval swap at a rating of 4. No model is
+asked. README.md explains the judges and columns.
 """
 
 import argparse
@@ -20,20 +13,19 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from panels import SHARED
-from questions import MODELS, QUALITIES, recorded
+from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
 from optimize.measuring.swap import difference_of, outcome_of
 from optimize.statistics.changed import gain_terms, interval_on_these_rows
 from optimize.statistics.correlations import Level, rho
-from optimize.statistics.intervals import cautious_interval
+from optimize.statistics.intervals import Interval, cautious_interval
 
+MARGINS = (0.03, 0.1)
 DOCUMENTS = (60, 120, 240)
 LABELLED = (30, 100, 10_000)
 ALIKE = 0.7
@@ -131,7 +123,11 @@ def side(scores: np.ndarray, human: np.ndarray, level: Level) -> Any:
     )
 
 
-def lines(simulations: int, margins: list[float]) -> Iterator[str]:
+def passes(interval: Interval | None, margin: float) -> bool:
+    return outcome_of(interval, margin) in ("better", "not worse")
+
+
+def lines(simulations: int) -> Iterator[str]:
     worlds: list[tuple[str, Level, Any]] = [
         ("ratings, 4 outputs", "summary", partial(ratings, outputs=4)),
         ("ratings, 1 output", "dataset", partial(ratings, outputs=1)),
@@ -148,7 +144,7 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
     ]
     yield f"| margin | labels | new judge | {' | '.join(f'{n} documents' for n in DOCUMENTS)} |"
     yield "|---|---|---|" + "---|" * len(DOCUMENTS)
-    for margin in margins:
+    for margin in MARGINS:
         for name, level, make in worlds:
             kinds = [("akin", 3 * margin), ("apart", 1.0)]
             if make.func is lost:
@@ -163,14 +159,13 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
                     rng, passed = np.random.default_rng([n, round(1000 * margin)]), []
                     for worse in [loss, 0] * simulations:
                         *both, human = world(rng, n, worse)
-                        new, old = (side(scores, human, level) for scores in both)
-                        outcome = outcome_of(difference_of(new, old)[1], margin)
-                        passed.append(outcome in ("better", "not worse"))
+                        interval = difference_of(*(side(each, human, level) for each in both))[1]
+                        passed.append(passes(interval, margin))
                     cells.append(f"{np.mean(passed[::2]):.3f} ({np.mean(passed[1::2]):.2f})")
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
 
 
-def changed_lines(simulations: int, margin: float) -> Iterator[str]:
+def changed_lines(simulations: int) -> Iterator[str]:
     """Swaps by labels of changed outputs: false passes, power, and coverage of these outputs."""
     yield f"| labels | documents | change | {' | '.join(f'{n} labelled' for n in LABELLED)} |"
     yield "|---|---|---|" + "---|" * len(LABELLED)
@@ -181,7 +176,7 @@ def changed_lines(simulations: int, margin: float) -> Iterator[str]:
                 cells, moved = [], []
                 for n in LABELLED:
                     rng, passed, held = np.random.default_rng([n_documents, n]), [], []
-                    for worse in [margin, 0] * simulations:
+                    for worse in [MARGINS[0], 0] * simulations:
                         new, old, human = (side.ravel() for side in make(rng, n_documents, worse))
                         changed, gain = new != old, (new == human) - (old == human).astype(float)
                         drawn = rng.permutation(np.flatnonzero(changed))[:n]
@@ -189,7 +184,7 @@ def changed_lines(simulations: int, margin: float) -> Iterator[str]:
                         known[drawn] = gain[drawn]
                         document = np.arange(gain.size) // outputs
                         interval = cautious_interval(*gain_terms(known, changed, document))
-                        passed.append(outcome_of(interval, margin) in ("better", "not worse"))
+                        passed.append(passes(interval, MARGINS[0]))
                         here = interval_on_these_rows(known, changed)
                         value = gain.mean()
                         held.append(here and here.low - 1e-9 <= value <= here.high + 1e-9)
@@ -200,15 +195,15 @@ def changed_lines(simulations: int, margin: float) -> Iterator[str]:
                 yield f"| {name} | {n_documents} | {np.mean(moved):.2f} | {' | '.join(cells)} |"
 
 
-def recorded_lines(shared: Path, draws: int = 2000) -> Iterator[str]:
+def recorded_lines(draws: int = 2000) -> Iterator[str]:
     """Errors of the difference in accuracy on SummEval, by labels at random and of changed ones."""
     heads = (
         "labels | error at random | error on changed | labels at random for that | times as many"
     )
     yield f"| judges | dimension | change | difference | {heads} |"
     yield "|---" * 9 + "|"
-    texts = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True).set_index("id")
-    rng, ratings = np.random.default_rng(0), {name: recorded(shared, name) for name in MODELS}
+    texts = pd.read_json(SUMMEVAL, lines=True)
+    rng, ratings = np.random.default_rng(0), {name: recorded_ratings(name) for name in MODELS}
     for dimension, (old, new) in itertools.product(QUALITIES, itertools.combinations(MODELS, 2)):
         people = np.array([rating[dimension] >= 4 for rating in texts["ratings"]])
         a, b = (
@@ -229,61 +224,16 @@ def recorded_lines(shared: Path, draws: int = 2000) -> Iterator[str]:
         )
 
 
-def look_lines(simulations: int, margin: float) -> Iterator[str]:
-    """How often a swap passes in any of so many looks, and in brackets one of equal judges."""
-    akin, numbers = 3 * margin, (1, 2, 4, 8)
-    sizes = np.geomspace(40, 400, 8).round().astype(int).tolist()
-    worlds: list[tuple[str, Level, Any]] = [
-        ("ratings, 4 outputs, akin", "summary", partial(ratings, outputs=4, share=akin)),
-        ("two values, apart", "dataset", partial(choices, outputs=1, share=1, low=0)),
-        (
-            "two values, 4 alike, akin",
-            "dataset",
-            partial(choices, outputs=4, share=akin, low=0, alike=ALIKE),
-        ),
-        ("pairs, akin", "dataset", partial(choices, outputs=1, share=akin, low=-1)),
-    ]
-    heads = [*(f"{n} look{'s' * (n > 1)}" for n in numbers), "4 as one", "8 as one"]
-    yield f"| margin {margin:g} | {' | '.join(heads)} |"
-    yield "|---" * 7 + "|"
-    for name, level, world in worlds:
-        loss = margin if world.func is choices else extra_for(margin, level, world, 30.0)
-        rng, passed = np.random.default_rng(4), []
-        for worse in [loss, 0] * simulations:
-            *both, human = world(rng, sizes[-1], worse)
-            held = {}
-            for n in sizes:
-                new, old = (side(scores[:n], human[:n], level) for scores in both)
-                contrast, _, least = difference_of(new, old)
-                for looks in numbers:
-                    interval = cautious_interval(contrast.terms, least, looks)
-                    outcome = outcome_of(interval if least else None, margin)
-                    held[n, looks] = outcome in ("better", "not worse")
-            some = {looks: sizes[8 // looks - 1 :: 8 // looks] for looks in numbers}
-            pairs = [*((looks, looks) for looks in numbers), (4, 1), (8, 1)]
-            passed.append([any(held[n, as_of] for n in some[looks]) for looks, as_of in pairs])
-        false, power = (np.mean(passed[kind::2], axis=0) for kind in (0, 1))
-        cells = [f"{a:.3f} ({b:.2f})" for a, b in zip(false[:4], power[:4], strict=True)]
-        yield f"| {name} | {' | '.join(cells)} | {false[4]:.3f} | {false[5]:.3f} |"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--changed", action="store_true", help="labels of changed outputs alone")
     parser.add_argument("--recorded", action="store_true", help="recorded judges of SummEval")
-    parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
-    parser.add_argument("--margins", type=float, nargs="+", default=[0.03, 0.1])
-    parser.add_argument("--looks", action="store_true", help="1, 2, 4 and 8 looks")
     flags = parser.parse_args()
     began = time.monotonic()
-    rows = lines(flags.simulations, flags.margins)
-    if flags.changed:
-        rows = changed_lines(flags.simulations, flags.margins[0])
-    if flags.looks:
-        rows = look_lines(flags.simulations, flags.margins[-1])
+    rows = changed_lines(flags.simulations) if flags.changed else lines(flags.simulations)
     if flags.recorded:
-        rows = recorded_lines(flags.shared)
+        rows = recorded_lines()
     for line in rows:
         print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")

@@ -17,7 +17,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "argparse" in text])
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "parse_args" in text])
 def test_a_benchmark_says_what_it_measures(name, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     monkeypatch.setattr(sys, "argv", [name, "--help"])
@@ -31,10 +31,11 @@ def test_a_benchmark_says_what_it_measures(name, monkeypatch):
 def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setenv("OPENAI_API_KEY", "recorded")
-    import questions
+    import summeval
+    from simulated_server import serving
 
     ratings = {"coherence": 2, "consistency": 4, "fluency": 5, "relevance": 1}
-    server = questions.RecordedServer({"A dog barks.": ratings}, "consistency")
+    server = summeval.RecordedServer({"A dog barks.": ratings}, "consistency")
     form = [
         judges.Question(name="coherence", text="is it in order", answers=(1, 2, 3, 4, 5)),
         judges.Question(name="fluency", text="is it good English"),
@@ -42,7 +43,7 @@ def test_questions_named_like_a_quality_are_answered_as_recorded(monkeypatch):
         judges.Question(name="relevance", text="how much matters", answers=(0, 1, 2)),
     ]
     subject = judges.load("consistency").subject
-    with questions.serving(server):
+    with serving(server):
 
         def ask(**how: object) -> judges.Judgement:
             judge = judges.Judge.of(subject, **how).with_model("openai/m", api_base=server.url)

@@ -88,15 +88,15 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
 
 def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import simulated
+    from simulated_server import JUDGE_MODEL, MODELS, PROPOSER_MODEL, SimulatedServer
+    from simulated_worlds import JUDGES, World
 
-    job = simulated.Job(
-        world="reasoning helps", seed=2, optimizer="rank", dollars=2.0, two_values=True
-    )
-    labels, dimension = job.simulated().write(tmp_path)
+    truth = "reasoning helps"
+    world = World(name=truth, seed=2, judge=JUDGES[truth], two_values=True)
+    labels, dimension = world.write(tmp_path)
     rows = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
     write_jsonl(labels, rows)
-    server = simulated.SimulatedServer(job.simulated())
+    server = SimulatedServer(world)
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
 
@@ -105,18 +105,15 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
         return answer(body)
 
     server.answer = record
-    lm, proposer = simulated.JUDGE_MODEL, simulated.PROPOSER_MODEL
-    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
-    flags |= {"lm": f"openai/{lm}", "proposer_lm": f"openai/{proposer}"}
-    tune_folder({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
+    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **MODELS}
+    tune_folder({**flags, "max_cost": 2.0}, tmp_path / "run", server)
     ids = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
-    critiques: dict[str, set[str]] = {lm: set(), proposer: set()}
+    critiques: dict[str, set[str]] = {JUDGE_MODEL: set(), PROPOSER_MODEL: set()}
     for body in bodies:
         names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
         critiques[body["model"]] |= names
-        if body["model"] == lm:
+        if body["model"] == JUDGE_MODEL:
             *_, name = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
             assert name not in names
-    assert critiques[proposer]
-    assert critiques[lm]
+    assert all(critiques.values())
     assert not set.union(*critiques.values()) & ids

@@ -16,20 +16,19 @@ LIMITS = (0.5, 2.0)
 def runs(tmp_path_factory):
     """Summary, trials and bill of runs by their limit and settings, each made once."""
     sys.path.insert(0, str(BENCHMARKS))
-    import simulated
+    from simulated_server import MODELS, SimulatedServer
+    from simulated_worlds import JUDGES, World
 
     @lru_cache
     def run(dollars, **settings):
         folder = tmp_path_factory.mktemp("paid")
-        job = simulated.Job(world="reasoning helps", seed=3, optimizer="rank", dollars=dollars)
-        world = job.simulated()
+        world = World(name="reasoning helps", seed=3, judge=JUDGES["reasoning helps"])
         labels, dimension = world.write(folder)
-        server = simulated.SimulatedServer(world)
+        server = SimulatedServer(world)
         flags = {
             "dimension": str(dimension),
             "data": str(labels),
-            "lm": f"openai/{simulated.JUDGE_MODEL}",
-            "proposer_lm": f"openai/{simulated.PROPOSER_MODEL}",
+            **MODELS,
             "max_cost": dollars,
             "cache": "none",
             **settings,
