@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.protocol import Model
@@ -188,17 +188,22 @@ def tune(
             such as SettingsError, LabelError or DimensionError.
     """
     # This line must come first, because `locals()` then has only the arguments.
-    settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
-    if not isinstance(dimension, str | Dimension | Comparison):
+    settings = {
+        name: v for name, v in locals().items() if name not in ("dimension", "out", "quiet")
+    }
+    subject: Subject | None
+    if isinstance(dimension, str):
+        name, subject = dimension, find_subject(dimension)
+    elif isinstance(dimension, Dimension | Comparison):
+        name, subject = dimension.name, dimension
+    else:
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
             f"{dimension!r}"
         )
-    subject = find_subject(dimension) if isinstance(dimension, str) else dimension
-    subject_flag = "pairwise" if isinstance(subject, Comparison) else "dimension"
+    settings["pairwise" if isinstance(subject, Comparison) else "dimension"] = name
     settings["optimizer"] = optimizer_name(optimizer)
-    settings[subject_flag] = dimension if isinstance(dimension, str) else dimension.name
-    rows = None if isinstance(data, str | os.PathLike) else data
+    rows = None if isinstance(data, str | os.PathLike) else settings.pop("data")
     opened_models: dict[str, Model] = {}
     dspy_lm = configured_lm()
     if dspy_lm is not None and lm is None and api_base is None:
@@ -206,15 +211,12 @@ def tune(
         opened_models[model.name] = model
         settings |= {"lm": model.name, "api_base": address}
     folder, result = tune_in_folder(
-        read_settings(settings | ({"data": data} if rows is None else {})),
+        read_settings(settings),
         out,
         print_line=(lambda text: None) if quiet else print_error,
-        subject=None if isinstance(dimension, str) else dimension,
+        subject=subject,
         rows=rows,
         opened_models=opened_models,
         stderr=None if quiet else sys.stderr,
     )
     return Run(folder=folder, result=result)
-
-
-_NOT_SETTINGS = frozenset({"dimension", "data", "out", "quiet"})

@@ -72,7 +72,7 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(folder, capsy
         ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
         ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
         ([*OWN, "--max-calls", "3"], 2, "--max-calls 3"),
-        ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: the embedded model cannot follow"),
+        ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: name a language model"),
         ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model cannot follow"),
     ],
 )

@@ -188,7 +188,7 @@ def test_decisions_are_ratings_and_choices_by_their_type(kind, values, is_choice
 
 @pytest.mark.parametrize("kind", [Score, Choice, Choice[("a", ""), ("b", ""), ("c", "")]])
 def test_decisions_without_an_order_are_refused(kind):
-    with pytest.raises(ProgramError, match="neither a rating nor a choice"):
+    with pytest.raises(ProgramError, match="of which 0 are the rating or choice"):
         answer_to(kind)
 
 
