@@ -52,7 +52,7 @@ from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import Trials
+from optimize.tuning.folder import TRIALS, Trials
 from optimize.tuning.models import RunModels, open_models
 from optimize.tuning.pipeline import ActiveRun, reserve_budget, summarize
 from optimize.tuning.preparation import Labels, prepare_judge
@@ -114,8 +114,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     not have answers to the questions.
 
     Args:
-        metric: Must be None, because programs are always compared by how well they rank outputs as
-            people do.
+        metric: Must be None: programs are compared by how well they rank outputs as people do.
         lm: The program's model: a name, a dspy.LM or a dspy.experimental.TypeSafe. By default the
             predictor's own LM, else the LM that DSPy is configured with, else the embedded model.
         proposer_lm: The model that writes instructions. By default `lm`, unless `lm` is a decision
@@ -126,20 +125,17 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             text, as in group="document". By default "document_id" or "group".
         output: The output that people rated, if several outputs are ratings or choices. If the
             program is a judge's, its answer is the default.
-        level: The level of rho: "summary", "dataset", "system", or "auto" to choose it by the
-            examples.
+        level: The level of rho: "summary", "dataset", "system", or "auto" (by the examples).
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.
         price: The price of `lm`, if it is not known from the model's name: US dollars per million
             input tokens and per million output tokens.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.
-        risk: The accepted chance, in (0, 1), that a tuned program is returned although it is no
-            better than the student.
+        risk: The accepted chance that a tuned program is returned although it is no better.
         num_threads: Upper bound on the number of requests in flight.
         seed: The seed for splitting the examples and for the search.
-        folder: A folder that keeps every reply, so that the same compilation costs nothing the next
-            time.
+        folder: A folder that keeps every reply, so that the same compilation is paid for once.
         quiet: Whether to leave out the progress on stderr.
 
     Raises:
@@ -228,7 +224,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         settings, opened_models = self._models(program)
         judge = program.describe(labels.everything)
         prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
-        trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
@@ -239,7 +234,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     prepared=prepared,
                     folder=folder,
                     models=models,
-                    trials=trials,
+                    trials=Trials(folder / TRIALS),
                     scorer=scorer,
                     budget=reserve_budget(plan, models, scorer, print_line),
                     print_line=print_line,
@@ -250,7 +245,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         shipped = result.judges.of(result.shipped)
         threshold = shipped.threshold if prepared.goal == "balanced" else None
         compiled = program.tuned(shipped.prompt(judge.prompt), shipped.weights, threshold)
-        compiled.detailed_results = RankResult(result=tuning_result, trials=trials.rows)
+        compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled
 
     def _labels(
@@ -396,20 +391,20 @@ class ProgramJudge(Judge):
         """Skip a judge's checks: the program may have any fields, since it formats its prompts."""
 
 
-def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
-    """The path in the program, and the predictor itself, of the only predictor that can be tuned.
+def _only_predictor(module: dspy.Module) -> dspy.Predict:
+    """The program's only predictor that can be tuned.
 
     Raises ProgramError unless the program has exactly one predictor that is not compiled.
     """
     named_predictors = module.named_predictors() if isinstance(module, dspy.Module) else ()
-    predictors = [
-        (path, predictor)
+    predictors = {
+        path: predictor
         for path, predictor in named_predictors
         if predictor is module or not getattr(predictor, "_compiled", False)
-    ]
+    }
     if len(predictors) == 1:
-        return predictors[0]
-    names = ", ".join(path for path, _ in predictors)
+        return next(iter(predictors.values()))
+    names = ", ".join(predictors)
     raise ProgramError(
         "RankOptimizer tunes a dspy.Module with one predictor, such as dspy.ChainOfThought("
         "'document, summary -> rating: int') or judges.load('relevance').program(), and "
@@ -436,7 +431,7 @@ class Program:
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
         self.module = module
-        self.path, self.predictor = _only_predictor(module)
+        self.predictor = _only_predictor(module)
         self.signature = self.predictor.signature
         self.text_names = _input_names(module, self.signature.input_fields)
         scoring = scoring_of(module)
@@ -533,14 +528,14 @@ class Program:
 
         def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
             module = self.tuned(prompt)
-            _predictor(module, self.path).lm = lm
+            _only_predictor(module).lm = lm
             lm.engine.stopped = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
             # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
             # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
-                judge = partial(self._judge, module, lm, prompt.choices)
+                judge = partial(self._judge, module, prompt.choices)
                 futures = [pool.submit(context.copy().run, judge, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
@@ -551,21 +546,18 @@ class Program:
 
         return judge_items
 
-    def _judge(
-        self, module: dspy.Module, lm: dspy.LM, choices: Sequence[Field], item: Item
-    ) -> ItemJudgement:
+    def _judge(self, module: dspy.Module, choices: Sequence[Field], item: Item) -> ItemJudgement:
         """Judge one item.
 
         Errors that end the run are raised; any other error of the program becomes a failed
         judgement.
         """
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
-        usage = UsageTracker()
+        predictor, usage = _only_predictor(module), UsageTracker()
         try:
             # This call gets its own usage tracker and trace, to leave the user's unchanged.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
                 module(**self._inputs[_inputs_key(item.texts)])
-            predictor = _predictor(module, self.path)
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
@@ -573,13 +565,11 @@ class Program:
             scores = {name: answer.score(prediction[name]) for name, answer in self.answers.items()}
             judgement = Judgement(
                 score=scores[self.answer.name],
-                rationale=(_text(prediction.get(self.reason)) if self.reason else None) or None,
+                rationale=_text(prediction.get(self.reason)) or None,
                 answers=scores if len(scores) > 1 else None,
             ).rescored(choices, self.weights)
-        except ProgramError:
-            raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
-            fatal_error = lm.engine.stopped
+            fatal_error = predictor.lm.engine.stopped
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
@@ -599,7 +589,7 @@ class Program:
         they are in the program.
         """
         compiled = self.module.deepcopy()
-        predictor = _predictor(compiled, self.path)
+        predictor = _only_predictor(compiled)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
@@ -701,10 +691,6 @@ def slug(name: str) -> str:
     """Convert a name to the form of a dimension's name: lower-case letters, digits, underscores."""
     cleaned = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
     return cleaned if cleaned[:1].isalpha() else f"text_{cleaned}"
-
-
-def _predictor(module: dspy.Module, path: str) -> dspy.Predict:
-    return dict(module.named_predictors())[path]
 
 
 def _text(value: object) -> str:

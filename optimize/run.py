@@ -127,31 +127,26 @@ def tune(
     Repeating the call continues a run that was stopped.
 
     Args:
-        dimension: What is judged: a name in the catalogue, a FILE.yaml, a Dimension or a
-            Comparison, or "NAME=what it means" for labels of this name. If the labels have two
-            values, the name alone is enough. A Comparison is tuned on labelled pairs.
-        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts; labels
-            in memory are also saved in the run's folder. By default the starter set.
+        dimension: What is judged: a catalogue name, a FILE.yaml, a Dimension, a Comparison (for
+            labelled pairs), or "NAME=what it means" for labels of this name. If the labels have two
+            values, the name alone is enough.
+        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts, which
+            is also saved in the run's folder. By default the starter set.
         out: The run's folder. By default the newest folder of an unfinished run of this kind in
             runs/, else a new folder there.
         quiet: Whether to leave out the progress on stderr.
         map: The columns of `data` to read, by what they hold: a dimension, a text that the judge
             reads, id, group or system.
-        values: The number that each word among the labels counts; None means that the word is not a
-            label.
+        values: The number that each word among the labels counts; None for a word that is no label.
         annotations: A file with the ratings, if they are not in `data`.
-        scale: The scale of the labels as "LOW-HIGH" or a pair of numbers; "any" if only their order
-            counts.
-        lm: The judge's model. By default the LM that DSPy is configured with, or the embedded model
-            if DSPy has no LM.
+        scale: The labels' scale: "LOW-HIGH", two numbers, or "any" if only their order counts.
+        lm: The judge's model. By default DSPy's configured LM, or else the embedded model.
         proposer_lm: The model that writes instructions; by default the judge's model.
         api_base: The address of an OpenAI-compatible server for the judge's model.
-        proposer_api_base: The address of the server for the proposer; by default the judge's
-            address.
+        proposer_api_base: The address of the proposer's server; by default the judge's address.
         api_key_env: The environment variable that holds the API key for the judge's model.
         proposer_api_key_env: The environment variable that holds the API key for the proposer.
-        price: The price of the judge's model: US dollars per million input tokens and per million
-            output tokens.
+        price: The price of the judge's model: US dollars per million input and output tokens.
         proposer_price: The price of the proposer, in the same form.
         max_tokens: Upper bound on the tokens of a reply from the judge's model.
         proposer_max_tokens: Upper bound on the tokens of the proposer's replies.
@@ -161,20 +156,16 @@ def tune(
             "weighted" by their probabilities.
         samples: The number of replies for the plan "mean".
         temperature: The sampling temperature of the judge's model.
-        reasoning: The form of reasoning that the judge writes before its answer; "auto" lets the
-            search try all forms.
+        reasoning: The form of reasoning before an answer; "auto" lets the search try all forms.
         concurrency: Upper bound on the number of requests in flight.
         cache: A file that keeps models' replies, so that later runs can use them again.
-        optimizer: "rank", "gepa", the name MODULE:FUNCTION of an optimizer of your own, or its
-            function.
-        objective: What the search maximises: "balanced" accuracy, "spearman" for rho, or "auto" to
-            choose by the labels.
+        optimizer: "rank", "gepa", or MODULE:FUNCTION or the function of an optimizer of your own.
+        objective: What is maximised: "balanced" accuracy, "spearman" for rho, or "auto".
         level: The level of rho, or "auto" to choose it by the labels.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.
-        risk: The accepted chance that a tuned judge ships although it is no better than the untuned
-            one.
+        risk: The accepted chance that a tuned judge ships although it is no better.
         ship: "better" ships the tuned judge only if it is better; "tuned" ships it always.
         probes: Whether to attack the judge that ships, to report how easily outputs can fool it.
         seed: The seed of every random draw.

@@ -148,13 +148,19 @@ class RunBudget:
         for row in (*self.rows, self.expected):
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             table.append((row.purpose, *counts, "free" if row.cost_usd == 0 else _dollars(row)))
+        sentences = []
+        if self.search.unit != "calls":
+            sentences.append(
+                f"It takes about {self.minutes:.1f} minutes if a call takes {self.call_seconds:g} "
+                f"s and {self._in_flight} calls are in flight."
+            )
         return [
             *(
                 f"{name:<12}" + "".join(f"{cell:>14}" for cell in row_cells)
                 for name, *row_cells in table
             ),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
-            *wrapped(*self._expectations(), *self.notes(), self.chance()),
+            *wrapped(*sentences, *self.notes(), self.chance()),
             "One token is assumed per four characters. Nothing has been sent or spent.",
         ]
 
@@ -170,33 +176,16 @@ class RunBudget:
         settings, prepared = self.prepared.settings, self.prepared
         if not is_decision(settings.lm) or settings.proposer_lm:
             return []
-        shows_demos = self.options.max_demos > 0
         tunable = {
             "questions": bool(candidate_questions(prepared.subject, 1)),
-            "demonstrations": shows_demos,
+            "demonstrations": self.options.max_demos > 0,
             "the threshold": prepared.goal == "balanced",
         }
         tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
-        hint = "" if shows_demos else " A larger --max-cost pays for demonstrations."
         return [
             f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-            f"model with --proposer-lm for instructions and questions.{hint}"
+            "model with --proposer-lm for instructions and questions."
         ]
-
-    def _expectations(self) -> list[str]:
-        """Sentences on how long a paid run is expected to take, and when it stops early."""
-        if self.search.unit == "calls":
-            return []
-        sentences = [
-            f"It takes about {self.minutes:.1f} minutes if a call takes {self.call_seconds:g} s "
-            f"and {self._in_flight} calls are in flight."
-        ]
-        if self.prepared.settings.optimizer == "rank":
-            sentences.append(
-                "The search stops early, below the limit, once a round gains so little that the "
-                "labels cannot tell the gain from chance."
-            )
-        return sentences
 
     def chance(self) -> str:
         """A sentence on how likely a better judge is to ship with this many labelled documents."""
@@ -231,16 +220,10 @@ def plan_budget(
 ) -> RunBudget:
     """Plan what a tuning run spends.
 
-    Args:
-        prepared: The run, whose settings and labels were read.
-        native_n: Whether the judge's model gives n replies to one call; by default, its name
-            decides.
-        measured: The measured input and output tokens for a judgement; by default, they are
-            estimated from the length of the labelled texts.
-        call_seconds: The expected duration of a call in seconds.
-
-    Raises:
-        SettingsError: The user's limit is too small to learn anything from the labels.
+    `native_n` says whether the judge's model gives n replies to one call; by default, its name
+    decides. `measured` are the input and output tokens for a judgement; by default, they are
+    estimated from the length of the labelled texts. Raises SettingsError if the user's limit is too
+    small to learn anything from the labels.
     """
     settings, labels = prepared.settings, prepared.labels
     price, proposer_price = settings.judge.price, settings.proposer.price
@@ -327,9 +310,8 @@ def _usual_search(
 ) -> tuple[float, float, int]:
     """What a search usually does within its budget, of which proposals take at most half.
 
-    Returns:
-        The number of outputs judged, the cost of judging one of them divided by the untuned judge's
-        cost, and the number of proposals.
+    Returns the number of outputs judged, the cost of judging one of them divided by the untuned
+    judge's cost, and the number of proposals.
     """
     n_learned = len(labels.learned)
     if is_embedded(settings.lm):

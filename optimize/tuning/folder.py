@@ -155,22 +155,21 @@ def write_text(path: Path, text: str) -> None:
 
 
 class Trials:
-    """The trials of a search, in order. If a `path` is given, each is also appended to that file.
+    """The trials of a search, in order; each is also appended to a file.
 
     The file is emptied at each start, because a run that continues repeats its trials.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.rows: list[JsonObject] = []
-        self._path = path and claim_file(path, replace=True)
+        self._path = claim_file(path, replace=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Add a trial with these fields; `stage` names the part of the search that tried it."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
-        if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(as_json(trial) + "\n")
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(as_json(trial) + "\n")
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:

@@ -254,7 +254,6 @@ class ActiveRun:
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned_judge.prompt).choices
-        evaluator.scores(candidate, items)
         return Scored(
             judge=name,
             dimension=subject.name,
