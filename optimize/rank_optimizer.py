@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 
 import dspy
 import numpy as np
+from dspy.adapters.decision_state import DecisionState
 from dspy.adapters.types.decision import decision_type
 from dspy.experimental import Noul, Score
 from dspy.teleprompt import Teleprompter
@@ -34,9 +35,9 @@ from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
-from judges.modules import ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
+from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
-from judges.protocol import FatalModelError, Model, is_embedded
+from judges.protocol import FatalModelError, Model, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
@@ -228,14 +229,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, opened_models) as models:
                 scorer = program.scorer(models, settings)
-                plan = plan_budget(prepared, models.judge.model.native_n)
+                budget = plan_budget(prepared, models.judge.model.native_n)
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
                     models=models,
                     trials=Trials(folder / TRIALS),
                     scorer=scorer,
-                    budget=reserve_budget(plan, models, scorer, print_line),
+                    budget=reserve_budget(budget, models, scorer, print_line),
                     print_line=print_line,
                     new_questions=False,
                 )
@@ -314,6 +315,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         run_settings = read_settings(settings)
         if "judge" in opened_models and run_settings.proposer.lm == run_settings.lm:
             opened_models.setdefault("proposer", opened_models["judge"])
+        program.check_decisions(run_settings.lm)
         return run_settings, opened_models
 
 
@@ -444,6 +446,18 @@ class Program:
         self.reason = next((name for name in outputs if name not in self.answers), None)
         self._inputs: dict[str, Example] = {}
 
+    def check_decisions(self, lm: str) -> None:
+        """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
+        # A judge's program already leaves out the fields that a decision model cannot write.
+        if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
+            return
+        try:
+            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
+            for name, output_type in state.types.items():
+                state._question(name, self.signature.output_fields[name], output_type)
+        except ValueError as error:
+            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
+
     def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program.
 
@@ -554,6 +568,8 @@ class Program:
                 rationale=_text(prediction.get(self.reason)) or None,
                 answers=scores if len(scores) > 1 else None,
             ).rescored(choices, self.weights)
+        except ProgramError:
+            raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
             fatal_error = predictor.lm.engine.stopped
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):

@@ -105,8 +105,8 @@ def run(
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
     with open_models(prepared.settings, folder, opened_models) as models:
-        plan = plan_budget(prepared, models.judge.model.native_n)
-        with _progress(models, plan.expected.calls, stderr) as progress:
+        budget = plan_budget(prepared, models.judge.model.native_n)
+        with _progress(models, budget.expected.calls, stderr) as progress:
             scorer = item_scorer(prepared.untuned_judge, models, prepared.settings.seed, progress)
             active_run = ActiveRun(
                 prepared=prepared,
@@ -114,7 +114,7 @@ def run(
                 models=models,
                 trials=Trials(folder / run_folder.TRIALS),
                 scorer=scorer,
-                budget=reserve_budget(plan, models, scorer, print_line),
+                budget=reserve_budget(budget, models, scorer, print_line),
                 print_line=print_line,
             )
             search_result = active_run.search()
@@ -149,34 +149,34 @@ def run(
 
 
 def reserve_budget(
-    plan: RunBudget, models: RunModels, scorer: JudgeItems, print_line: PrintLine
+    budget: RunBudget, models: RunModels, scorer: JudgeItems, print_line: PrintLine
 ) -> RunBudget:
     """The planned budget, after reserving the cost of the final measurement.
 
     If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
     from the measured cost of these judgements, and printed.
     """
-    if plan.search.unit != "calls":
-        prepared, start_time = plan.prepared, time.monotonic()
+    if budget.search.unit != "calls":
+        prepared, start_time = budget.prepared, time.monotonic()
         stride = max(1, len(prepared.labels.train) // ITEMS_MEASURED)
         items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
         with models.judge.account.spending_on(SEARCH):
             judgements = list(scorer(prepared.untuned_judge.prompt, items))
-        n_waves = math.ceil(ITEMS_MEASURED * plan.pricing.calls / prepared.settings.concurrency)
+        n_waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
         # Some endpoints report no token counts; one token is assumed for them.
         measured = (
             max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
             max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
         )
         call_seconds = (time.monotonic() - start_time) / n_waves
-        plan = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
-        print_line(plan.heading())
-    for note in plan.notes():
+        budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
+        print_line(budget.heading())
+    for note in budget.notes():
         print_line(f"note: {note}")
     set_aside = models.budget.set_aside
-    plan.search.set_aside = lambda cost: set_aside(*plan.reservation(cost))
-    plan.search.set_aside(0)
-    return plan
+    budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
+    budget.search.set_aside(0)
+    return budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,7 +426,7 @@ def _freeze(
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     assert labels.splits
-    copied_fields = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    copied_names = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = tuning_result.to_json()
     provenance = {
         "data": {
@@ -444,7 +444,7 @@ def _freeze(
         "level": run.prepared.level,
         "versions": versions(),
         "started": run_folder.started_at(run.folder),
-        **{name: summary[name] for name in copied_fields},
+        **{name: summary[name] for name in copied_names},
         "candidates_tried": search_result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }

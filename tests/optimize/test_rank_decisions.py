@@ -201,5 +201,5 @@ def test_decisions_without_an_order_are_refused(kind):
     ],
 )
 def test_what_a_decision_model_cannot_be_asked_is_refused(program, says, lm):
-    with pytest.raises(judges.JudgesError, match=f"48 judgements failed, as in: .*{says}"):
+    with pytest.raises(ProgramError, match=f"cannot be tuned with systemone/jev: .*{says}"):
         compile_with(program, VERDICTS, lm=lm, max_calls=1200)
