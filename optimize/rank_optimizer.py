@@ -173,7 +173,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         self.settings = {
             "max_calls": max_calls,
             "max_cost": max_cost,
-            "price": price and f"{price[0]:g},{price[1]:g}",
+            "price": price,
             "max_demos": max_demos,
             "level": level,
             "optimizer": optimizer_name(optimizer),

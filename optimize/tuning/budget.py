@@ -266,8 +266,9 @@ def plan_budget(
 
     n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
     tokens = pricing.tokens_in, pricing.tokens_out
+    search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
     rows = [
-        _spending(SEARCH, n_judged, pricing.calls, tokens, price, price_ratio),
+        _spending(SEARCH, n_judged, pricing.calls, search_tokens, price),
         _spending(PROPOSALS, n_proposals, 1, proposal_tokens, proposer_price),
         _spending(TEST, 2 * n_measured, pricing.calls, tokens, price),
         _spending(PROBES, n_probes, pricing.calls, tokens, price),
@@ -453,13 +454,9 @@ def _spending(
     calls: int,
     tokens: tuple[float, float],
     price: Price | None,
-    price_ratio: float = 1,
 ) -> Spending:
-    """The expected spending for a number of judgements or proposals, by calls and tokens of each.
-
-    `price_ratio` multiplies the tokens.
-    """
-    tokens_in, tokens_out = (round(number * price_ratio * count) for count in tokens)
+    """The expected spending for a number of judgements or proposals."""
+    tokens_in, tokens_out = (round(number * count) for count in tokens)
     return Spending(
         purpose=purpose,
         calls=round(number * calls),

@@ -330,7 +330,6 @@ def summarize(
     cost_per_1000_rows = search_result.judges.map(
         lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
     )
-    is_paid = run.budget.search.unit == "dollars"
     request_changes = [
         *run_folder.read_summary(run.folder).request_changes,
         *(
@@ -365,8 +364,8 @@ def summarize(
         spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
         last_round=search_result.last_round,
-        max_cost=run.budget.limit_in_dollars if is_paid else None,
-        cost_per_1000_rows=cost_per_1000_rows if is_paid else None,
+        max_cost=run.budget.limit_in_dollars,
+        cost_per_1000_rows=cost_per_1000_rows if run.budget.limit_in_dollars else None,
         request_changes=list(dict.fromkeys(request_changes)) or None,
         answers=answers,
     )

@@ -15,7 +15,7 @@ import judges
 from dspy_judges.errors import JudgesError
 from judges.loading import dimension_on
 from optimize import RankOptimizer
-from optimize.rank_optimizer import Answer, Program
+from optimize.rank_optimizer import Program
 
 RELEVANCE = judges.load("relevance").program()
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
@@ -94,7 +94,6 @@ NO_RATING = "of which 0 are the rating or choice that people labelled"
         ("fluency", r"such as dspy\.ChainOfThought\('document, summary -> rating.*str has 0"),
         (Retrieving(alone=False), r"Retrieving has 2 \(rate, collect\): .*_compiled = True"),
         (dspy.Predict("text -> rating"), rf"rating: str, {NO_RATING}: give one output a type"),
-        (dspy.ChainOfThought("text -> verdict: Literal['bad', 'fair', 'good']"), NO_RATING),
         (
             dspy.Predict("text -> style: int, content: int"),
             r"style: int, content: int, of which 2 are the rating .*output='content'",
@@ -169,23 +168,6 @@ def test_votes_and_labels_of_a_choice_become_numbers():
     asks = Program(dspy.Predict("text -> polite: bool"))
     rows = [{"text": "A text.", "polite": cell} for cell in (True, False)]
     assert list(asks.read(rows, None, None).human) == [1, 0]
-
-
-@pytest.mark.parametrize(
-    ("output", "name", "values", "is_choice"),
-    [
-        ("rating: int", "rating", (), False),
-        ("score: float", "score", (), False),
-        ("rating: Literal[5, 1, 3]", "rating", (1, 3, 5), False),
-        ("rating: Literal['1', '2', '10']", "rating", ("1", "2", "10"), False),
-        ("better: Literal['A', 'B']", "better", ("A", "B"), True),
-        ("polite: bool", "polite", (True, False), True),
-        ("reasoning, rating: int, advice", "rating", (), False),
-    ],
-)
-def test_ratings_and_choices_are_known_by_their_type(output, name, values, is_choice):
-    expected = Answer(name=name, values=values, is_choice=is_choice)
-    assert Program(dspy.Predict(f"text -> {output}")).answer == expected
 
 
 def test_a_judge_of_the_catalogue_is_tuned_by_the_embedded_model_and_shows_labels(capsys):
