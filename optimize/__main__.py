@@ -2,18 +2,19 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from dspy_judges.startup import exit_on_ctrl_c, run
+from dspy_judges.startup import exit_on_ctrl_c
+from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
-    # `run` must be called before all other imports; its docstring says why.
-    sys.exit(run("optimize.__main__:command"))
+    # `start` must be called before all other imports; its docstring says why.
+    sys.exit(start("optimize.__main__:command"))
 
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
-from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.inputs.flags import INTERRUPTED_RUN, Parser, add_label_flags, print_json
+from judges.terminal import print_note
+from optimize.inputs.flags import Outcome, Parser, add_label_flags, run
 from optimize.tuning.settings import flag_of, read_settings
 
 ABOUT = """\
@@ -37,6 +38,8 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 PROPOSER_PREFIX = "proposer="
 # These flags set the judge's model, or the proposer's if their value begins with PROPOSER_PREFIX.
 MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
+# The flags that are no settings of a run, with their defaults.
+NO_SETTINGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
 
 
 def parser() -> Parser:
@@ -92,14 +95,13 @@ def parser() -> Parser:
     }
     for flag, help_text in help_by_flag.items():
         group.add_argument(flag, action="store_true", help=help_text)
+    parser.set_defaults(**NO_SETTINGS)
     return parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges tune` with these arguments; returns the exit code."""
-    flags = vars(parser().parse_args(arguments))
-    out = flags.pop("out", None)
-    is_dry_run, as_json, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
+    flags = parser().parse_args(arguments)
     with exit_on_ctrl_c():
         # These slow imports come after the flags were read, so that wrong flags are refused
         # quickly.
@@ -108,31 +110,26 @@ def command(arguments: Sequence[str]) -> int:
         from optimize.tuning.pipeline import tune_in_folder
         from optimize.tuning.preparation import prepare
 
-    def work() -> int:
-        settings = read_settings(model_settings(flags))
+    def tune(flags: argparse.Namespace) -> Outcome:
+        settings = read_settings(_settings(flags))
         for lm in (settings.lm, settings.proposer.lm):
             check_name(lm)
-        if is_dry_run:
-            plan = plan_budget(prepare(settings))
-            print_json(plan) if as_json else print_lines(plan.lines())
-            return DONE
-        folder, result = tune_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
-        print_json(result) if as_json else print_lines(run_lines(result, str(folder)))
-        return DONE
+        if flags.dry_run:
+            budget = plan_budget(prepare(settings))
+            return Outcome(budget, [] if flags.json else budget.lines())
+        folder, result = tune_in_folder(
+            settings, flags.out, print_line=print_note, stderr=sys.stderr
+        )
+        return Outcome(result, run_lines(result, str(folder)))
 
-    verbose = bool(flags.get("verbose"))
-    return run_command(
-        parser().prog, work, verbose=verbose, quiet=quiet, interrupted=INTERRUPTED_RUN
-    )
+    return run(parser().prog, flags, tune)
 
 
-def model_settings(flags: Mapping[str, object]) -> dict[str, object]:
+def _settings(flags: argparse.Namespace) -> dict[str, object]:
     """Convert flags to settings: `--price proposer=1,2` becomes `proposer_price`."""
-    settings = dict(flags)
+    settings = {name: value for name, value in vars(flags).items() if name not in NO_SETTINGS}
     for name in MODEL_FLAGS:
-        values = settings.pop(name, [])
-        assert isinstance(values, list)
-        for value in values:
+        for value in settings.pop(name, []):
             setting = f"proposer_{name}" if value.startswith(PROPOSER_PREFIX) else name
             settings[setting] = value.removeprefix(PROPOSER_PREFIX)
     return settings

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -36,7 +37,7 @@ from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
 from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
-from judges.protocol import EMBEDDED, FatalModelError, Model, is_decision, is_embedded
+from judges.protocol import FatalModelError, Model, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
@@ -48,10 +49,10 @@ from optimize.report.tuning import run_lines
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.search.optimizer import Optimizer, optimizer_name
-from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
-from optimize.tuning.folder import Trials
+from optimize.tuning.budget import plan_budget
+from optimize.tuning.folder import TRIALS, Trials
 from optimize.tuning.models import RunModels, open_models
 from optimize.tuning.pipeline import ActiveRun, reserve_budget, summarize
 from optimize.tuning.preparation import Labels, prepare_judge
@@ -85,12 +86,10 @@ class RankResult:
     Attributes:
         result: The figures of the run and the decision which program was returned.
         trials: The trials of the search, in order.
-        search: The search's best candidate, and the decision of the gate.
     """
 
     result: TuningResult = field(repr=False)
     trials: Sequence[JsonObject] = field(repr=False)
-    search: SearchResult = field(repr=False)
 
     @property
     def summary(self) -> JsonObject:
@@ -115,8 +114,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     not have answers to the questions.
 
     Args:
-        metric: Must be None, because programs are always compared by how well they rank outputs as
-            people do.
+        metric: Must be None: programs are compared by how well they rank outputs as people do.
         lm: The program's model: a name, a dspy.LM or a dspy.experimental.TypeSafe. By default the
             predictor's own LM, else the LM that DSPy is configured with, else the embedded model.
         proposer_lm: The model that writes instructions. By default `lm`, unless `lm` is a decision
@@ -127,20 +125,17 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             text, as in group="document". By default "document_id" or "group".
         output: The output that people rated, if several outputs are ratings or choices. If the
             program is a judge's, its answer is the default.
-        level: The level of rho: "summary", "dataset", "system", or "auto" to choose it by the
-            examples.
+        level: The level of rho: "summary", "dataset", "system", or "auto" (by the examples).
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.
         price: The price of `lm`, if it is not known from the model's name: US dollars per million
             input tokens and per million output tokens.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.
-        risk: The accepted chance, in (0, 1), that a tuned program is returned although it is no
-            better than the student.
+        risk: The accepted chance that a tuned program is returned although it is no better.
         num_threads: Upper bound on the number of requests in flight.
         seed: The seed for splitting the examples and for the search.
-        folder: A folder that keeps every reply, so that the same compilation costs nothing the next
-            time.
+        folder: A folder that keeps every reply, so that the same compilation is paid for once.
         quiet: Whether to leave out the progress on stderr.
 
     Raises:
@@ -178,7 +173,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         self.settings = {
             "max_calls": max_calls,
             "max_cost": max_cost,
-            "price": price and f"{price[0]:g},{price[1]:g}",
+            "price": price,
             "max_demos": max_demos,
             "level": level,
             "optimizer": optimizer_name(optimizer),
@@ -226,35 +221,31 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
-        opened_models, settings = self._models(program)
+        settings, opened_models = self._models(program)
         judge = program.describe(labels.everything)
         prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
-        trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, opened_models) as models:
                 scorer = program.scorer(models, settings)
+                budget = plan_budget(prepared, models.judge.model.native_n)
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
                     models=models,
-                    trials=trials,
+                    trials=Trials(folder / TRIALS),
                     scorer=scorer,
-                    budget=reserve_budget(prepared, models, scorer, print_line),
+                    budget=reserve_budget(budget, models, scorer, print_line),
                     print_line=print_line,
                     new_questions=False,
                 )
                 result = run.search()
                 tuning_result = summarize(run, result, None, time.monotonic() - start_time)
-        shipped_candidate = result.judges.of(result.shipped)
-        threshold = shipped_candidate.threshold if prepared.goal == "balanced" else None
-        compiled = program.tuned(
-            shipped_candidate.prompt(judge.prompt), shipped_candidate.weights, threshold
-        )
-        compiled.detailed_results = RankResult(
-            result=tuning_result, trials=trials.rows, search=result
-        )
+        shipped = result.judges.of(result.shipped)
+        threshold = shipped.threshold if prepared.goal == "balanced" else None
+        compiled = program.tuned(shipped.prompt(judge.prompt), shipped.weights, threshold)
+        compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled
 
     def _labels(
@@ -276,27 +267,27 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 "no example names its document, so trainset is split by row; if rows share a "
                 f"document, name the field that has it, as in group={program.text_names[0]!r}"
             )
-        shuffled_documents = [
-            documents[i] for i in stream(self.seed, "split").permutation(len(documents))
-        ]
-        half = len(shuffled_documents) // 2
-        labels = Labels(
-            labelled=LabelledSet(name="trainset", sha256="", outputs=()),
-            everything=everything,
-            train=everything.of_documents(shuffled_documents[:half]),
-            dev=everything.of_documents(shuffled_documents[half:]),
-            measured=HeldOut(Items(())),
+        order = stream(self.seed, "split").permutation(len(documents))
+        train, dev = (
+            everything.of_documents([documents[i] for i in half])
+            for half in (order[: len(order) // 2], order[len(order) // 2 :])
         )
-        for items in (labels.train, labels.dev):
+        for items in (train, dev):
             if np.ptp(items.human) == 0:
                 raise ValueError(
                     f"half of the examples are all rated {items.human[0]:g}, so there is nothing "
                     "to rank: give more examples, or another seed"
                 )
-        return labels
+        return Labels(
+            labelled=LabelledSet(name="trainset", sha256="", outputs=()),
+            everything=everything,
+            train=train,
+            dev=dev,
+            measured=HeldOut(Items(())),
+        )
 
-    def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
-        """Open the models that are dspy.LMs, by role, and make the settings of the run."""
+    def _models(self, program: "Program") -> tuple[Settings, dict[str, Model]]:
+        """The settings of the run, and the models that are dspy.LMs, by role."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.
         settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}
@@ -305,40 +296,35 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         # program computes; the examples have neither.
         if len(program.answers) > 1 or {*program.text_names} != {*program.signature.input_fields}:
             settings["max_demos"] = 0
-        judge_lm = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
-        source_judge = getattr(program.module, "source", None)
-        if judge_lm == EMBEDDED and isinstance(
-            source_judge, Judge
-        ):  # the module was made by `Judge.program`
+        judge_lm = self.lm or program.predictor.lm or configured_lm()
+        source_judge = getattr(program.module, "source", None)  # `Judge.program` sets it
+        if judge_lm is None and isinstance(source_judge, Judge):
             source_judge.check_origins()
             judge_lm, settings["api_base"] = source_judge.lm, source_judge.api_base
         opened_models: dict[str, Model] = {}
-        for prefix, role, lm in (
-            ("", "judge", judge_lm),
-            ("proposer_", "proposer", self.proposer_lm),
+        for role, prefix, lm in (
+            ("judge", "", judge_lm),
+            ("proposer", "proposer_", self.proposer_lm),
         ):
-            settings[f"{prefix}lm"] = lm
-            if lm is not None and not isinstance(lm, str):
-                opened_models[role], address = open_lm(lm)
-                settings |= {f"{prefix}lm": opened_models[role].name, f"{prefix}api_base": address}
-        if "judge" in opened_models:
-            settings["concurrency"] = settings["concurrency"] or dspy.settings.num_threads
-            if self.proposer_lm is None and not is_decision(opened_models["judge"].name):
-                opened_models["proposer"] = opened_models["judge"]
+            if isinstance(lm, str | None):
+                settings[f"{prefix}lm"] = lm
+            else:
+                model, address = open_lm(lm)
+                opened_models[role] = model
+                settings |= {f"{prefix}lm": model.name, f"{prefix}api_base": address}
         run_settings = read_settings(settings)
+        if "judge" in opened_models and run_settings.proposer.lm == run_settings.lm:
+            opened_models.setdefault("proposer", opened_models["judge"])
         program.check_decisions(run_settings.lm)
-        return opened_models, run_settings
+        return run_settings, opened_models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """An output field of the program that is a rating, or a choice between two labels.
 
-    Attributes:
-        name: The name of the output field.
-        values: The values that the program may write, in order; () if the type is int or float.
-        is_choice: Whether the field is a choice; its first label then counts 1, and its second
-            label 0.
+    `values` are the values that the program may write, in order; () if the type is int or float.
+    The first of the two values of a choice counts 1, and the second one 0.
     """
 
     name: str
@@ -370,17 +356,16 @@ class Answer:
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
-        number, lowest = float(label), -1 if self.values == LETTERS else 0
-        is_two_valued = self.is_choice or [*map(str, self.values)] == ["0", "1"]
-        if is_two_valued and not lowest <= number <= 1:
-            labels = ", ".join(map(repr, self.values))
-            raise ValueError(
-                f"{label!r} is not a label; write {labels}, or a number from {lowest} to 1"
-            )
-        if not math.isfinite(number):
-            raise ValueError(f"{label!r} is not a finite number")
+        number, is_pair = float(label), self.values == LETTERS
+        is_label, labels = math.isfinite(number), "a number"
+        if self.is_choice or [*map(str, self.values)] == ["0", "1"]:
+            lowest = -1 if is_pair else 0
+            is_label = lowest <= number <= 1
+            labels = f"{', '.join(map(repr, self.values))}, or a number from {lowest} to 1"
+        if not is_label:
+            raise ValueError(f"{label!r} is not a label; write {labels}")
         # For pairs, the number is a margin between A and B in [-1, 1].
-        return (number + 1) / 2 if self.values == LETTERS else number
+        return (number + 1) / 2 if is_pair else number
 
     def value(self, rating: int) -> Label:
         """The value that the program writes for this rating."""
@@ -397,12 +382,6 @@ class Answer:
         low, high = math.floor(items.human.min()), math.ceil(items.human.max())
         return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_RATINGS)))
 
-    def numeric_field(self, field: Field, items: Items) -> Field:
-        """The same field with numbers as its choices, as the search needs them."""
-        meaning = " (1 = {}, 0 = {})".format(*self.values) if self.is_choice else ""
-        description = f"{field.description}{meaning}"
-        return replace(field, description=description, choices=self.scale(items))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudge(Judge):
@@ -412,24 +391,26 @@ class ProgramJudge(Judge):
         """Skip a judge's checks: the program may have any fields, since it formats its prompts."""
 
 
-def _only_predictor(module: dspy.Module) -> tuple[str, dspy.Predict]:
-    """The path in the program, and the predictor itself, of the only predictor that can be tuned.
+def _only_predictor(module: dspy.Module) -> dspy.Predict:
+    """The program's only predictor that can be tuned.
 
     Raises ProgramError unless the program has exactly one predictor that is not compiled.
     """
-    predictors = [
-        (path, predictor)
-        for path, predictor in module.named_predictors()
+    named_predictors = module.named_predictors() if isinstance(module, dspy.Module) else ()
+    predictors = {
+        path: predictor
+        for path, predictor in named_predictors
         if predictor is module or not getattr(predictor, "_compiled", False)
-    ]
-    if len(predictors) != 1:
-        names = ", ".join(path for path, _ in predictors)
-        raise ProgramError(
-            f"RankOptimizer tunes one predictor, and {type(module).__name__} has {len(predictors)} "
-            f"({names}): tune only the module that rates, or set _compiled = True on the other "
-            "predictors"
-        )
-    return predictors[0]
+    }
+    if len(predictors) == 1:
+        return next(iter(predictors.values()))
+    names = ", ".join(predictors)
+    raise ProgramError(
+        "RankOptimizer tunes a dspy.Module with one predictor, such as dspy.ChainOfThought("
+        "'document, summary -> rating: int') or judges.load('relevance').program(), and "
+        f"{type(module).__name__} has {len(predictors)} ({names or 'none'}): tune only the module "
+        "that rates, or set _compiled = True on the other predictors"
+    )
 
 
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
@@ -443,47 +424,26 @@ def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[
 class Program:
     """The user's program for the search: reads examples, judges items, and makes tuned copies.
 
-    Attributes:
-        module: The user's program.
-        path: The path of the predictor in the program, as in `named_predictors`.
-        predictor: The predictor to tune.
-        signature: The predictor's signature.
-        text_names: The names of the program's inputs.
-        weights: The program's weights of the answers; None if it has none.
-        answer: The output that is a rating or a choice.
-        answers: The outputs that are questions, then `answer`, by name.
-        reason: The name of another output, such as the reasoning of ChainOfThought, or None.
-        choices: The fields of `answers` with numbers as choices; `describe` sets them.
+    `answer` is the output that people rated. `answers` are the outputs that are questions, and then
+    `answer`, by name. `reason` is the name of another output, such as the reasoning of
+    ChainOfThought, or None. `weights` are the weights of the answers that the program has, if any.
     """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
-        module_type = type(module).__name__
-        if not isinstance(module, dspy.Module):
-            raise ProgramError(
-                f"RankOptimizer cannot tune a {module_type}: it tunes a dspy.Module with one "
-                "predictor whose output is a rating or one of two labels, such as "
-                "dspy.ChainOfThought('document, summary -> rating: int') or "
-                "judges.load('relevance').program()"
-            )
         self.module = module
-        self.path, self.predictor = _only_predictor(module)
+        self.predictor = _only_predictor(module)
         self.signature = self.predictor.signature
         self.text_names = _input_names(module, self.signature.input_fields)
         scoring = scoring_of(module)
         self.weights = scoring and scoring.weights
         if output is None and scoring is not None:
             output = scoring.choices[-1].name
-        self.answer = answer_of(module_type, self.signature, output)
-        outputs = self.signature.output_fields.items()
-        answers_or_none = [_read_answer(name, info) for name, info in outputs]
-        questions = [
-            answer
-            for answer in answers_or_none
-            if answer and answer.values and answer.name != self.answer.name
-        ]
+        self.answer = answer_of(type(module).__name__, self.signature, output)
+        outputs = self.signature.output_fields
+        others = [_read_answer(name, info) for name, info in outputs.items()]
+        questions = [each for each in others if each and each.values and each != self.answer]
         self.answers = {answer.name: answer for answer in (*questions, self.answer)}
-        self.reason = next((name for name, _ in outputs if name not in self.answers), None)
-        self.choices: tuple[Field, ...] = ()
+        self.reason = next((name for name in outputs if name not in self.answers), None)
         self._inputs: dict[str, Example] = {}
 
     def check_decisions(self, lm: str) -> None:
@@ -504,10 +464,8 @@ class Program:
         Raises ValueError if an example lacks a field or has a wrong label; the message names the
         example.
         """
-        if not rows:
-            raise ValueError("trainset is empty: give examples that people have rated")
         if label is None:
-            label = HUMAN_FIELD if HUMAN_FIELD in rows[0] else self.answer.name
+            label = HUMAN_FIELD if rows and HUMAN_FIELD in rows[0] else self.answer.name
         needed_names = [*self.text_names, label, *([group] if group else [])]
         items = []
         for number, row in enumerate(rows):
@@ -517,18 +475,17 @@ class Program:
                     f"{', '.join(needed_names)}; for other names use "
                     "RankOptimizer(label=..., group=...)"
                 )
-            inputs = {name: row[name] for name in self.text_names}
-            texts = {name: _text(value) for name, value in inputs.items()}
             try:
                 human = self.answer.human_score(row[label])
             except (TypeError, ValueError) as error:
                 raise ValueError(f"example {number}: {label}: {error}") from None
+            inputs = {name: row[name] for name in self.text_names}
+            texts = {name: _text(value) for name, value in inputs.items()}
             self._inputs[_inputs_key(texts)] = inputs
-            document = str(row[group]) if group else text_key(texts)
             items.append(
                 Item(
                     id=f"{number}",
-                    document_id=document,
+                    document_id=str(row[group]) if group else text_key(texts),
                     system=row.get("system"),
                     texts=texts,
                     human=human,
@@ -537,11 +494,14 @@ class Program:
         return Items(tuple(items))
 
     def describe(self, items: Items) -> Judge:
-        """Describe the program as a judge, as the search needs it; sets `choices`."""
+        """Describe the program as a judge, whose answers are numbers, as the search needs it."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
-        self.choices = tuple(
-            answer.numeric_field(fields[answer.name], items) for answer in self.answers.values()
-        )
+        choices = []
+        for name, answer in self.answers.items():
+            meaning = " (1 = {}, 0 = {})".format(*answer.values) if answer.is_choice else ""
+            description = f"{fields[name].description}{meaning}"
+            scale = answer.scale(items)
+            choices.append(replace(fields[name], description=description, choices=scale))
         inputs = [
             fields.get(name) or Field(name=name, description=name, role="input")
             for name in self.text_names
@@ -549,12 +509,12 @@ class Program:
         reason_fields = [fields[self.reason]] if self.reason else []
         subject = Dimension(
             name=slug(self.answer.name),
-            definition=self.choices[-1].description,
+            definition=choices[-1].description,
             inputs={slug(field.name): field.description for field in inputs},
             anchors=dict.fromkeys(self.answer.scale(items), ""),
             instruction=self.signature.instructions,
         )
-        prompt_fields = (*inputs, *reason_fields, *self.choices)
+        prompt_fields = (*inputs, *reason_fields, *choices)
         prompt = Prompt(instruction=self.signature.instructions, fields=prompt_fields)
         return ProgramJudge(subject=subject, prompt=prompt)
 
@@ -568,16 +528,15 @@ class Program:
 
         def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
             module = self.tuned(prompt)
-            _predictor(module, self.path).lm = lm
+            _only_predictor(module).lm = lm
             lm.engine.stopped = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
             # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
             # are still waiting are not judged.
             context = contextvars.copy_context()
             try:
-                futures = [
-                    pool.submit(context.copy().run, self._judge, module, lm, item) for item in items
-                ]
+                judge = partial(self._judge, module, prompt.choices)
+                futures = [pool.submit(context.copy().run, judge, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
                     monitor.add(item_judgement.judgement.failure)
@@ -587,19 +546,18 @@ class Program:
 
         return judge_items
 
-    def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> ItemJudgement:
+    def _judge(self, module: dspy.Module, choices: Sequence[Field], item: Item) -> ItemJudgement:
         """Judge one item.
 
         Errors that end the run are raised; any other error of the program becomes a failed
         judgement.
         """
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
-        usage = UsageTracker()
+        predictor, usage = _only_predictor(module), UsageTracker()
         try:
             # This call gets its own usage tracker and trace, to leave the user's unchanged.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
                 module(**self._inputs[_inputs_key(item.texts)])
-            predictor = _predictor(module, self.path)
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
@@ -607,13 +565,13 @@ class Program:
             scores = {name: answer.score(prediction[name]) for name, answer in self.answers.items()}
             judgement = Judgement(
                 score=scores[self.answer.name],
-                rationale=(_text(prediction.get(self.reason)) if self.reason else None) or None,
+                rationale=_text(prediction.get(self.reason)) or None,
                 answers=scores if len(scores) > 1 else None,
-            ).rescored(self.choices, self.weights)
+            ).rescored(choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
-            fatal_error = lm.engine.stopped
+            fatal_error = predictor.lm.engine.stopped
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
@@ -629,37 +587,34 @@ class Program:
 
         If the program or the search has weights, each prediction of the copy gets a `score`, which
         is computed from all answers and shifted by the threshold. Otherwise the predictor itself
-        decides at the threshold.
-
-        Args:
-            prompt: The prompt that the search chose.
-            weights: The weights of the answers; None keeps the weights that the program has.
-            threshold: The threshold of a choice; None keeps the threshold that the program has.
+        decides at the threshold. Weights, threshold or demonstrations that are not given stay as
+        they are in the program.
         """
         compiled = self.module.deepcopy()
-        predictor = _predictor(compiled, self.path)
+        predictor = _only_predictor(compiled)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
-        # If the prompt has no demonstrations, the program keeps the demonstrations that it has.
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
         scoring = scoring_of(compiled)
-        if scoring is None and weights:
-            # `self.choices` has numbers as its options, but predictions have the program's labels.
-            pairs = zip(self.choices, self.answers.values(), strict=True)
-            choices = [
-                replace(field, choices=answer.values) if answer.is_choice else field
-                for field, answer in pairs
-            ]
-            scoring = Scoring(choices)
-            compiled = ScoredProgram(compiled, scoring)
-        if scoring and weights:
+        if weights:
             # The score of a pair is a margin, for which an intercept would favour one side.
-            intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
-            scoring.weights = replace(weights, intercept=intercept)
-        if scoring and threshold is not None:
-            scoring.threshold = threshold
-        elif threshold is not None:
-            self._set_threshold(predictor, threshold)
+            if self.answer.values == LETTERS:
+                weights = replace(weights, intercept=0.0)
+            if scoring is None:
+                # The prompt has numbers as its options, but predictions have the program's labels.
+                answers_and_fields = zip(self.answers.values(), prompt.choices, strict=True)
+                choices = [
+                    replace(field, choices=answer.values) if answer.is_choice else field
+                    for answer, field in answers_and_fields
+                ]
+                scoring = Scoring(choices)
+                compiled = ScoredProgram(compiled, scoring)
+            scoring.weights = weights
+        if threshold is not None:
+            if scoring:
+                scoring.threshold = threshold
+            else:
+                self._set_threshold(predictor, threshold)
         return compiled
 
     def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
@@ -686,29 +641,23 @@ class Program:
 def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> Answer:
     """The program's output that people rated: `output`, else its only rating or choice.
 
-    Raises ProgramError if `output` is neither a rating nor a choice, or if it is None and the
-    program has no rating or choice, or several of them.
+    Raises ProgramError if there is no such output, or if there are several.
     """
     outputs = signature.output_fields
-    if output is not None and output not in outputs:
-        raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
-    outputs = {name: info for name, info in outputs.items() if output in (None, name)}
-    answers = [answer for name, info in outputs.items() if (answer := _read_answer(name, info))]
+    answers = [
+        answer
+        for name, info in outputs.items()
+        if output in (None, name) and (answer := _read_answer(name, info))
+    ]
     if len(answers) == 1:
         return answers[0]
-    type_of_output = {name: info.annotation for name, info in outputs.items()}
-    fields = ", ".join(
-        f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in type_of_output.items()
-    )
-    if answers:
-        raise ProgramError(
-            f"{program} writes {len(answers)} ratings or choices ({fields}): name the one that "
-            f"people labelled, as in RankOptimizer(output={answers[-1].name!r})"
-        )
+    types = [getattr(info.annotation, "__name__", info.annotation) for info in outputs.values()]
+    fields = ", ".join(f"{name}: {kind}" for name, kind in zip(outputs, types, strict=True))
+    name = [*outputs][-1]
     raise ProgramError(
-        f"{program} writes neither a rating nor a choice ({fields}): give its output a type, as in "
-        f"'... -> {list(outputs)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or a Literal with two "
-        "labels"
+        f"{program} writes {fields}, of which {len(answers)} are the rating or choice that people "
+        f"labelled: give one output a type, as in '... -> {name}: int', Literal[1, 2, 3, 4, 5], "
+        f"float, or a Literal with two labels, and name it, as in RankOptimizer(output={name!r})"
     )
 
 
@@ -744,10 +693,6 @@ def slug(name: str) -> str:
     """Convert a name to the form of a dimension's name: lower-case letters, digits, underscores."""
     cleaned = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
     return cleaned if cleaned[:1].isalpha() else f"text_{cleaned}"
-
-
-def _predictor(module: dspy.Module, path: str) -> dspy.Predict:
-    return dict(module.named_predictors())[path]
 
 
 def _text(value: object) -> str:

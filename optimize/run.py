@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.protocol import Model
@@ -127,31 +127,26 @@ def tune(
     Repeating the call continues a run that was stopped.
 
     Args:
-        dimension: What is judged: a name in the catalogue, a FILE.yaml, a Dimension or a
-            Comparison, or "NAME=what it means" for labels of this name. If the labels have two
-            values, the name alone is enough. A Comparison is tuned on labelled pairs.
-        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts; labels
-            in memory are also saved in the run's folder. By default the starter set.
+        dimension: What is judged: a catalogue name, a FILE.yaml, a Dimension, a Comparison (for
+            labelled pairs), or "NAME=what it means" for labels of this name. If the labels have two
+            values, the name alone is enough.
+        data: The labels: the path of a file, or a DataFrame, a Dataset or a list of dicts, which
+            is also saved in the run's folder. By default the starter set.
         out: The run's folder. By default the newest folder of an unfinished run of this kind in
             runs/, else a new folder there.
         quiet: Whether to leave out the progress on stderr.
         map: The columns of `data` to read, by what they hold: a dimension, a text that the judge
             reads, id, group or system.
-        values: The number that each word among the labels counts; None means that the word is not a
-            label.
+        values: The number that each word among the labels counts; None for a word that is no label.
         annotations: A file with the ratings, if they are not in `data`.
-        scale: The scale of the labels as "LOW-HIGH" or a pair of numbers; "any" if only their order
-            counts.
-        lm: The judge's model. By default the LM that DSPy is configured with, or the embedded model
-            if DSPy has no LM.
+        scale: The labels' scale: "LOW-HIGH", two numbers, or "any" if only their order counts.
+        lm: The judge's model. By default DSPy's configured LM, or else the embedded model.
         proposer_lm: The model that writes instructions; by default the judge's model.
         api_base: The address of an OpenAI-compatible server for the judge's model.
-        proposer_api_base: The address of the server for the proposer; by default the judge's
-            address.
+        proposer_api_base: The address of the proposer's server; by default the judge's address.
         api_key_env: The environment variable that holds the API key for the judge's model.
         proposer_api_key_env: The environment variable that holds the API key for the proposer.
-        price: The price of the judge's model: US dollars per million input tokens and per million
-            output tokens.
+        price: The price of the judge's model: US dollars per million input and output tokens.
         proposer_price: The price of the proposer, in the same form.
         max_tokens: Upper bound on the tokens of a reply from the judge's model.
         proposer_max_tokens: Upper bound on the tokens of the proposer's replies.
@@ -161,20 +156,16 @@ def tune(
             "weighted" by their probabilities.
         samples: The number of replies for the plan "mean".
         temperature: The sampling temperature of the judge's model.
-        reasoning: The form of reasoning that the judge writes before its answer; "auto" lets the
-            search try all forms.
+        reasoning: The form of reasoning before an answer; "auto" lets the search try all forms.
         concurrency: Upper bound on the number of requests in flight.
         cache: A file that keeps models' replies, so that later runs can use them again.
-        optimizer: "rank", "gepa", the name MODULE:FUNCTION of an optimizer of your own, or its
-            function.
-        objective: What the search maximises: "balanced" accuracy, "spearman" for rho, or "auto" to
-            choose by the labels.
+        optimizer: "rank", "gepa", or MODULE:FUNCTION or the function of an optimizer of your own.
+        objective: What is maximised: "balanced" accuracy, "spearman" for rho, or "auto".
         level: The level of rho, or "auto" to choose it by the labels.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.
-        risk: The accepted chance that a tuned judge ships although it is no better than the untuned
-            one.
+        risk: The accepted chance that a tuned judge ships although it is no better.
         ship: "better" ships the tuned judge only if it is better; "tuned" ships it always.
         probes: Whether to attack the judge that ships, to report how easily outputs can fool it.
         seed: The seed of every random draw.
@@ -188,17 +179,22 @@ def tune(
             such as SettingsError, LabelError or DimensionError.
     """
     # This line must come first, because `locals()` then has only the arguments.
-    settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
-    if not isinstance(dimension, str | Dimension | Comparison):
+    settings = {
+        name: v for name, v in locals().items() if name not in ("dimension", "out", "quiet")
+    }
+    subject: Subject | None
+    if isinstance(dimension, str):
+        name, subject = dimension, find_subject(dimension)
+    elif isinstance(dimension, Dimension | Comparison):
+        name, subject = dimension.name, dimension
+    else:
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
             f"{dimension!r}"
         )
-    subject = find_subject(dimension) if isinstance(dimension, str) else dimension
-    subject_flag = "pairwise" if isinstance(subject, Comparison) else "dimension"
+    settings["pairwise" if isinstance(subject, Comparison) else "dimension"] = name
     settings["optimizer"] = optimizer_name(optimizer)
-    settings[subject_flag] = dimension if isinstance(dimension, str) else dimension.name
-    rows = None if isinstance(data, str | os.PathLike) else data
+    rows = None if isinstance(data, str | os.PathLike) else settings.pop("data")
     opened_models: dict[str, Model] = {}
     dspy_lm = configured_lm()
     if dspy_lm is not None and lm is None and api_base is None:
@@ -206,15 +202,12 @@ def tune(
         opened_models[model.name] = model
         settings |= {"lm": model.name, "api_base": address}
     folder, result = tune_in_folder(
-        read_settings(settings | ({"data": data} if rows is None else {})),
+        read_settings(settings),
         out,
         print_line=(lambda text: None) if quiet else print_error,
-        subject=None if isinstance(dimension, str) else dimension,
+        subject=subject,
         rows=rows,
         opened_models=opened_models,
         stderr=None if quiet else sys.stderr,
     )
     return Run(folder=folder, result=result)
-
-
-_NOT_SETTINGS = frozenset({"dimension", "data", "out", "quiet"})

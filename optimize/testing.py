@@ -81,10 +81,7 @@ def simulated_items(n_documents: int, first_document: int = 0, n_outputs: int = 
 class SimulatedJudge:
     """A judge that rates by the qualities that its instruction names, or by all if it names none.
 
-    Each rating also has a random error.
-
-    Attributes:
-        judged: Every item that was judged, after the prompt that judged it, in order.
+    Each rating also has a random error. `judged` has every item after the prompt that judged it.
     """
 
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)
@@ -134,10 +131,7 @@ class OptimizerContract:
     def explore(
         self, calls: int = 3000, seed: int = 0
     ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents with this limit on calls.
-
-        Returns its result, and the problem, judge and proposer that it was given.
-        """
+        """Run the optimizer on 16 documents, and return its result and what it was given."""
         judge, proposer = SimulatedJudge(), SimulatedProposer()
         problem = SearchProblem(
             evaluator=Evaluator(

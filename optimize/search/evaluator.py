@@ -228,16 +228,7 @@ class Evaluator:
 
         Raises SearchBudgetSpentError if scoring costs more than is left of the budget.
         """
-        judgements = self._judgements[candidate.id]
-        unscored = [item for item in items.items if item.id not in judgements]
-        if unscored:
-            self.budget.check(len(unscored) * self.item_cost(candidate))
-            new_judgements = self.judge(candidate.prompt(self.untuned), unscored)
-            for item, judgement in zip(unscored, new_judgements, strict=True):
-                judgements[item.id] = judgement
-                self.budget.total_cost += self._cost_of(judgement)
-                self.budget.calls += self.pricing.calls
-        return self.scores_so_far(candidate, items)
+        return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
     def _cost_of(self, judgement: ItemJudgement) -> float:
         return self.pricing.cost(judgement.tokens_in, judgement.tokens_out)
@@ -255,11 +246,20 @@ class Evaluator:
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The candidate's judgements of scored items, with the candidate's answer weights applied.
+        """Judge the items with the candidate, and apply the candidate's answer weights.
 
-        Raises KeyError if the candidate has not scored one of the items.
+        Items that the candidate has judged are not judged again. Raises SearchBudgetSpentError if
+        judging costs more than is left of the budget.
         """
         item_judgements = self._judgements[candidate.id]
+        unjudged = [item for item in items.items if item.id not in item_judgements]
+        if unjudged:
+            self.budget.check(len(unjudged) * self.item_cost(candidate))
+            new_judgements = self.judge(candidate.prompt(self.untuned), unjudged)
+            for item, judgement in zip(unjudged, new_judgements, strict=True):
+                item_judgements[item.id] = judgement
+                self.budget.total_cost += self._cost_of(judgement)
+                self.budget.calls += self.pricing.calls
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements

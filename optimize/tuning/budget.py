@@ -7,9 +7,8 @@ start of a run, it is measured on a few rows.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from judges.catalog import candidate_questions
 from judges.client import (
@@ -20,20 +19,17 @@ from judges.client import (
     estimate_tokens,
     gives_n_replies,
 )
-from judges.prompt import MAX_DEMOS, Prompt
+from judges.prompt import MAX_DEMOS
 from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS, JsonObject, to_json
 from optimize.figures.as_text import wrapped
 from optimize.inputs.flags import SettingsError
-from optimize.items import Items
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import (
-    ITEMS_MEASURED,
     MAX_RACE_DOCUMENTS,
-    JudgeItems,
     Pricing,
     SearchBudget,
     SearchOptions,
@@ -50,7 +46,7 @@ from optimize.search.rank_search import (
     FIRST_ROUND_COST,
     UNTUNED_BUDGET_SHARE,
 )
-from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
+from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
@@ -96,13 +92,6 @@ MAX_CANDIDATE_RATIO = 4.0
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
 
 
-class CallTokens(NamedTuple):
-    """Mean numbers of tokens for one judgement (all its calls together) or for one proposal."""
-
-    tokens_in: float
-    tokens_out: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
     """What a run may spend, and what it is expected to spend. The unit of costs is `search.unit`.
@@ -120,17 +109,14 @@ class RunBudget:
     reserve: float
     reserve_calls: int
     rows: Sequence[Spending]
-    call_seconds: float = CALL_SECONDS
+    call_seconds: float
 
     @property
     def minutes(self) -> float:
         """The expected duration of the run in minutes."""
         n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
-        n_rounds = n_proposals / self.options.proposals
-        n_judge_calls = self.expected.calls - n_proposals
-        return (
-            n_judge_calls / self._in_flight * self.call_seconds + n_rounds * PROPOSAL_SECONDS
-        ) / 60
+        judge_seconds = (self.expected.calls - n_proposals) / self._in_flight * self.call_seconds
+        return (judge_seconds + n_proposals / self.options.proposals * PROPOSAL_SECONDS) / 60
 
     @property
     def _in_flight(self) -> int:
@@ -162,13 +148,19 @@ class RunBudget:
         for row in (*self.rows, self.expected):
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             table.append((row.purpose, *counts, "free" if row.cost_usd == 0 else _dollars(row)))
+        sentences = []
+        if self.search.unit != "calls":
+            sentences.append(
+                f"It takes about {self.minutes:.1f} minutes if a call takes {self.call_seconds:g} "
+                f"s and {self._in_flight} calls are in flight."
+            )
         return [
             *(
                 f"{name:<12}" + "".join(f"{cell:>14}" for cell in row_cells)
                 for name, *row_cells in table
             ),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
-            *wrapped(*self._expectations(), *self.notes(), self.chance()),
+            *wrapped(*sentences, *self.notes(), self.chance()),
             "One token is assumed per four characters. Nothing has been sent or spent.",
         ]
 
@@ -179,36 +171,21 @@ class RunBudget:
         calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{limit_text}"
 
-    def notes(self) -> Iterator[str]:
-        """Yield a note on what can be tuned if the judge is a decision model without a proposer."""
+    def notes(self) -> list[str]:
+        """A note on what can be tuned if the judge is a decision model without a proposer."""
         settings, prepared = self.prepared.settings, self.prepared
         if not is_decision(settings.lm) or settings.proposer_lm:
-            return
+            return []
         tunable = {
             "questions": bool(candidate_questions(prepared.subject, 1)),
             "demonstrations": self.options.max_demos > 0,
             "the threshold": prepared.goal == "balanced",
         }
         tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
-        hint = "" if tunable["demonstrations"] else " A larger --max-cost pays for demonstrations."
-        yield (
+        return [
             f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-            f"model with --proposer-lm for instructions and questions.{hint}"
-        )
-
-    def _expectations(self) -> Iterator[str]:
-        """Yield sentences on how long a paid run is expected to take, and when it stops early."""
-        if self.search.unit == "calls":
-            return
-        yield (
-            f"It takes about {self.minutes:.1f} minutes if a call takes {CALL_SECONDS:g} s and "
-            f"{self._in_flight} calls are in flight."
-        )
-        if self.prepared.settings.optimizer == "rank":
-            yield (
-                "The search stops early, below the limit, once a round gains so little that the "
-                "labels cannot tell the gain from chance."
-            )
+            "model with --proposer-lm for instructions and questions."
+        ]
 
     def chance(self) -> str:
         """A sentence on how likely a better judge is to ship with this many labelled documents."""
@@ -237,69 +214,64 @@ class RunBudget:
 
 def plan_budget(
     prepared: PreparedRun,
-    measured: CallTokens | None = None,
     native_n: bool | None = None,
+    measured: tuple[float, float] | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
     """Plan what a tuning run spends.
 
-    Args:
-        prepared: The run, whose settings and labels were read.
-        measured: The measured tokens for a judgement; by default, they are estimated from the
-            length of the labelled texts.
-        native_n: Whether the judge's model gives n replies to one call; by default, its name
-            decides.
-        call_seconds: The expected duration of a call in seconds.
-
-    Raises:
-        SettingsError: The user's limit is too small to learn anything from the labels, or is in
-            dollars although a model's price is unknown.
+    `native_n` says whether the judge's model gives n replies to one call; by default, its name
+    decides. `measured` are the input and output tokens for a judgement; by default, they are
+    estimated from the length of the labelled texts. Raises SettingsError if the user's limit is too
+    small to learn anything from the labels.
     """
     settings, labels = prepared.settings, prepared.labels
-    check_prices(settings)
     price, proposer_price = settings.judge.price, settings.proposer.price
-    unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
-    pricing = _pricing(prepared, price, measured, native_n)
-    proposal_tokens = _proposal_tokens(settings, labels)
-    proposal_price = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
-    # If a free proposer is used with a paid judge, a proposal gets a tiny cost instead of 0,
-    # because the search divides by the cost of a proposal.
-    proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposal_price.cost(*proposal_tokens))
-    worst_cost = (
-        _worst_proposal(settings, proposal_price, proposal_tokens) if unit == "dollars" else 0.0
-    )
+    pricing = _pricing(prepared, native_n, measured)
     item_cost, n_measured = pricing.untuned_cost, labels.n_measured
+    proposal_tokens, most_proposal_tokens = _proposal_tokens(settings, labels)
+    unit: Unit
+    if price is not None and price.is_free:
+        unit, proposal_price, proposal_cost, worst_cost = "calls", None, 1.0, 0.0
+        most_reserved, slack, max_ratio = 1.0, 0.0, 1.0
+    else:
+        unit = "tokens" if price is None else "dollars"
+        proposal_price = TOKENS if price is None else proposer_price or price
+        # If a free proposer is used with a paid judge, a proposal gets a tiny cost instead of 0,
+        # because the search divides by the cost of a proposal.
+        proposal_cost = max(1e-9, proposal_price.cost(*proposal_tokens))
+        worst_cost = proposal_price.cost(*most_proposal_tokens) if price else 0.0
+        most_reserved, slack, max_ratio = 0.5, SLACK, MAX_CANDIDATE_RATIO
     limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
     # What judging one item may cost if dev and test are to fit into their share of the limit.
     affordable_item_cost = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
     options = _search_options(settings, labels, pricing, affordable_item_cost)
-    max_item_cost = item_cost
-    if unit != "calls":
-        max_item_cost = max(
-            MAX_CANDIDATE_RATIO * item_cost, affordable_item_cost if options.max_demos else 0
-        )
+    max_item_cost = max_ratio * item_cost
+    if options.max_demos and unit != "calls":
+        max_item_cost = max(max_item_cost, affordable_item_cost)
     reserve = n_measured * (item_cost + max_item_cost)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.test))
     n_probes *= settings.probes or (
         is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
     )
-    reserve = min(reserve + n_probes * item_cost, limit if unit == "calls" else limit / 2)
+    reserve = min(reserve + n_probes * item_cost, most_reserved * limit)
     search = SearchBudget(
         limit - reserve,
         unit=unit,
-        slack=0 if unit == "calls" else SLACK * limit,
+        slack=slack * limit,
         proposal=proposal_cost,
-        proposal_price=None if unit == "calls" else proposal_price,
+        proposal_price=proposal_price,
     )
 
     n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
-    tokens = CallTokens(pricing.tokens_in, pricing.tokens_out)
+    tokens = pricing.tokens_in, pricing.tokens_out
+    search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
     rows = [
-        _spending(SEARCH, n_judged, pricing.calls, tokens, price, price_ratio),
+        _spending(SEARCH, n_judged, pricing.calls, search_tokens, price),
+        _spending(PROPOSALS, n_proposals, 1, proposal_tokens, proposer_price),
         _spending(TEST, 2 * n_measured, pricing.calls, tokens, price),
         _spending(PROBES, n_probes, pricing.calls, tokens, price),
-        _spending(PROPOSALS, n_proposals, 1, proposal_tokens, proposer_price),
     ]
     return RunBudget(
         prepared=prepared,
@@ -309,28 +281,28 @@ def plan_budget(
         limit=limit,
         reserve=reserve,
         reserve_calls=(2 * n_measured + n_probes) * pricing.calls,
-        rows=_in_order(row for row in rows if row.calls),
+        rows=[row for row in rows if row.calls],
         call_seconds=call_seconds,
     )
 
 
 def _pricing(
-    prepared: PreparedRun, price: Price | None, measured: CallTokens | None, native_n: bool | None
+    prepared: PreparedRun, native_n: bool | None, measured: tuple[float, float] | None
 ) -> Pricing:
-    """The cost of judging one item; for `measured` and `native_n`, see `plan_budget`."""
-    settings = prepared.settings
+    """The cost of judging one item; for `native_n` and `measured`, see `plan_budget`."""
+    settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
     n_orders = 2 if settings.pairwise else 1
-    one_call_per_order = gives_n_replies(settings.lm) if native_n is None else native_n
     n_replies = n_orders * (settings.samples or 1)
+    one_call_per_order = gives_n_replies(lm) if native_n is None else native_n
     n_calls = n_orders if one_call_per_order else n_replies
-    tokens = measured or _tokens_by_length(prepared, n_calls, n_replies)
+    tokens_in, tokens_out = measured or _tokens_by_length(prepared, n_calls, n_replies)
     return Pricing(
         price=price or TOKENS,
         per_call=price is not None and price.is_free,
-        tokens_in=tokens.tokens_in,
-        tokens_out=tokens.tokens_out,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
         calls=n_calls,
-        replies=0 if is_decision(settings.lm) else n_replies,  # decision models write no text
+        replies=0 if is_decision(lm) else n_replies,  # decision models write no text
     )
 
 
@@ -339,9 +311,8 @@ def _usual_search(
 ) -> tuple[float, float, int]:
     """What a search usually does within its budget, of which proposals take at most half.
 
-    Returns:
-        The number of outputs judged, the cost of judging one of them divided by the untuned judge's
-        cost, and the number of proposals.
+    Returns the number of outputs judged, the cost of judging one of them divided by the untuned
+    judge's cost, and the number of proposals.
     """
     n_learned = len(labels.learned)
     if is_embedded(settings.lm):
@@ -445,63 +416,47 @@ def _search_options(
     )
 
 
-def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> CallTokens:
+def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> tuple[float, float]:
     """The untuned judge's tokens for one output, estimated from the length of its prompts."""
     judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
-        return CallTokens(0, 0)
+        return 0, 0
     stride = max(1, len(train) // ITEMS_SAMPLED)
     prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
-    thought_tokens = THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
-    tokens_out = reply_tokens(judge.prompt, lm) + thought_tokens
-    return CallTokens(sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies)
+    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _reasons(lm)
+    return sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies
 
 
-def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTokens:
-    """The mean tokens for a judgement with this prompt, measured by judging a few outputs."""
-    stride = max(1, len(train) // ITEMS_MEASURED)
-    item_judgements = list(scorer(prompt, train.items[::stride][:ITEMS_MEASURED]))
-    # Some endpoints report no token counts; one token is assumed for them.
-    return CallTokens(
-        max(1.0, sum(each.tokens_in for each in item_judgements) / len(item_judgements)),
-        max(1.0, sum(each.tokens_out for each in item_judgements) / len(item_judgements)),
-    )
+def _proposal_tokens(
+    settings: Settings, labels: Labels
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The expected and the largest numbers of tokens in a proposal's prompt and in its reply.
 
-
-def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
-    """The expected tokens for one proposal. Its reply usually has half of REPLY_TOKENS or less."""
-    lm = settings.proposer.lm
-    if is_embedded(lm):  # the embedded model writes no proposals
-        return CallTokens(0, 0)
-    prompt_characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm.rpartition("/")[2])
-    return CallTokens(prompt_characters / CHARACTERS_PER_TOKEN, tokens_out)
-
-
-def _worst_proposal(settings: Settings, price: Price, tokens: CallTokens) -> float:
-    """The cost of a proposal with a token for each character of its prompt, and a longest reply."""
+    The reply usually has half of REPLY_TOKENS or less. A prompt has at most a token for each
+    character.
+    """
     lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
     if is_embedded(lm):  # the embedded model writes no proposals
-        return 0.0
-    reasoning_factor = REASONING_FACTOR if is_reasoning(lm.rpartition("/")[2]) else 1
-    tokens_in = tokens.tokens_in * CHARACTERS_PER_TOKEN
-    return price.cost(tokens_in, max_tokens or reasoning_factor * REPLY_TOKENS)
+        return (0, 0), (0, 0)
+    n_characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _reasons(lm)
+    most_tokens_out = max_tokens or REPLY_TOKENS * (REASONING_FACTOR if _reasons(lm) else 1)
+    return (n_characters / CHARACTERS_PER_TOKEN, tokens_out), (n_characters, most_tokens_out)
+
+
+def _reasons(lm: str) -> bool:
+    return is_reasoning(lm.rpartition("/")[2])
 
 
 def _spending(
     purpose: str,
     number: float,
     calls: int,
-    tokens: CallTokens,
+    tokens: tuple[float, float],
     price: Price | None,
-    price_ratio: float = 1,
 ) -> Spending:
-    """The expected spending for a number of judgements or proposals.
-
-    `calls` is the number of calls for each of them, `tokens` are its tokens, and `price_ratio`
-    multiplies these tokens.
-    """
-    tokens_in, tokens_out = (round(number * price_ratio * count) for count in tokens)
+    """The expected spending for a number of judgements or proposals."""
+    tokens_in, tokens_out = (round(number * count) for count in tokens)
     return Spending(
         purpose=purpose,
         calls=round(number * calls),
@@ -513,7 +468,8 @@ def _spending(
 
 def spending_summary(*accounts: Account) -> RunSpending:
     """What the models of these accounts spent, in total and by purpose."""
-    rows = _in_order(row for account in accounts for row in account.spending())
+    rows = [row for account in accounts for row in account.spending()]
+    rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(rows, "total")
     cost_unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
     return RunSpending(
@@ -534,11 +490,6 @@ def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
         tokens_out=sum(row.tokens_out for row in rows),
         cost_usd=sum(costs) if len(costs) == len(rows) else None,
     )
-
-
-def _in_order(rows: Iterable[Spending]) -> list[Spending]:
-    """Sort rows in the order of PURPOSES; rows with another purpose come last."""
-    return sorted(rows, key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
 
 
 def _rounded(number: float) -> str:

@@ -1,6 +1,6 @@
 """Open the two models of a run, judge and proposer, with one budget and one store of replies."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +11,7 @@ from judges.judge import Judge
 from judges.prompt import Prompt
 from judges.protocol import Model, is_embedded
 from judges.scoring import SamplingPlan, default_plan
-from judges.terminal import verbose_logging
-from optimize.inputs.flags import SettingsError
+from judges.terminal import Progress, verbose_logging
 from optimize.items import Item
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES
@@ -50,16 +49,6 @@ class RunModels:
         return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
 
-def check_prices(settings: Settings) -> None:
-    """Raise SettingsError if there is a limit in dollars but a model's price is unknown."""
-    for flag_prefix, model in (("", settings.judge), ("proposer=", settings.proposer)):
-        if settings.max_cost is not None and model.price is None:
-            raise SettingsError(
-                f"--max-cost: the price of {model.lm} is not known; give --price "
-                f"{flag_prefix}IN,OUT, or --max-calls"
-            )
-
-
 @contextmanager
 def open_models(
     settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
@@ -68,7 +57,6 @@ def open_models(
 
     `models` holds models that are open already, by name or role.
     """
-    check_prices(settings)
     # The embedded model is free, and the search itself keeps to the planned number of calls.
     is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)
     with (
@@ -101,12 +89,9 @@ def open_models(
 
 
 def item_scorer(
-    judge: Judge, models: RunModels, seed: int, on_judgement: Callable[[bool], object]
+    judge: Judge, models: RunModels, seed: int, progress: Progress | None
 ) -> JudgeItems:
-    """Return a function that judges items, in order, with any prompt of the search.
-
-    `on_judgement` is called after each judgement; its argument says whether the judgement failed.
-    """
+    """Return a function that judges items, in order, with any prompt of the search."""
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
         candidate = replace(judge, prompt=prompt, plan=models.plan)
@@ -114,7 +99,8 @@ def item_scorer(
         tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
         texts_of_items = (item.texts for item in items)
         for judgement in candidate.judge_rows(texts_of_items, models.judge, seed=seed):
-            on_judgement(judgement.failure is not None)
+            if progress:
+                progress.step(failed=judgement.failure is not None)
             tokens = totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
             yield ItemJudgement(judgement, *tokens)
             tokens_in, tokens_out = totals.tokens_in, totals.tokens_out

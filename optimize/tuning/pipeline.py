@@ -3,8 +3,8 @@
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -44,8 +44,8 @@ from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.tuning import folder as run_folder
-from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
-from optimize.tuning.folder import AnyPath, RunFolderError, Trials, write_json
+from optimize.tuning.budget import RunBudget, plan_budget, spending_summary
+from optimize.tuning.folder import AnyPath, Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.tuning.preparation import PreparedRun, prepare
 from optimize.tuning.settings import Objective, Settings
@@ -66,22 +66,11 @@ def tune_in_folder(
     opened_models: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
 ) -> tuple[Path, TuningResult]:
-    """Tune a judge, and save all results in a run folder.
+    """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    An unfinished run in the folder continues. `open_run` and `prepare` list the exceptions.
-
-    Args:
-        settings: The settings of the run.
-        out: The folder; `open_run` describes the default.
-        print_line: Prints a line for the user.
-        subject: The dimension or comparison; by default, the settings name it.
-        rows: Labels in memory, which are also saved in the folder; by default, the settings name
-            the labels.
-        opened_models: Models that are already open, by name.
-        stderr: The stream that shows the progress line; None for no progress line.
-
-    Returns:
-        The folder and the result of the run.
+    An unfinished run in the folder `out` continues; `open_run` describes the default, and `prepare`
+    describes `subject` and `rows`. Labels in memory are also saved in the folder. `opened_models`
+    are models that are already open, by name. `stderr` shows the progress line, if it is given.
     """
     prepared = prepare(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
@@ -115,27 +104,26 @@ def run(
 ) -> TuningResult:
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
-    with (
-        open_models(prepared.settings, folder, opened_models) as models,
-        _progress(prepared, models, stderr) as on_judgement,
-    ):
-        seed = prepared.settings.seed
-        scorer = item_scorer(prepared.untuned_judge, models, seed, on_judgement)
-        active_run = ActiveRun(
-            prepared=prepared,
-            folder=folder,
-            models=models,
-            trials=Trials(folder / run_folder.TRIALS),
-            scorer=scorer,
-            budget=reserve_budget(prepared, models, scorer, print_line),
-            print_line=print_line,
-        )
-        search_result = active_run.search()
-        scored_splits = active_run.measure(search_result)
-        probes = _probe(active_run, search_result, scored_splits)
-        tuning_result = summarize(
-            active_run, search_result, scored_splits, time.monotonic() - started
-        )
+    with open_models(prepared.settings, folder, opened_models) as models:
+        budget = plan_budget(prepared, models.judge.model.native_n)
+        with _progress(models, budget.expected.calls, stderr) as progress:
+            scorer = item_scorer(prepared.untuned_judge, models, prepared.settings.seed, progress)
+            active_run = ActiveRun(
+                prepared=prepared,
+                folder=folder,
+                models=models,
+                trials=Trials(folder / run_folder.TRIALS),
+                scorer=scorer,
+                budget=reserve_budget(budget, models, scorer, print_line),
+                print_line=print_line,
+            )
+            search_result = active_run.search()
+            scored_splits = active_run.measure(search_result)
+            probes = _probe(active_run, search_result, scored_splits)
+            if progress:
+                progress.total = models.budget.calls  # so that the line ends at 100 %
+        seconds = time.monotonic() - started
+        tuning_result = summarize(active_run, search_result, scored_splits, seconds)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
     tuning_result = _freeze(active_run, search_result, scored_splits, tuning_result)
@@ -153,39 +141,35 @@ def run(
     write_json(folder / run_folder.SUMMARY, tuning_result.to_json())
     untuned = prepared.untuned_judge.prompt
     prompts = search_result.judges.map(lambda judge: judge.prompt(untuned))
-    try:
-        # Imported only here, because the import is slow, and a run may fail before its report.
-        from optimize.report.page import write_run
+    # Imported only here, because the import is slow, and a run may fail before its report.
+    from optimize.report.page import write_run
 
-        write_run(folder / run_folder.REPORT, tuning_result, scored_splits, prompts, probes)
-    except OSError:
-        raise
-    except Exception as error:  # nothing is lost, because the judge is already saved
-        raise RunFolderError(
-            f"{folder / run_folder.REPORT} could not be written ({type(error).__name__}: {error}); "
-            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are complete. Run the same command again "
-            "to write the report; no model is asked again"
-        ) from error
+    write_run(folder / run_folder.REPORT, tuning_result, scored_splits, prompts, probes)
     return tuning_result
 
 
 def reserve_budget(
-    prepared: PreparedRun, models: RunModels, scorer: JudgeItems, print_line: PrintLine
+    budget: RunBudget, models: RunModels, scorer: JudgeItems, print_line: PrintLine
 ) -> RunBudget:
-    """Plan the budget of a run, and reserve the cost of the final measurement.
+    """The planned budget, after reserving the cost of the final measurement.
 
     If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
     from the measured cost of these judgements, and printed.
     """
-    native_n = models.judge.model.native_n
-    budget = plan_budget(prepared, native_n=native_n)
     if budget.search.unit != "calls":
-        start_time = time.monotonic()
+        prepared, start_time = budget.prepared, time.monotonic()
+        stride = max(1, len(prepared.labels.train) // ITEMS_MEASURED)
+        items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
         with models.judge.account.spending_on(SEARCH):
-            tokens = measured_tokens(scorer, prepared.untuned_judge.prompt, prepared.labels.train)
+            judgements = list(scorer(prepared.untuned_judge.prompt, items))
         n_waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
+        # Some endpoints report no token counts; one token is assumed for them.
+        measured = (
+            max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
+            max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
+        )
         call_seconds = (time.monotonic() - start_time) / n_waves
-        budget = plan_budget(prepared, tokens, native_n, call_seconds)
+        budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
         print_line(budget.heading())
     for note in budget.notes():
         print_line(f"note: {note}")
@@ -270,7 +254,6 @@ class ActiveRun:
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned_judge.prompt).choices
-        evaluator.scores(candidate, items)
         return Scored(
             judge=name,
             dimension=subject.name,
@@ -299,36 +282,26 @@ class ActiveRun:
         )
 
 
-@contextmanager
 def _progress(
-    prepared: PreparedRun, models: RunModels, stderr: TextIO | None
-) -> Iterator[Callable[[bool], object]]:
-    """Show the progress line of a run for the time of the block.
-
-    Yields a function to call after each judgement, whose argument says if the judgement failed.
-    """
+    models: RunModels, n_expected: int, stderr: TextIO | None
+) -> AbstractContextManager[Progress | None]:
+    """The progress line of a run, which counts calls; None if there is no stream to show it."""
     if stderr is None:
-        yield lambda failed: None
-        return
+        return nullcontext()
 
     def refresh(progress: Progress) -> None:
         progress.name = models.purpose or progress.name
         progress.n_done = models.budget.calls
 
-    n_expected, budget = plan_budget(prepared).expected.calls, models.budget
-    line = Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
-    with line as progress:
-        yield lambda failed: progress.step(failed=failed)
-        progress.total = budget.calls  # so that the line ends at 100 %
+    budget = models.budget
+    return Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
     """Attack the judge that ships on the outputs of test, or return why this was not done."""
     settings, client = run.prepared.settings, run.models.judge
-    if not is_embedded(client.model.endpoint) and not settings.probes:
-        return ProbeResult(reason="the probes cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
-        return ProbeResult(reason="the limit leaves no calls for the probes")
+        return ProbeResult(reason="the probes cost calls; --probes asks for them")
     scored = scored_splits.of(search_result.shipped).test
     judge = run.frozen(search_result.judges.of(search_result.shipped), {})
     try:
@@ -346,20 +319,17 @@ def summarize(
     prepared, models = run.prepared, run.models
     settings, labels = prepared.settings, prepared.labels
     judge_account, proposer_account = models.judge.account, models.proposer.account
-    test_result = unseen_result = None
+    split_results: dict[str, SplitResult] = {}
     if scored_splits:
         shipped = scored_splits.of(search_result.shipped).test
-        both_judges = scored_splits.map(lambda splits: splits.test)
-        test_result = _split_result(both_judges, shipped, prepared.objective)
-        if scored_splits.untuned.unseen and scored_splits.tuned.unseen:
-            both_judges = ByJudge(
-                untuned=scored_splits.untuned.unseen, tuned=scored_splits.tuned.unseen
-            )
-            unseen_result = _split_result(both_judges, shipped, prepared.objective)
+        tuned_splits = scored_splits.tuned.by_name
+        split_results = {
+            name: _split_result(untuned, tuned_splits[name], shipped, prepared.objective)
+            for name, untuned in scored_splits.untuned.by_name.items()
+        }
     cost_per_1000_rows = search_result.judges.map(
         lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
     )
-    is_paid = run.budget.search.unit == "dollars"
     request_changes = [
         *run_folder.read_summary(run.folder).request_changes,
         *(
@@ -381,8 +351,8 @@ def summarize(
         level=prepared.level,
         objective=prepared.objective,
         data=DataCounts.of(labels.labelled, labels.everything),
-        test=test_result,
-        unseen=unseen_result,
+        test=split_results.get("test"),
+        unseen=split_results.get("test_unseen_systems"),
         shipped=search_result.shipped,
         why=search_result.decision.why,
         limit_reached=search_result.decision.limit_reached,
@@ -394,21 +364,20 @@ def summarize(
         spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
         last_round=search_result.last_round,
-        max_cost=run.budget.limit_in_dollars if is_paid else None,
-        cost_per_1000_rows=cost_per_1000_rows if is_paid else None,
+        max_cost=run.budget.limit_in_dollars,
+        cost_per_1000_rows=cost_per_1000_rows if run.budget.limit_in_dollars else None,
         request_changes=list(dict.fromkeys(request_changes)) or None,
         answers=answers,
     )
 
 
 def _split_result(
-    both_judges: ByJudge[Scored], shipped: Scored, objective: Objective
+    untuned: Scored, tuned: Scored, shipped: Scored, objective: Objective
 ) -> SplitResult:
     """The scorecards of both judges on a split, and the tuned judge's gain over the untuned one.
 
     `shipped` has the judgements on test of the judge that ships.
     """
-    untuned, tuned = both_judges.untuned, both_judges.tuned
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":
         # The verdicts of each judge are decided at that judge's own threshold.
@@ -456,7 +425,7 @@ def _freeze(
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     assert labels.splits
-    copied_fields = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    copied_names = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     summary = tuning_result.to_json()
     provenance = {
         "data": {
@@ -474,7 +443,7 @@ def _freeze(
         "level": run.prepared.level,
         "versions": versions(),
         "started": run_folder.started_at(run.folder),
-        **{name: summary[name] for name in copied_fields},
+        **{name: summary[name] for name in copied_names},
         "candidates_tried": search_result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }

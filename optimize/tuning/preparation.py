@@ -30,23 +30,14 @@ from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
-# With fewer systems than this, system-level rho is too noisy for a search to maximise it.
-FEWEST_SYSTEMS = 20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """The labels of a run, and the splits of these labels.
+    """The labels of a run as they were read, and as items: all of them, and each split.
 
-    Attributes:
-        labelled: The labels as they were read.
-        everything: All labels on the run's subject, as items.
-        train: One half of the labels to learn from. Prompts that are tuned on train are tested on
-            dev.
-        dev: The other half of the labels to learn from. Prompts that are tuned on dev are tested on
-            train.
-        measured: The held-out splits, on which the untuned and the tuned judge are measured once.
-        splits: The splits as they were drawn; None if no labels were held out.
+    Prompts that are tuned on train are tested on dev, and the other way round. `measured` are the
+    held-out splits, on which both judges are measured once. `splits` are the splits as they were
+    drawn; None if no labels were held out.
     """
 
     labelled: Labelled
@@ -110,23 +101,18 @@ def prepare(
 ) -> PreparedRun:
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.
 
-    Args:
-        settings: The settings of the run.
-        subject: The dimension or comparison; by default, the settings name it.
-        rows: Labels in memory; by default, the labels are read from `settings.data`.
-
-    Raises:
-        SettingsError: The settings contradict each other or the labels.
-        LabelError: The labels cannot be read, or there is nothing to learn from them.
+    By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
+    SettingsError if the settings contradict each other or the labels, and LabelError if the labels
+    cannot be read or there is nothing to learn from them.
     """
     source = settings.labels if rows is None else replace(settings.labels, data=rows)
-    notes: tuple[str, ...] = ()
-    if subject is None and find_subject(settings.subject) is None:
+    subject, notes = subject or find_subject(settings.subject), list[str]()
+    if subject is None:
         pairwise = settings.pairwise is not None
         if subject_and_labels := subject_of(settings.subject, source, pairwise=pairwise):
             subject, labelled = subject_and_labels
             source = LabelSource(data=labelled, scale=settings.scale)
-            notes = (_note_on(subject, settings.subject),)
+            notes = [_note_on(subject, settings.subject)]
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     labelled = load_labels(source, subject.name, subject)
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
@@ -136,11 +122,6 @@ def prepare(
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
     prepared = prepare_judge(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
-    if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
-        raise SettingsError(
-            f"--level system needs {FEWEST_SYSTEMS} systems or more to learn from, and there are "
-            f"{len(labels.train.systems)}; leave --level out"
-        )
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
@@ -154,12 +135,12 @@ def _note_on(subject: Subject, argument: str) -> str:
 
     `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
     """
-    description = f"it reads {' and '.join(subject.texts)}, and answers "
+    answers = " or ".join(subject.words or ())
     if isinstance(subject, Comparison):
-        description += "which is better"
-    else:
-        scale_text = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
-        description += " or ".join(subject.words or ()) or scale_text
+        answers = "which is better"
+    elif not answers:
+        answers = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
+    description = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
     if "=" in argument:
         return f"{subject.name} is judged by your definition; {description}"
     return (
@@ -200,11 +181,10 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
 def choose_objective(
     setting: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
 ) -> Objective:
-    """The objective of a run.
+    """The objective of a run: for "auto", balanced accuracy if it fits the labels, else rho.
 
-    "auto" takes balanced accuracy if the labels and the judge's scale are 0 and 1, and the level is
-    "auto" or "dataset"; otherwise it takes Spearman's rho. Raises SettingsError if the setting is
-    "balanced" and these conditions are not met.
+    Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset". Raises
+    SettingsError if the setting is "balanced" and does not fit.
     """
     is_binary = subject.scale == (0, 1) and is_two_valued(items.human)
     fits_balanced = is_binary and level in ("auto", "dataset")
@@ -213,4 +193,6 @@ def choose_objective(
             "--objective balanced needs labels of 0 and 1, a judge with this scale (--scale 0-1), "
             "and the dataset level"
         )
-    return ("balanced" if fits_balanced else "spearman") if setting == "auto" else setting
+    if setting != "auto":
+        return setting
+    return "balanced" if fits_balanced else "spearman"

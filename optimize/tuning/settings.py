@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_
 import msgspec
 from msgspec import Meta
 
-from judges.cli.flags import mapping, read_number
+from judges.cli.flags import mapping, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
@@ -35,10 +35,7 @@ Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class RunModel(NamedTuple):
-    """The settings with which a run opens one of its models.
-
-    `api_key_env` is the environment variable that holds the key; `price` is None if it is unknown.
-    """
+    """The settings with which a run opens one of its models; the price is None if it is unknown."""
 
     lm: str
     api_base: str | None
@@ -272,21 +269,33 @@ def _check_settings(settings: Settings) -> None:
     bounds_of(settings.scale)
     for prefix in ("", "proposer_"):
         _check_model(prefix, settings)
-    if (settings.plan == "mean") != (settings.samples is not None):
-        raise SettingsError("--plan mean and --samples N go together: give both or neither")
+    for prefix, model in (("", settings.judge), ("proposer=", settings.proposer)):
+        if settings.max_cost is not None and model.price is None:
+            raise SettingsError(
+                f"--max-cost: the price of {model.lm} is not known; give --price {prefix}IN,OUT, "
+                "or --max-calls"
+            )
+    read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
     if is_decision(settings.lm):
-        _check_decisions(settings)
-    if not is_embedded(settings.lm):
-        return
-    flags = {
-        "--optimizer gepa": settings.optimizer == "gepa",
-        "--proposer-lm": settings.proposer_lm,
-    }
-    if flag := next((name for name, is_given in flags.items() if is_given), None):
+        chat_settings = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
+        flags = [flag_of(name) for name in chat_settings if getattr(settings, name) is not None]
+        if settings.reasoning not in ("auto", "none"):
+            flags.append("--reasoning")
+        if flags:
+            raise SettingsError(
+                f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
+                "does not write text"
+            )
+    if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
-            f"{flag}: the embedded model cannot follow a proposed instruction; name a language "
-            f"model with --lm, or leave {flag} out"
+            "--proposer-lm: the embedded model cannot follow a proposed instruction; name a "
+            "language model with --lm, or leave --proposer-lm out"
+        )
+    if settings.optimizer == "gepa" and is_embedded(settings.proposer.lm):
+        raise SettingsError(
+            "--optimizer gepa: name a language model that writes instructions with --lm or "
+            "--proposer-lm"
         )
 
 
@@ -313,23 +322,6 @@ def _check_model(prefix: str, settings: Settings) -> None:
     except ValueError:
         raise SettingsError(f"--price {price}: write IN,OUT, as in 0.40,1.60") from None
     refuse_secret(api_base)
-
-
-def _check_decisions(settings: Settings) -> None:
-    """Raise SettingsError if the judge is a decision model but has settings for chat models."""
-    chat_settings = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    flags = [flag_of(name) for name in chat_settings if getattr(settings, name) is not None]
-    if settings.reasoning not in ("auto", "none"):
-        flags.append("--reasoning")
-    if flags:
-        raise SettingsError(
-            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and does "
-            "not write text"
-        )
-    if settings.optimizer == "gepa" and not settings.proposer_lm:
-        raise SettingsError(
-            "--optimizer gepa: name a chat model that writes instructions with --proposer-lm"
-        )
 
 
 def on_scale(subject: Subject, settings: Settings) -> Subject:

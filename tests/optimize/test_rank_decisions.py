@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from typing import Literal
 
 import dspy
 import pytest
@@ -167,13 +168,19 @@ def test_a_chat_model_gives_the_probabilities_in_words(openai_server):
 
 def answer_to(kind):
     """The answer of a program with an output of this type."""
-    fields = {"text": (str, dspy.InputField()), "x": (kind, dspy.OutputField())}
-    return answer_of("P", dspy.Signature(fields))
+    fields = {"text": (str, dspy.InputField()), "reasoning": (str, dspy.OutputField())}
+    return answer_of("P", dspy.Signature({**fields, "x": (kind, dspy.OutputField())}))
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "is_choice"),
     [
+        (int, (), False),
+        (float, (), False),
+        (Literal[5, 1, 3], (1, 3, 5), False),
+        (Literal["1", "2", "10"], ("1", "2", "10"), False),
+        (Literal["A", "B"], ("A", "B"), True),
+        (bool, (True, False), True),
         (Score[LEVELS], (1, 2, 3, 4, 5), False),
         (Score["poor", "fair", "good"], (0, 1, 2), False),
         (Score["2: poor", "1: good"], (0, 1), False),
@@ -182,13 +189,16 @@ def answer_to(kind):
         (Choice[("A", None), ("B", None)], ("A", "B"), True),
     ],
 )
-def test_decisions_are_ratings_and_choices_by_their_type(kind, values, is_choice):
+def test_ratings_and_choices_are_known_by_their_type(kind, values, is_choice):
     assert answer_to(kind) == Answer(name="x", values=values, is_choice=is_choice)
 
 
-@pytest.mark.parametrize("kind", [Score, Choice, Choice[("a", ""), ("b", ""), ("c", "")]])
-def test_decisions_without_an_order_are_refused(kind):
-    with pytest.raises(ProgramError, match="neither a rating nor a choice"):
+THREE = Literal["bad", "fair", "good"]
+
+
+@pytest.mark.parametrize("kind", [THREE, Score, Choice, Choice[("a", ""), ("b", ""), ("c", "")]])
+def test_labels_without_an_order_are_refused(kind):
+    with pytest.raises(ProgramError, match="of which 0 are the rating or choice"):
         answer_to(kind)
 
 

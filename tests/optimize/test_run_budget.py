@@ -11,7 +11,7 @@ from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
 from optimize.figures.as_json import object_json
 from optimize.inputs.flags import SettingsError
-from optimize.tuning.budget import CallTokens, plan_budget, spending_summary
+from optimize.tuning.budget import plan_budget, spending_summary
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import read_settings
 
@@ -23,7 +23,8 @@ SMALLEST = 0.21
 
 def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
-    return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), figures)
+    prepared = prepare(read_settings({"dimension": "relevance", **settings}))
+    return plan_budget(prepared, measured=figures)
 
 
 def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once():
@@ -66,7 +67,7 @@ def test_a_limit_too_small_to_learn_anything_names_the_smallest_that_can(limit, 
 
 def test_judgements_that_prove_dearer_are_planned_by_what_they_took():
     expected = plan(max_cost=2.0).pricing
-    dearer = plan(CallTokens(expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
+    dearer = plan((expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
     assert dearer.pricing.untuned_cost == pytest.approx(expected.untuned_cost + 0.0032)
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
