@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count
@@ -13,7 +13,7 @@ import msgspec
 
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
-from judges.client import endpoint_of
+from judges.client import Store, endpoint_of
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import encodable
@@ -73,25 +73,40 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run, and lock it for the time of the block.
 
-    An unfinished run in the folder continues if its config.json equals `config`; `print_line` then
-    says so. The default for `out` is the newest folder runs/NAME-NUMBER whose run can continue, or
-    a new folder runs/NAME-NUMBER if no run can continue.
+    An unfinished run in the folder continues if its config.json equals `config`. If the block
+    raises an error before a model may have been paid, the folder is deleted.
 
-    Raises RunFolderError if the folder holds other files, a finished run, or a run with other
-    settings.
+    Args:
+        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, or a
+            new folder runs/NAME-NUMBER if no run can continue.
+        name: The NAME in the default folder's name.
+        config: The content of config.json.
+        print_line: Prints a line for the user; it is called if an unfinished run continues.
+
+    Raises:
+        RunFolderError: The folder holds other files, a finished run, or a run with other settings.
     """
     folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
     folder.mkdir(parents=True, exist_ok=True)
-    with in_use(folder):
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        if is_continued := _can_continue(folder, config):
-            started = started_at(folder)
-            (folder / REPORT).unlink(missing_ok=True)
-        config = msgspec.structs.replace(config, started=started)
-        write_json(folder / CONFIG, msgspec.to_builtins(config))
-        if is_continued:
-            print_line(f"goes on with {folder} (delete the folder to start afresh)")
-        yield folder
+    has_lock = False
+    try:
+        with in_use(folder):
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            if is_continued := _can_continue(folder, config):
+                started = started_at(folder)
+                (folder / REPORT).unlink(missing_ok=True)
+            has_lock = True
+            write_json(
+                folder / CONFIG,
+                msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
+            )
+            if is_continued:
+                print_line(f"goes on with {folder} (delete the folder to start afresh)")
+            yield folder
+    except Exception:  # raised again below
+        if has_lock:
+            _delete_unbilled(folder)
+        raise
 
 
 def run_config(prepared: PreparedRun) -> RunConfig:
@@ -223,10 +238,28 @@ def _unfinished(name: str, config: RunConfig) -> Path | None:
 
 
 def _make_next(name: str) -> Path:
-    """Make the folder runs/NAME-NUMBER with the first number that no folder has."""
-    for number in count(1):
+    """Make the folder runs/NAME-NUMBER with the next unused number."""
+    suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
+    numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
+    for number in count(1 + max(numbers, default=0)):
         folder = RUNS / f"{name}-{number:03d}"
+        # If another run has just made the same folder, try the next number.
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder
     raise AssertionError("count() is endless")
+
+
+def _delete_unbilled(folder: Path) -> None:
+    """Delete a run's files if no model can have been paid; otherwise keep them to continue."""
+    if (folder / JUDGE).exists():
+        return
+    if (folder / REPLIES).exists():
+        with closing(Store(folder / REPLIES)) as store:
+            if store.can_go_on:
+                return
+    for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        # rmdir fails if the user has put another file into the folder.
+        folder.rmdir()

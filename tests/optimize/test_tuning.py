@@ -13,6 +13,7 @@ import judges
 import optimize
 from judges.__main__ import main as judges_command
 from judges.labels.types import LabelError
+from judges.protocol import ModelError
 from optimize.__main__ import command
 
 SAY = "Say how plain the words of the summary are."
@@ -92,11 +93,20 @@ def test_a_comparison_is_tuned_on_pairs():
     assert max(map(len, str(run).splitlines())) <= 80
 
 
-@pytest.mark.parametrize("source", ["nowhere.jsonl", None])
-def test_what_cannot_start_leaves_nothing_behind(source):
-    with pytest.raises((LabelError, FileNotFoundError)):
-        optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
-    assert not Path("not-begun").exists()
+def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeypatch):
+    for source in ("nowhere.jsonl", None):
+        with pytest.raises((LabelError, FileNotFoundError)):
+            optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
+        assert not Path("not-begun").exists()
+
+    def unreachable(prepared, folder, *rest):
+        assert (folder / "config.json").is_file()
+        raise ModelError("nobody answers")
+
+    monkeypatch.setattr("optimize.tuning.pipeline.run", unreachable)
+    with pytest.raises(ModelError):
+        optimize.tune(PLAIN, data=labels, map=NAMED, out="no-answer", quiet=True)
+    assert not Path("no-answer").exists()
 
 
 def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(capfd):
