@@ -26,6 +26,7 @@ from optimize.figures.as_text import (
     cost_text,
     counted,
     figure_text,
+    interval_unit,
     number_text,
     table_lines,
     wrapped,
@@ -37,7 +38,7 @@ from optimize.measuring.comparison import contrast_of, on_common_rows
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
-from optimize.measuring.scored import Scored, tuned_rows, with_both_scores
+from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import Answer, Table, Tile
 from optimize.report.page import Page, Section, write
@@ -98,6 +99,10 @@ class PanelFigures:
     data: DataCounts
     fit: PanelFit = field(metadata=FLAT)
     splits: HeldOut[PanelSplit] = field(metadata=FLAT)
+
+    @property
+    def figure_name(self) -> str:
+        return "accuracy" if self.kind == "pairwise" else f"{self.level}-level rho"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,13 +233,10 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
 
     Raises LabelError if too few labels remain.
     """
-    tuned_ids = set()
-    for judge in judges:
-        items = task.items(judge)
-        tuned_ids |= {items.items[row].id for row in tuned_rows(judge, items)}
-    if tuned_ids:
-        print_note(f"note: {counted(len(tuned_ids), 'row')} left out, on which a member was tuned")
-    ids = {item.id for item in task.labelled.items} - tuned_ids
+    tuned = frozenset[str]().union(*(tuned_ids(judge, task.items(judge)) for judge in judges))
+    if tuned:
+        print_note(f"note: {counted(len(tuned), 'row')} left out, on which a member was tuned")
+    ids = {item.id for item in task.labelled.items} - tuned
     splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return PanelLabels(learning=train | dev, measuring=HeldOut(*held_out))
@@ -246,12 +248,7 @@ def learn_and_measure(
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
     any_member = next(iter(scored.values()))
-    ids = [item.id for item in any_member.items.items]
-
-    def rows_of(label_ids: frozenset[str]) -> list[int]:
-        return [row for row, item_id in enumerate(ids) if item_id in label_ids]
-
-    learning = {name: member.of_rows(rows_of(labels.learning)) for name, member in scored.items()}
+    learning = {name: member.of_ids(labels.learning) for name, member in scored.items()}
     any_learning = next(iter(learning.values()))
     fit = learn_panel(
         {name: member.scores for name, member in learning.items()},
@@ -264,7 +261,8 @@ def learn_and_measure(
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
     panel_judgements = from_numbers(
-        zip(ids, panel_scores.tolist(), strict=True), pairwise=any_member.is_pairs
+        zip((item.id for item in any_member.items.items), panel_scores.tolist(), strict=True),
+        pairwise=any_member.is_pairs,
     )
     panel_and_own = task.scored("panel", panel_judgements, None), scored[fit.own]
     return PanelFigures(
@@ -275,9 +273,7 @@ def learn_and_measure(
         data=DataCounts.of(task.labelled, any_member.items),
         fit=fit,
         splits=labels.measuring.map(
-            lambda label_ids: _held_out_figures(
-                *(each.of_rows(rows_of(label_ids)) for each in panel_and_own)
-            )
+            lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_own))
         ),
     )
 
@@ -321,7 +317,7 @@ def write_page(path: Path, run: PanelRun) -> None:
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)
     test = run.figures.splits.test
-    figure_name = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
+
     rate_by_title = {"of the best single judge": test.own, "of what ships": test.panel}
     write(
         path,
@@ -331,7 +327,8 @@ def write_page(path: Path, run: PanelRun) -> None:
                 headline=verdict,
                 why=[("", sentence) for sentence in sentences],
                 tiles=[
-                    Tile.of(f"{figure_name} {text}", rate) for text, rate in rate_by_title.items()
+                    Tile.of(f"{run.figures.figure_name} {text}", rate)
+                    for text, rate in rate_by_title.items()
                 ],
                 steps=[run.why_no_judge or next_step],
             ),
@@ -344,8 +341,7 @@ def _sentences(run: PanelRun) -> list[str]:
     """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
-    unit = "system" if figures.level == "system" else "document"
-    figure_name = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
+
     return [
         f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.own} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
@@ -353,7 +349,8 @@ def _sentences(run: PanelRun) -> list[str]:
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
-            f"On {title} ({counted(split.difference.n, unit)}), {figure_name}: best single "
+            f"On {title} ({counted(split.difference.n, interval_unit(figures.level))}), "
+            f"{figures.figure_name}: best single "
             f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
             f"{figure_text(split.difference, signed=True)}."
             for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)

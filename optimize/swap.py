@@ -1,6 +1,7 @@
 """The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
 
 import argparse
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from optimize.figures.as_text import (
     cost_text,
     counted,
     interval_text,
+    interval_unit,
     looks_text,
     number_text,
     short_name,
@@ -28,8 +30,9 @@ from optimize.measuring.request import (
     read_task,
     with_recordings,
 )
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult, certificate
-from optimize.report.answer import SCREEN_LINES, Answer, Tile
+from optimize.report.answer import SCREEN_LINES, Answer, Fact, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import changed_rows_group
 from optimize.report.next_steps import swap_step
@@ -168,8 +171,6 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
 def swap_answer(result: SwapResult) -> Answer:
     """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
-    rho = f"{comparison.level}-level rho"
-    figure_name = rho if comparison.figure_name == "rho" else comparison.figure_name
     new, old = map(short_name, result.names)
     judges = [*zip((new, old), result.judges, strict=True)]
     failed_text = ", ".join(
@@ -178,10 +179,10 @@ def swap_answer(result: SwapResult) -> Answer:
     warnings = [
         fact
         for name, judge in judges
-        for fact in tuning_warnings(judge, comparison.card.unit, name)
+        for fact in tuning_warnings(judge.overlap, comparison.card.unit, name)
     ]
-    prices_text = "; ".join(f"{name} {_price_text(judge)}" for name, judge in judges)
-    interval_note = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
+    prices = [f"{name} {_price_text(judge)}" for name, judge in judges if judge.entry.judge]
+    n_text = counted(result.difference.n_documents, interval_unit(comparison.level))
     return Answer(
         title=f"{comparison.dimension}: may {new} replace {old}, on {comparison.data.name}?",
         headline=result.verdict,
@@ -192,15 +193,39 @@ def swap_answer(result: SwapResult) -> Answer:
         ],
         tiles=[
             *(
-                Tile.of(f"{figure_name.capitalize()} of {name}", judge.card.headline)
+                Tile.of(
+                    f"{judge.card.headline_name.capitalize()} of {name}",
+                    judge.card.headline,
+                    _rates_text(judge.card),
+                )
                 for name, judge in judges
             ),
-            Tile.of("Difference", result.difference, interval_note, sign=True),
+            Tile.of("Difference", result.difference, f"90% interval{looks}, n={n_text}", sign=True),
         ],
         measured=measured_sentence(comparison.card, comparison.data),
-        facts=[("1,000 rows", f"{prices_text}.")],
+        facts=[
+            *_error_facts(judges),
+            *([("1,000 rows", f"{'; '.join(prices)}.")] if prices else []),
+        ],
         steps=[swap_step(result)],
     )
+
+
+def _rates_text(card: Scorecard) -> str:
+    """TPR and TNR; empty if labels are not pass and fail."""
+    if not card.two_values:
+        return ""
+    tpr, tnr, _ = card.two_values.rates
+    return f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
+
+
+def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
+    """Yield how many of people's fails each judge passes, and how many of their passes it fails."""
+    verdicts = [(name, binary.judge) for name, judge in judges if (binary := judge.card.two_values)]
+    misses = (f"{name} {each.confusion['fail_pass']:,}/{each.tnr.n:,}" for name, each in verdicts)
+    alarms = (f"{name} {each.confusion['pass_fail']:,}/{each.tpr.n:,}" for name, each in verdicts)
+    if verdicts:
+        yield "Missed fails", f"{', '.join(misses)}; false alarms: {', '.join(alarms)}."
 
 
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
@@ -229,9 +254,7 @@ def _label_text(result: SwapResult, value: float) -> str:
 
 
 def _price_text(judge: ComparedJudge) -> str:
-    """The cost and time for 1,000 rows; "recorded" for a recording."""
-    if judge.entry.judge is None:
-        return "recorded"
+    """The cost and time for 1,000 rows."""
     seconds = judge.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
     return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"

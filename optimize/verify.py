@@ -97,7 +97,7 @@ class Measurement:
 
     @classmethod
     def of(cls, scored: Scored, labelled: Labelled) -> "Measurement":
-        return cls(scored=scored, held_out=scored.without(scored.tuned_rows), labelled=labelled)
+        return cls(scored=scored, held_out=scored.without(scored.tuned_ids), labelled=labelled)
 
     @property
     def rho(self) -> Correlation:

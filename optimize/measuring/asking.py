@@ -33,7 +33,7 @@ from optimize.inputs.flags import bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
-from optimize.measuring.scored import Scored, labelled_in_order, tuned_rows
+from optimize.measuring.scored import Scored, labelled_in_order, tuned_ids
 from optimize.statistics.correlations import Level
 
 JudgementsById = Mapping[str, AnyJudgement]
@@ -87,8 +87,8 @@ class Task:
             items=items,
             judgements=tuple(judgements[item.id] for item in items.items),
             scale=tuple(judge.subject.scale if judge else scale),
-            tuned_rows=tuned_rows(judge, items),
-            tuned_documents=tuned_rows(judge, items, of_documents=True),
+            tuned_ids=tuned_ids(judge, items),
+            tuned_document_ids=tuned_ids(judge, items, of_documents=True),
             labelled=labelled_in_order(self.labelled, items),
             n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),

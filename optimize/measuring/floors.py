@@ -111,8 +111,8 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
             f"{n_missing:,} of {n_outputs + n_missing:,} labels have no record; at most "
             f"{MOST_FAILED:.0%} may"
         )
-    if result.tuned_on_these_labels:
-        yield f"it was tuned on {result.n_met:,} of these {result.card.unit}"
+    if result.overlap.tuned_on_these_labels:
+        yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
 def suggested_floors(card: Scorecard) -> str:

@@ -112,7 +112,7 @@ def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task
     named_subject = NamedSubject.of(flags, entries)
     source, name = LabelSource.of(flags), named_subject.name
     labelled = load_labels(
-        source if entries else replace(source, scale=None),
+        source,
         name,
         named_subject.subject,
         recorded=not entries,

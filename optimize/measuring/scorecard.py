@@ -262,6 +262,12 @@ class Scorecard:
         return self.order if self.is_pairs else self.rho
 
     @property
+    def headline_name(self) -> str:
+        if self.two_values:
+            return "balanced accuracy"
+        return "accuracy" if self.is_pairs else f"{self.rho.level}-level rho"
+
+    @property
     def share_against_coin(self) -> Figure:
         """The figure that is 50 % for a coin: balanced accuracy for verdicts, else `order`."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order

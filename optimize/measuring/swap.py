@@ -153,11 +153,6 @@ class SwapResult(Certificate):
         new, old = self.judges
         return new.name, old.name
 
-    @property
-    def unit(self) -> str:
-        """The unit that the interval is computed over: document or system."""
-        return "system" if self.comparison.level == "system" else "document"
-
     def to_json(self) -> JsonObject:
         """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
         short = [self.verdict] if self.swap == "worse" else []
@@ -173,7 +168,7 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     contrast, interval, least_size = difference_of(new_scored, old_scored, looks)
     outcome, n_documents_needed = outcome_of(interval, margin), None
     changed = changed_rows(new_scored, old_scored)
-    if new_scored.tuned_rows or old_scored.tuned_rows:
+    if any(compared.overlap.tuned_on_these_labels for compared in judges):
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
         n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)

@@ -52,9 +52,9 @@ def _facts(result: JudgeComparison) -> Iterator[Fact]:
     """Yield which judges were tuned on these labels, and which may be as good as the best."""
     other_judges = result.judges[1:]
     for judge in result.judges:
-        yield from tuning_warnings(judge, result.card.unit, judge.name)
-    as_good = ", ".join(judge.name for judge in other_judges if judge.standing == "as good")
-    unclear = ", ".join(judge.name for judge in other_judges if judge.standing == "unclear")
+        yield from tuning_warnings(judge.overlap, result.card.unit, judge.name)
+    as_good = ", ".join(judge.name for judge in other_judges if judge.relation_to_best == "as good")
+    unclear = ", ".join(judge.name for judge in other_judges if judge.relation_to_best == "unclear")
     if as_good:
         yield "As good", f"within one standard error of the best judge: {as_good}."
     if unclear:
@@ -69,12 +69,16 @@ def _tables(result: JudgeComparison) -> list[Table]:
     rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
         difference = judge.difference
-        difference_text = figure_text(difference, signed=True) if difference else judge.standing
+        difference_text = (
+            figure_text(difference, signed=True) if difference else judge.relation_to_best
+        )
         figure_cell = figure_text(judge.card.headline)
         rows.append((judge.name, figure_cell, difference_text, price_text(judge)))
         if binary := judge.card.two_values:
             rate_rows.append((judge.name, *map(figure_text, binary.rates)))
-    figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows, TABLE_NOTE)
+    figures = Table(
+        ("judge", result.card.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
+    )
     return [figures, Table(("judge", *RATES), rate_rows)] if rate_rows else [figures]
 
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from judges.labels.values import VERDICTS
 from judges.protocol import is_embedded
-from optimize.figures.as_text import counted
+from optimize.figures.as_text import counted, interval_unit
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.measuring.floors import suggested_floors
 from optimize.measuring.scorecard import Scorecard
@@ -179,7 +179,7 @@ def _more_labels(card: Scorecard, where: str) -> str:
 
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """The cheapest judge of those that are best or as good; the best if its price is unknown."""
-    candidates = [judge for judge in result.judges if judge.standing in ("best", "as good")]
+    candidates = [judge for judge in result.judges if judge.relation_to_best in ("best", "as good")]
     prices = [judge.usage.cost_per_1000_rows for judge in candidates]
     known_prices = [price for price in prices if price is not None]
     return (
@@ -193,24 +193,25 @@ def comparison_step(result: JudgeComparison) -> str:
     """A sentence on which judge to use."""
     if result.data.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
-    if any(judge.tuned_on_these_labels for judge in result.judges):
+    if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
     if math.isnan(best.card.headline.value):
         return "Use labels that differ: none of the judges has a figure on these."
     if (cheapest := judge_to_use(result)) is not best:
         return f"Use {cheapest.name}: as good as the best, and cheaper."
-    if any(judge.standing == "unclear" for judge in other_judges):
+    if any(judge.relation_to_best == "unclear" for judge in other_judges):
         return f"Use {best.name} for now; more labels would tell whether it is better."
     return f"Use {best.name}."
 
 
 def swap_step(result: SwapResult) -> str:
     """A line on what to do after a new judge was compared with an old judge."""
-    comparison, interval, unit = result.comparison, result.difference.interval, result.unit
+    comparison, interval = result.comparison, result.difference.interval
+    unit = interval_unit(comparison.level)
     if comparison.data.is_constructed:
         return "measure both judges on labels that people gave (--data FILE)"
-    if any(judge.tuned_on_these_labels for judge in comparison.judges):
+    if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
         return (
             "bring labels that neither judge was tuned on (--data FILE); of these too few are left"
         )

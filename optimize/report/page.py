@@ -201,7 +201,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     figures = Section(
         title="Figures",
         facts=answer.facts,
-        charts=charts.cost_charts(priced, result.figure_name),
+        charts=charts.cost_charts(priced, result.card.headline_name),
         tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
     )
     write(path, Page(answer=answer, sections=[figures, source_section(result.data)]))

@@ -66,7 +66,9 @@ def verification_answer(
 ) -> Answer:
     """The answer on a verification; if there are floors, it begins with whether they hold."""
     card, gate = result.card, result.gate
-    obstacle = obstacle_to_use(card, result.data, tuned_on_these=result.tuned_on_these_labels)
+    obstacle = obstacle_to_use(
+        card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels
+    )
     judge, headline, why = Path(result.judge).name, recommendation(card, obstacle), list[Fact]()
     held_text = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
     if gate_texts := [*(result.faults if with_faults else ()), *held_text]:
@@ -82,7 +84,7 @@ def verification_answer(
         tiles=tiles_of(card),
         measured=measured_sentence(card, result.data),
         facts=[
-            *tuning_warnings(result, card.unit),
+            *tuning_warnings(result.overlap, card.unit),
             *_tuned_rows_facts(result),
             *card_facts(card),
             *_association_facts(result.associations),
@@ -92,11 +94,8 @@ def verification_answer(
 
 
 def _tuned_rows_facts(result: Verification) -> Iterator[Fact]:
-    if result.on_met and not result.card.two_values:
-        yield (
-            "Left out",
-            f"Its rho on rows that it was tuned on is {number_text(result.on_met.value)}.",
-        )
+    if (rho := result.rho_on_tuned_rows) and not result.card.two_values:
+        yield "Left out", f"Its rho on rows that it was tuned on is {number_text(rho.value)}."
 
 
 def _association_facts(associations: Associations) -> Iterator[Fact]:
