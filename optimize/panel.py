@@ -20,7 +20,7 @@ from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, JsonObject, object_json
+from optimize.figures.as_json import DIGITS, FLAT, JsonObject, fields_json, object_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -35,7 +35,7 @@ from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.items import DataCounts, Items, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
 from optimize.measuring.comparison import contrast_of, on_common_rows
-from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
+from optimize.measuring.panel_learning import Kind, PanelFit, PanelGain, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
@@ -106,43 +106,41 @@ class PanelFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelRun:
-    """A run of `panel`; `why_no_judge` is empty, or says why no judge.json was written."""
+class PanelMember:
+    """A member's weight in the judge that ships, and its figures in `PanelFit`."""
 
-    figures: PanelFigures
-    members: Sequence[Entry]
-    seconds: float
-    folder: Path
-    why_no_judge: str
+    entry: Entry = field(metadata=FLAT)
+    weight: float
+    alone: float | None
+    adds: PanelGain | None
+    passed_over: str | None
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each member that ships, by name."""
-        return {part.name: part.weight for part in self.figures.fit.parts}
+    @classmethod
+    def of(cls, entry: Entry, fit: PanelFit) -> "PanelMember":
+        weights, name = {part.name: part.weight for part in fit.parts}, entry.name
+        return cls(
+            entry=entry,
+            weight=round(weights.get(name, 0.0), DIGITS),
+            alone=fit.alone.get(name),
+            adds=fit.adds.get(name),
+            passed_over=fit.passed_over.get(name),
+        )
 
     def to_json(self) -> JsonObject:
-        shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
-        per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
-        record = {
-            **object_json(self.figures),
-            "members": [self._member_json(entry) for entry in self.members],
-            "cost_per_1000_rows": total_dollars(per_1000_rows),
-            "cost_usd": total_dollars(e.usage.cost_usd for e in self.members if e.judge),
-            "seconds": self.seconds,
-            "folder": str(self.folder),
-        }
-        return record | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
+        return fields_json(self, digits=None)
 
-    def _member_json(self, entry: Entry) -> JsonObject:
-        """A member's weight in the judge that ships, and how much rho it adds to a panel."""
-        fit = self.figures.fit
-        return {
-            **entry.to_json(),
-            "weight": round(self.weights.get(entry.name, 0.0), DIGITS),
-            "alone": fit.alone.get(entry.name),
-            "adds": fit.adds[entry.name]._asdict() if entry.name in fit.adds else None,
-            "passed_over": fit.passed_over.get(entry.name),
-        }
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelRun:
+    """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
+
+    figures: PanelFigures = field(metadata=FLAT)
+    members: Sequence[PanelMember]
+    cost_per_1000_rows: float | None
+    cost_usd: float | None
+    seconds: float
+    folder: str
+    why_no_judge: str | None = None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -194,22 +192,29 @@ def join(flags: argparse.Namespace) -> Outcome | None:
                 "(with a larger limit) to go on, or leave this judge out"
             )
         figures = learn_and_measure(task, scored, labels, flags.seed)
+        judge_costs = {
+            entry.name: entry.usage.cost_per_1000_rows for entry in entries if entry.judge
+        }
         result = PanelRun(
             figures=figures,
-            members=entries,
+            members=[PanelMember.of(entry, figures.fit) for entry in entries],
+            cost_per_1000_rows=total_dollars(
+                judge_costs[part.name] for part in figures.fit.parts if part.name in judge_costs
+            ),
+            cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
             seconds=round(time.monotonic() - start_time, 3),
-            folder=folder,
+            folder=str(folder),
             why_no_judge=_save(task, figures, entries, labels, folder),
         )
-        write_json(folder / SUMMARY, result.to_json())
+        write_json(folder / SUMMARY, object_json(result))
         write_page(folder / REPORT, result)
     return Outcome(result, panel_lines(result))
 
 
 def _save(
     task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
-) -> str:
-    """Write judge.json; returns the reason if it cannot be written, else an empty string."""
+) -> str | None:
+    """Write judge.json; returns the reason if it cannot be written."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
     if recorded_members := [part.name for part in fit.parts if part.name not in judges]:
         return (
@@ -225,7 +230,7 @@ def _save(
         provenance["tuned_on"] = tuned_keys(items, panel.subject)
         judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
-    return ""
+    return None
 
 
 def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
@@ -361,17 +366,15 @@ def _sentences(run: PanelRun) -> list[str]:
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The header and rows of the table of members, from the largest weight to the smallest."""
-    fit, weights = run.figures.fit, run.weights
-    members = [entry for entry in run.members if entry.name in fit.adds]
-    members.sort(key=lambda e: (-round(weights.get(e.name, 0.0), DIGITS), -fit.alone[e.name]))
+    members = sorted(run.members, key=lambda member: (-member.weight, -(member.alone or 0)))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (
-            entry.name,
-            f"{weights.get(entry.name, 0.0):.3f}",
-            number_text(fit.alone[entry.name]),
-            f"{number_text(fit.adds[entry.name].value, signed=True)} ± "
-            f"{number_text(fit.adds[entry.name].error)}",
-            cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded",
+            member.entry.name,
+            f"{member.weight:.3f}",
+            number_text(member.alone),
+            f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}",
+            cost_text(member.entry.usage.cost_per_1000_rows) if member.entry.judge else "recorded",
         )
-        for entry in members
+        for member in members
+        if (adds := member.adds)
     ]
