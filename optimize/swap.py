@@ -51,11 +51,6 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
-    if not is_recorded and Path(flags.against).suffix == ".jsonl":
-        raise SettingsError(
-            f"--against {flags.against}: to name a recording, write --scores OLD={flags.against} "
-            "--against OLD"
-        )
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
     if len(specs) + len(recordings) != 2:
         raise SettingsError(
@@ -118,31 +113,25 @@ def changed_lines(result: ChangedSwap) -> list[str]:
         f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
     )
     if (difference := result.difference) is None:
-        drawn_text = "drawn at random" if result.n_drawn < n_changed else "all of them"
-        needed_text = "these labels show it"
-        if result.n_drawn < result.n_needed:
-            needed_text = f"it takes {result.n_needed:,} labels to show it"
         return [
             *wrapped(
                 f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
                 "outputs tell nothing about the difference between the judges.",
-                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn_text}. If "
-                f"both judges are equally good, {needed_text} in 80% of cases.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
+                f"judges are equally good, {result.n_needed:,} labels show it in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
         ]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
-    here_text = f", 90% interval {interval_text(result.here, signed=True)}"
-    if result.here and result.here.low == result.here.high:
-        here_text = ", exactly"
     return wrapped(
         result.verdict,
         f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
         f"alone on {result.n_lost:,}.",
-        f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs"
-        f"{here_text}. On documents like these (n={difference.n_documents:,}) its 90% interval "
-        f"is {interval_text(difference.interval, signed=True)}.",
+        f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
+        f"90% interval {interval_text(result.here, signed=True)}. On documents like these "
+        f"(n={difference.n_documents:,}) its 90% interval is "
+        f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
     )
 

@@ -131,13 +131,9 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command returns: its result, its output, and its faults.
+    """What a command returns: the object that --json prints, and the lines for the terminal.
 
-    Attributes:
-        result: The object that --json prints.
-        lines: The lines for the terminal, without --json.
-        faults: Messages for stderr; if there are any, the command exits with `fault_code`.
-        fault_code: The exit code if there are faults.
+    `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
     """
 
     result: object

@@ -129,20 +129,10 @@ def subject_of(
 ) -> tuple[Subject, Labelled] | None:
     """Read labels and make a dimension or comparison from them.
 
-    Args:
-        spec: NAME, or NAME=DEFINITION. The definition is required if the labels are ratings.
-        labels: The labels and how they are read.
-        pairwise: Whether the labels are on pairs.
-
-    Returns:
-        The subject and the labels; None if the labels are on outputs instead of pairs or the
-        reverse, or have no dimension of this name.
-
-    Raises:
-        SettingsError: The definition is empty, or a definition is given without labels.
-        UnknownDimensionError: Neither the catalogue nor the labels have the name, or the labels are
-            ratings and no definition is given.
-        LabelError: The labels cannot be read.
+    `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Returns None if the labels are on
+    outputs instead of pairs or the reverse, or have no dimension of this name. Raises SettingsError
+    for an empty definition, or one without labels, and UnknownDimensionError if neither the
+    catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
@@ -230,15 +220,8 @@ def _judged_text(
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) == 1 and NAME.match(candidates[0]):
         return candidates[0]
-    # The error suggests the texts in `outputs`, or the longest text if there are none.
-    labelled_outputs = labelled.outputs
-    longest_text = max(
-        columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in labelled_outputs)
-    )
-    suggested_flags = " or ".join(
-        map_flag("output", [columns[text]]) for text in outputs or [longest_text]
-    )
-    raise LabelError(f"{labelled.name}: say which text is judged: {suggested_flags}")
+    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or columns)
+    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -275,20 +258,17 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 def load_labels(
     labels: LabelSource,
     name: str,
-    subject: Subject | None,
+    judge: Subject | None,
     *,
-    recorded: bool = False,
     pairwise: bool = False,
 ) -> Labelled:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
-    If `recorded`, the judge's scores exist already, so the texts and the scale of the subject are
-    not needed. If `pairwise`, the labels are on pairs, even if the subject is unknown. Raises
-    LabelError if the labels are on outputs instead of pairs or the reverse, or if no label is on
-    the subject.
+    `judge` is what the judge's texts and scale come from; None if its scores exist already. If
+    `pairwise`, the labels are on pairs, even if the subject is unknown. Raises LabelError if the
+    labels are on outputs instead of pairs or the reverse, or if no label is on the subject.
     """
-    pairwise = pairwise or isinstance(subject, Comparison)
-    judge = None if recorded else subject
+    pairwise = pairwise or isinstance(judge, Comparison)
     is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
     if not is_file and any((labels.map, labels.values, labels.annotations)):
         raise SettingsError(
@@ -397,13 +377,11 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
             return labelled
         if not label_words[0].isdecimal():
             low, high = judge.scale[0], judge.scale[-1]
-            column = labelled.reading.ratings.get(name, (name,))[0]
-            new_name = f"{name}_{name_key(label_words[0]).replace(' ', '_')}"
             raise LabelError(
                 f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
-                f"{label_words[0]!r} or {label_words[1]!r}; tune a judge of these words by "
-                f"--dimension {new_name} {map_flag(new_name, [column])}, or say what they count: "
-                f"--values '{label_words[0]}={high},{label_words[1]}={low}'"
+                f"{label_words[0]!r} or {label_words[1]!r}; give the labels another name "
+                "(--map NAME=COLUMN --dimension NAME) to tune a judge of these words, or say what "
+                f"they count: --values '{label_words[0]}={high},{label_words[1]}={low}'"
             )
         # The labels are ratings, of which people used only two.
         other_words = {key: pair for key, pair in labelled.words.items() if key != name}
@@ -457,9 +435,7 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
-    if usual_scale := _usual_scale(ratings):
-        scale_text = f"{usual_scale[0]}{':' if usual_scale[0] < 0 else '-'}{usual_scale[1]}"
-        advice = f"add --scale {scale_text} (or --scale any, and the judge keeps its own)"
-    low, high = min(ratings), max(ratings)
-    return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"
+    return (
+        f"ratings run from {min(ratings):g} to {max(ratings):g}; if that is right, add --scale "
+        "LOW-HIGH (or --scale any: a judge keeps its own, and only the labels' order counts)"
+    )

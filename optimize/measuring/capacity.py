@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -75,10 +74,7 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
     if not agreement_text and isinstance(labelled, LabelledSet):
-        annotators = {*chain(*(output.annotators.get(name, ()) for output in labelled.outputs))}
-        has_several = len(annotators) > 1
-        request = "let two annotators label the same" if has_several else "a second annotator on"
-        advice.append(f"{request} 30 outputs")
+        advice.append("two annotators on the same 30 outputs")
     if not np.ptp(items.human):
         missing_label = words[int(items.human[0])] if words else "other rating"
         n_text = f"{items.human.size:,}"

@@ -85,13 +85,9 @@ def _labels_to_add(result: Verification, figure: Figure, label: str, lowest: flo
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
     if isinstance(figure, Rate) and (interval := figure.interval):
-        n_further = floor.further_outputs(
-            figure.value, interval.low, interval.high, lowest, figure.n
-        )
-        if n_further:
+        ends = interval.low, interval.high
+        if n_further := floor.further_outputs(figure.value, *ends, lowest, figure.n):
             number = counted(n_further, f"more {label}")
-            if figure.value < lowest:
-                return f"about {number} would show that it falls short, if it does as well on them"
             return f"about {number} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(label, 'documents')}"
 

@@ -114,8 +114,7 @@ def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task
     labelled = load_labels(
         source,
         name,
-        named_subject.subject,
-        recorded=not entries,
+        named_subject.subject if entries else None,
         pairwise=named_subject.is_pairwise,
     )
     return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), entries)

@@ -108,10 +108,9 @@ class TwoValueFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
-        rates = fields_json(self.judge, "n_more", "n_documents")
         constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
         constant = {"word": self.constant_verdict, **constant_rates}
-        return {**rates, "constant": constant, **object_json(self.judge)}
+        return {**object_json(self.judge), "constant": constant}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,10 +218,8 @@ class Scorecard:
         `is_binary` says whether to include figures on pass and fail. By default they are included
         if labels and scores allow it.
         """
-        with_verdicts, order = (
-            scored.is_binary if is_binary is None else is_binary,
-            order_figures(scored),
-        )
+        with_verdicts = scored.is_binary if is_binary is None else is_binary
+        order = order_figures(scored)
         return cls(
             correlations=(rho(scored),),
             order=order,
@@ -278,8 +275,7 @@ class Scorecard:
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
     def to_json(self) -> JsonObject:
-        key_order = dict.fromkeys(("correlations", "order", "scales"))
-        return {**key_order, "ties": self.ties, **fields_json(self)}
+        return {**fields_json(self), "ties": self.ties}
 
 
 def correlation_of(
