@@ -223,11 +223,14 @@ def label_bounds(
     )
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
-    elif bounds is None and isinstance(subject, Dimension):
-        # If no label or score exceeds 1, people may have used 0 to 1 in place of the dimension's
-        # scale.
-        if max(high, np.nanmax(sample.score, initial=0)) > 1 or subject.scale[-1] == 1:
-            bounds = subject.scale[0], subject.scale[-1]
+    # If no label or score exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
+    highest = max(high, np.nanmax(sample.score, initial=0))
+    if (
+        bounds is None
+        and isinstance(subject, Dimension)
+        and (highest > 1 or subject.scale[-1] == 1)
+    ):
+        bounds = subject.scale[0], subject.scale[-1]
     if bounds is None or low < bounds[0] or bounds[1] < high:
         raise LabelError(
             f"{labelled.name}: labels on {dimension} run from {low:g} to {high:g}, and their "

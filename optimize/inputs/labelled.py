@@ -112,16 +112,19 @@ def judge_name(text: str) -> str:
 
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison with this name; None if neither catalogue nor file has it."""
-    subject = _find_or_error(name)
-    return None if isinstance(subject, UnknownDimensionError) else subject
-
-
-def _find_or_error(name: str) -> Subject | UnknownDimensionError:
-    """Find the subject in the catalogue or in a file; an error is returned instead of raised."""
     try:
         return loading.read_subject(name)
+    except UnknownDimensionError:
+        return None
+
+
+def _why_unknown(name: str) -> str:
+    """The error for a name that the catalogue lacks, which suggests similar names."""
+    try:
+        loading.read_subject(name)
     except UnknownDimensionError as error:
-        return error
+        return str(error)
+    return ""
 
 
 def subject_of(
@@ -140,11 +143,9 @@ def subject_of(
             f"{written_name}=LINE defines labels of your own: write what earns a good "
             "label, and name the labels by --data"
         )
+    name, unknown = judge_name(written_name), _why_unknown(written_name)
     if labels.data is None:
-        raise UnknownDimensionError(
-            f"no --data FILE names labels, and {_find_or_error(written_name)}"
-        )
-    name = judge_name(written_name)
+        raise UnknownDimensionError(f"no --data FILE names labels, and {unknown}")
     if not NAME.match(name):
         return None
     columns, values = split_mapping(labels.map, labels.values)
@@ -154,17 +155,9 @@ def subject_of(
         source = replace(labels, map=columns, values=values, scale=None)
         labelled = _read(source, name, pairwise=pairwise)
     except LabelError as error:
-        subject_or_error = _find_or_error(written_name)
-        has_no_such_labels = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
-        if (
-            has_no_such_labels
-            and not equals
-            and isinstance(subject_or_error, UnknownDimensionError)
-        ):
-            raise UnknownDimensionError(
-                f"{subject_or_error}; and in the labels: {error}"
-            ) from error
-        raise
+        if equals or not {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
+            raise
+        raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
     subject = _subject_on(labelled, name, definition, labels.scale, columns)
