@@ -1,6 +1,6 @@
 """Labels in the form that statistics need: items, vectors of labels, and matrices of ratings."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -250,7 +250,14 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    rows = list(_annotations(labelled, dimension))
+    rows = [
+        (output.id, output.annotators.get(dimension, ()), output.ratings.get(dimension, ()))
+        for output in labelled.outputs
+    ]
+    rows = [
+        (name, annotators, ratings if annotators or len(ratings) > 1 else ())
+        for name, annotators, ratings in rows
+    ]
     numbers_of_ratings = {len(ratings) for _, _, ratings in rows if ratings}
     if max(numbers_of_ratings, default=0) < 2:
         raise LabelError(
@@ -270,16 +277,6 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
             )
         matrix[index, [names.index(name) for name in annotators]] = ratings
     return matrix, names
-
-
-def _annotations(
-    labelled: LabelledSet, dimension: str
-) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings; no rating if it is single and unnamed."""
-    for output in labelled.outputs:
-        annotators = output.annotators.get(dimension, ())
-        ratings = output.ratings.get(dimension, ())
-        yield output.id, annotators, ratings if annotators or len(ratings) > 1 else ()
 
 
 def is_two_valued(human: Vector) -> bool:

@@ -161,7 +161,10 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if n_with_label_and_score >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decisions = [Decision.of(floors, _share_of_fails(sample, bounds))]
+            if bounds != (0, 1) or not sample.is_two_valued:
+                raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
+            decided = sample.select(sample.has_label & (sample.label != 0.5))
+            decisions = [Decision.of(floors, float(1 - decided.label.mean()))]
             n_needed = next(iter(decisions[0].n_labels.values())) or math.inf
             n_missing = n_needed - np.count_nonzero(sample.has_label)
             n_to_label = math.ceil(
@@ -190,14 +193,6 @@ def plan(flags: argparse.Namespace) -> Outcome:
         file=_write(flags, labelled, drawn_documents) if drawn_documents else None,
     )
     return Outcome(result, lines(result))
-
-
-def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
-    """The share of fails, ties left out; raises SettingsError if labels are not pass or fail."""
-    if bounds != (0, 1) or not sample.is_two_valued:
-        raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    is_decided = sample.has_label & (sample.label != 0.5)
-    return float(np.average(1 - sample.label[is_decided], weights=sample.weight[is_decided]))
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:

@@ -74,7 +74,7 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
     if not agreement_text and isinstance(labelled, LabelledSet):
-        advice.append("two annotators on the same 30 outputs")
+        advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
         missing_label = words[int(items.human[0])] if words else "other rating"
         n_text = f"{items.human.size:,}"

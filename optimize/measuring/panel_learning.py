@@ -126,8 +126,8 @@ def learn_panel(
         *(vector[is_complete] for vector in (standardised, human, document, system, group))
     )
     all_members = np.ones(len(names), bool)
-    all_but_one = [all_members & (np.arange(len(names)) != member) for member in range(len(names))]
-    gain, *adds = labelled.gains([all_members, *(all_but_one if len(names) > 1 else [])], rng)
+    all_but_one: list[Mask] = [*~np.eye(len(names), dtype=bool)] if len(names) > 1 else []
+    gain, *adds = labelled.gains([all_members, *all_but_one], rng)
     if not np.isfinite(gain.error):
         raise SettingsError(
             "people rate outputs differently in fewer than two documents, so there is nothing to "

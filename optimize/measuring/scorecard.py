@@ -41,11 +41,9 @@ from optimize.statistics.two_values import Rate, TwoValues, two_values
 class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
-    A pair is judged in both orders of its outputs. `accuracy` is the accuracy of the preference
-    from both orders, `accuracy_order_ab` of the replies with output A first, `accuracy_order_ba` of
-    the replies with output B first. Some published tables report `accuracy_mean_of_orders`, the
-    mean over both orders. `order_agreement` is the share of pairs that get the same answer in both
-    orders; failed pairs do not count.
+    `accuracy` is that of the preference from both orders of the outputs. Some published tables
+    report `accuracy_mean_of_orders`. `order_agreement` is the share of pairs that get the same
+    answer in both orders; failed pairs do not count.
     """
 
     accuracy: float
@@ -199,9 +197,6 @@ class Scorecard:
     """All figures of one judge; the first of `correlations` is its main rho.
 
     `order` is how often the judge orders two outputs as people do; for pairs, it is the accuracy.
-    `scales` compares the means of scores and labels; it is None if their scales differ or labels
-    are weighted. `pairs` is None for labels on single outputs, `two_values` for labels other than
-    pass and fail, and `people` if the annotators are unknown.
     """
 
     correlations: tuple[Correlation, ...]

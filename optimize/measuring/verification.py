@@ -30,8 +30,7 @@ MOST_MISSES = 3
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
     """Whether a judge's association is clearly larger than people's.
 
-    `value` is the association of the judge's scores, `people` the association of people's labels,
-    and `interval` is the interval of the difference.
+    `interval` is the interval of the difference.
     """
     is_large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
