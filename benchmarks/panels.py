@@ -149,7 +149,7 @@ def report(
         taught = {name: values[train] for name, values in scores.items()}
         labels = human[train], document[train].tolist(), system[train].tolist()
         fit = learn_panel(taught, *labels, level="summary", rng=rng)
-        return scores[fit.own], fit.scores(scores), fit.kind
+        return scores[fit.best], fit.scores(scores), fit.kind
 
     print_lines(panel, dimension, rows, learn, deals)
 

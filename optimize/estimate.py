@@ -116,8 +116,7 @@ class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
     A system with labels on fewer than two documents has no estimate (None). `differences` compares
-    every two systems, and the system with the higher mean is named first. `scale` holds the ends of
-    the labels' scale. `weighted` says whether the labels have unequal weights.
+    every two systems, and the system with the higher mean is named first.
     """
 
     data: LabelledSet

@@ -71,9 +71,9 @@ ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split: `panel` is what ships, `own` the best single judge."""
+    """Figures on one held-out split, of the best single judge and of what ships (`panel`)."""
 
-    own: Rate
+    best: Rate = field(metadata={"json": "own"})
     panel: Rate
     difference: Rate
 
@@ -221,7 +221,7 @@ def _save(
             f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
-    judge: AnyJudge = judges[fit.own]
+    judge: AnyJudge = judges[fit.best]
     if fit.kind != "own":
         panel = _join(judges, fit.parts)
         data_json = {**object_json(figures.data), "constructed": figures.data.is_constructed}
@@ -269,7 +269,7 @@ def learn_and_measure(
         zip((item.id for item in any_member.items.items), panel_scores.tolist(), strict=True),
         pairwise=any_member.is_pairs,
     )
-    panel_and_own = task.scored("panel", panel_judgements, None), scored[fit.own]
+    panel_and_best = task.scored("panel", panel_judgements, None), scored[fit.best]
     return PanelFigures(
         dimension=task.dimension,
         kind="pairwise" if any_member.is_pairs else "rating",
@@ -278,19 +278,21 @@ def learn_and_measure(
         data=DataCounts.of(task.labelled, any_member.items),
         fit=fit,
         splits=labels.measuring.map(
-            lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_own))
+            lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
         ),
     )
 
 
-def _held_out_figures(panel: Scored, own: Scored) -> PanelSplit:
+def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
     """The figures of what ships and of the best single judge, on the rows that both scored."""
-    panel, own = with_both_scores(panel, own)
-    figures = [order_figures(scored) if scored.is_pairs else rho(scored) for scored in (own, panel)]
+    panel, best = with_both_scores(panel, best)
+    figures = [
+        order_figures(scored) if scored.is_pairs else rho(scored) for scored in (best, panel)
+    ]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
-    contrast = contrast_of(panel, own)
+    contrast = contrast_of(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
-    return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
+    return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
 
 
 def _items_with_ids(items: Items, ids: frozenset[str]) -> Items:
@@ -323,7 +325,7 @@ def write_page(path: Path, run: PanelRun) -> None:
     verdict, *sentences = _sentences(run)
     test = run.figures.splits.test
 
-    rate_by_title = {"of the best single judge": test.own, "of what ships": test.panel}
+    rate_by_title = {"of the best single judge": test.best, "of what ships": test.panel}
     write(
         path,
         Page(
@@ -348,7 +350,7 @@ def _sentences(run: PanelRun) -> list[str]:
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
 
     return [
-        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.own} is the best alone).",
+        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
         f"documents, a panel {result_text} than the judge that is best on the other documents: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
@@ -356,7 +358,7 @@ def _sentences(run: PanelRun) -> list[str]:
         *(
             f"On {title} ({counted(split.difference.n, interval_unit(figures.level))}), "
             f"{figures.figure_name}: best single "
-            f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
+            f"judge {figure_text(split.best)}, chosen {figure_text(split.panel)}, difference "
             f"{figure_text(split.difference, signed=True)}."
             for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
         ),

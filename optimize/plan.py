@@ -92,9 +92,8 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents its interval needs.
 
-    With `more_documents` more, the figure's interval has the target width; or, if the figure has no
-    interval yet, it gets an interval of any width. `more_documents` is None if even all unlabelled
-    documents do not suffice.
+    They give the target width; or any interval, if the figure has none yet. `more_documents` is
+    None if even all unlabelled documents do not suffice.
     """
 
     figure: Figure

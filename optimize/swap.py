@@ -129,7 +129,7 @@ def changed_lines(result: ChangedSwap) -> list[str]:
         f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
         f"alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
-        f"90% interval {interval_text(result.here, signed=True)}. On documents like these "
+        f"90% interval {interval_text(result.interval_here, signed=True)}. On documents like these "
         f"(n={difference.n_documents:,}) its 90% interval is "
         f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
@@ -137,9 +137,9 @@ def changed_lines(result: ChangedSwap) -> list[str]:
 
 
 def _changed_step(result: ChangedSwap) -> str:
-    if result.swap == "worse":
+    if result.outcome == "worse":
         return "keep the old judge"
-    if result.swap != "undecided":
+    if result.outcome != "undecided":
         return "use the new judge"
     if result.n_labelled < result.n_drawn:
         n_left = result.n_drawn - result.n_labelled
@@ -222,7 +222,7 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     n_changed, unit = result.n_changed, result.comparison.card.unit
     if not n_changed:
         return f"None of the {unit} changes."
-    n_by_direction, n_by_side, directions_text = result.moved, result.people_side_with, ""
+    n_by_direction, n_by_side, directions_text = result.n_by_direction, result.n_by_side, ""
     if result.comparison.card.two_values:
         directions_text = (
             f" ({n_by_direction['up']:,} fail → pass, {n_by_direction['down']:,} pass → fail)"

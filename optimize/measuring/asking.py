@@ -196,8 +196,7 @@ class Entry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
     `expected` is the estimated cost for each paid model. After the judge was asked, `scored` holds
-    its scores, or `reason` says why it has none, and `usage` holds its calls, time and cost. For a
-    recording, `scored` is set from the start, and `judge` is None.
+    its scores, or `reason` says why it has none. A recording has `scored` and no `judge`.
     """
 
     name: str

@@ -70,7 +70,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
     return Gate(
-        gate=outcome,
+        outcome=outcome,
         looks=looks,
         held=held,
         short=short,

@@ -42,14 +42,14 @@ MAX_CHANGED_ROWS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The decision whether a new judge may replace an old one; `swap` is its outcome.
+    """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
     It has a 90 % interval over documents (at system level: over systems), which is widened to hold
     in all of `looks` looks at a growing set of labels.
     """
 
-    swap: Outcome
+    outcome: Outcome = field(metadata={"json": "swap"})
     margin: float
     looks: int
     difference: Difference | None
@@ -76,7 +76,7 @@ class Certificate:
         if self.obstacle:
             return self.obstacle
         new, old = map(short_name, self.names)
-        margin, outcome, looks_note = f"{self.margin:g}", self.swap, looks_text(self.looks)
+        margin, outcome, looks_note = f"{self.margin:g}", self.outcome, looks_text(self.looks)
         in_any_look = f" in any{looks_note}" if looks_note else ""
         by_margin = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
@@ -97,15 +97,15 @@ class Certificate:
 
     @property
     def is_undecided(self) -> bool:
-        return self.swap == "undecided"
+        return self.outcome == "undecided"
 
     @property
     def faults(self) -> list[str]:
         """The verdict as a fault for CI; empty if the new judge may replace the old judge."""
         fault_by_outcome = {"worse": "falls short", "undecided": "undecided"}
         return (
-            [f"{fault_by_outcome[self.swap]}: {self.verdict}"]
-            if self.swap in fault_by_outcome
+            [f"{fault_by_outcome[self.outcome]}: {self.verdict}"]
+            if self.outcome in fault_by_outcome
             else []
         )
 
@@ -132,16 +132,16 @@ class SwapResult(Certificate):
 
     In `comparison`, the new judge is the first and the old judge the second. `documents_to_decide`
     is the total number of documents that would decide; None if it is too large, or if the swap is
-    decided. `moved` counts the changed rows by direction, and `people_side_with` by the judge that
-    people side with. `changed` holds the rows that moved most.
+    decided. `n_by_direction` counts the changed rows by direction, and `n_by_side` by the judge
+    that people side with. `changed` holds the rows that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
     difference: Difference
     documents_to_decide: int | None
     n_changed: int
-    moved: Counter[str]
-    people_side_with: Counter[str]
+    n_by_direction: Counter[str] = field(metadata={"json": "moved"})
+    n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed: Sequence[Change]
 
     @property
@@ -155,8 +155,8 @@ class SwapResult(Certificate):
 
     def to_json(self) -> JsonObject:
         """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
-        short = [self.verdict] if self.swap == "worse" else []
-        undecided = [self.verdict] if self.swap == "undecided" else []
+        short = [self.verdict] if self.outcome == "worse" else []
+        undecided = [self.verdict] if self.outcome == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
@@ -175,14 +175,14 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     n_terms = contrast.terms.size
     return SwapResult(
         comparison=replace(comparison, judges=judges),
-        swap=outcome,
+        outcome=outcome,
         margin=margin,
         looks=looks,
         difference=Difference(value=contrast.value, interval=interval, n_documents=n_terms),
         documents_to_decide=n_documents_needed,
         n_changed=len(changed),
-        moved=Counter(row.moved for row in changed),
-        people_side_with=Counter(row.people_side_with for row in changed),
+        n_by_direction=Counter(row.moved for row in changed),
+        n_by_side=Counter(row.people_side_with for row in changed),
         changed=changed[:MAX_CHANGED_ROWS],
     )
 

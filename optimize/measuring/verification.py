@@ -105,12 +105,12 @@ def _repeats(judgements: Sequence[AnyJudgement]) -> float | None:
 class Gate:
     """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
-    `gate` is the overall outcome; None if no floors were set and nothing is wrong. If figures do
+    `outcome` is None if no floors were set and nothing is wrong. If figures do
     not count, for example because too many judgements failed, `short` says why. Intervals are
     widened to hold in all of `looks` looks at a growing set of labels.
     """
 
-    gate: str | None
+    outcome: str | None = field(metadata={"json": "gate"})
     looks: int
     held: Sequence[str]
     short: Sequence[str]
@@ -169,4 +169,4 @@ class Verification:
     @property
     def is_undecided(self) -> bool:
         """Whether the labels do not suffice to tell if the judge holds its floors."""
-        return self.gate is not None and self.gate.gate == "undecided"
+        return self.gate is not None and self.gate.outcome == "undecided"

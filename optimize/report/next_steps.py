@@ -44,7 +44,7 @@ def verification_step(
     """What to do after a verification; `has_page` says whether a page was written."""
     if remedy := REMEDIES.get(obstacle):
         return remedy
-    if result.gate and result.gate.gate == "falls short":
+    if result.gate and result.gate.outcome == "falls short":
         page = "" if has_page else " (--report FILE.html)"
         return f"Look at its misses and failures{page}; change its prompt or model, or tune it."
     kappa_interval = result.card.two_values.judge.kappa.interval if result.card.two_values else None
@@ -69,7 +69,7 @@ def _ci_step(result: Verification) -> str:
     """A sentence on how CI can check the judge, or on what is missing for a check."""
     if result.gate and result.is_undecided:
         return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
-    if result.gate and result.gate.gate:
+    if result.gate and result.gate.outcome:
         return "The same command checks it in CI."
     if flags := suggested_floors(result.card):
         return f"For CI: {flags} (an equally good judge passes 9 of 10 times)."
@@ -215,9 +215,9 @@ def swap_step(result: SwapResult) -> str:
         return (
             "bring labels that neither judge was tuned on (--data FILE); of these too few are left"
         )
-    if result.swap == "worse":
+    if result.outcome == "worse":
         return "keep the old judge, or tune the new one on other labels (dspy-judges tune)"
-    if result.swap != "undecided":
+    if result.outcome != "undecided":
         if result.is_interval_negative:
             return "the new judge is worse by less than the margin: use it if it is cheap enough"
         return "use the new judge; the same command checks it in CI"

@@ -73,10 +73,10 @@ def verification_answer(
     held_text = [f"holds: {'; '.join(gate.held)}"] if gate and gate.held else []
     if gate_texts := [*(result.faults if with_faults else ()), *held_text]:
         why.append(("Gate", "; ".join(gate_texts)))
-    if gate and gate.gate:
-        if obstacle or (gate.gate == "holds" and is_worse_than_annotator(card)):
+    if gate and gate.outcome:
+        if obstacle or (gate.outcome == "holds" and is_worse_than_annotator(card)):
             why.append(("", headline))
-        headline = GATE_SENTENCES[gate.gate]
+        headline = GATE_SENTENCES[gate.outcome]
     return Answer(
         title=f"{result.dimension}: {judge} against people, on {result.data.name}",
         headline=headline,
