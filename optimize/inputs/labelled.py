@@ -225,8 +225,8 @@ def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
     """The lowest and highest rating for a judge of these labels; LabelError if no scale fits."""
-    if (bounds := bounds_of(scale)) is not None:
-        return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
+    if named := whole_ratings(scale):
+        return named[0], named[-1]
     ratings = _ratings(labelled, name)
     usual_scale = _usual_scale(ratings)
     if not usual_scale and scale != ANY_SCALE:

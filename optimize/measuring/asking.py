@@ -29,7 +29,7 @@ from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, JsonObject, json_number
-from optimize.inputs.flags import bounds_of, rescale, whole_ratings
+from optimize.inputs.flags import rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
@@ -168,9 +168,7 @@ def from_replies(
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """All ratings of --scale, else of the subject's scale; empty if both are unknown."""
-    if (bounds := bounds_of(scale)) is not None:
-        return whole_ratings(bounds)
-    return tuple(subject.scale) if subject else ()
+    return whole_ratings(scale) or (tuple(subject.scale) if subject else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
