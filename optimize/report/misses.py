@@ -71,7 +71,7 @@ def changed_rows_group(result: SwapResult, label_text: Callable[[float], str]) -
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
         miss = Miss(
-            miss="change",
+            kind="change",
             id=row.id,
             label=label_text(row.human),
             verdict=f"{label_text(row.old)} → {label_text(row.new)}",

@@ -46,10 +46,10 @@ def verification_lines(
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     rows = result.misses or ()
     misses_by_kind = (
-        [row for row in rows if row.miss == kind] for kind in ("false pass", "false alarm")
+        [row for row in rows if row.kind == kind] for kind in ("false pass", "false alarm")
     )
     misses = [
-        row.remarks.line(row.miss, row.id) for row in chain(*zip_longest(*misses_by_kind)) if row
+        row.remarks.line(row.kind, row.id) for row in chain(*zip_longest(*misses_by_kind)) if row
     ]
     extra = [*misses[:2], *fact_lines([*people_facts(card, MAX_ANNOTATOR_PAIRS)]), *misses[2:]]
     lines = answer.lines(SCREEN_LINES - n_faults, extra=extra, last=last_lines)
