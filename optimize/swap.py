@@ -160,8 +160,8 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
 def swap_answer(result: SwapResult) -> Answer:
     """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
-    new, old = map(short_name, result.names)
-    judges = [*zip((new, old), result.judges, strict=True)]
+    new, old = short_name(result.new), short_name(result.old)
+    judges = [*zip((new, old), comparison.judges, strict=True)]
     failed_text = ", ".join(
         f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )

@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -304,9 +304,7 @@ def _read(
     if isinstance(judge, Dimension) and judge.words:
         # The judge's own words are labels without --values, too.
         values = {judge.words[0]: 1, judge.words[1]: 0, **values}
-    source = replace(labels, map=columns, values=values)
-    read = partial(source.outputs, dimensions=[name], texts=texts)
-    return _read_on_scale(read, name, judge, labels.scale)
+    return _read_on_scale(replace(labels, map=columns, values=values), name, judge, texts)
 
 
 def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
@@ -392,16 +390,17 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
 
 
 def _read_on_scale(
-    read: Callable[..., LabelledSet], name: str, judge: Subject | None, scale: str | None
+    source: LabelSource, name: str, judge: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
     """Read the labels on one dimension, on the scale of --scale, else on the judge's scale.
 
     Raises LabelError if ratings lie outside the scale; the message says how to name the scale of
     these ratings.
     """
-    bounds = bounds_of(scale)
-    if isinstance(judge, Dimension) and scale is None:
+    bounds = bounds_of(source.scale)
+    if isinstance(judge, Dimension) and source.scale is None:
         bounds = judge.scale[0], judge.scale[-1]
+    read = partial(source.outputs, dimensions=[name], texts=texts)
     try:
         return read(scales=None if bounds is None else {name: bounds})
     except LabelError as error:

@@ -73,7 +73,7 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     if not items.human.size:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
-    if not agreement_text and isinstance(labelled, LabelledSet):
+    if not agreement_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
         missing_label = words[int(items.human[0])] if words else "other rating"

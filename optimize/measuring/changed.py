@@ -68,8 +68,6 @@ class ChangedSwap(Certificate):
 
     dimension: str
     data: Mapping[str, str]
-    new: str
-    old: str
     n_outputs: int
     n_documents: int
     n_changed: int
@@ -84,16 +82,12 @@ class ChangedSwap(Certificate):
     next: str | None = None
 
     @property
-    def names(self) -> tuple[str, str]:
-        return self.new, self.old
-
-    @property
     def obstacle(self) -> str:
         if self.difference is None:
             return "no changed output has a label yet"
         if (loss := self.clear_loss) is None:
             return ""
-        new, old = map(short_name, self.names)
+        new, old = short_name(self.new), short_name(self.old)
         return (
             f"{new} is clearly worse on {loss.word}: of those labelled it gets {loss.n_lost:,} "
             f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. To "

@@ -18,7 +18,6 @@ from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import (
-    ComparedJudge,
     Difference,
     JudgeComparison,
     compare_judges,
@@ -49,15 +48,12 @@ class Certificate:
     in all of `looks` looks at a growing set of labels.
     """
 
+    new: str
+    old: str
     outcome: Outcome = field(metadata={"json": "swap"})
     margin: float
     looks: int
     difference: Difference | None
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of the new and the old judge."""
-        raise NotImplementedError
 
     @property
     def is_interval_negative(self) -> bool:
@@ -75,7 +71,7 @@ class Certificate:
         """The outcome and its risk of error, in one or two sentences."""
         if self.obstacle:
             return self.obstacle
-        new, old = map(short_name, self.names)
+        new, old = short_name(self.new), short_name(self.old)
         margin, outcome, looks_note = f"{self.margin:g}", self.outcome, looks_text(self.looks)
         in_any_look = f" in any{looks_note}" if looks_note else ""
         by_margin = "" if outcome == "better" else f" by more than {margin}"
@@ -144,15 +140,6 @@ class SwapResult(Certificate):
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed: Sequence[Change]
 
-    @property
-    def judges(self) -> Sequence[ComparedJudge]:
-        return self.comparison.judges
-
-    @property
-    def names(self) -> tuple[str, str]:
-        new, old = self.judges
-        return new.name, old.name
-
     def to_json(self) -> JsonObject:
         """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
         short = [self.verdict] if self.outcome == "worse" else []
@@ -174,6 +161,8 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
         n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)
     n_terms = contrast.terms.size
     return SwapResult(
+        new=new.name,
+        old=old.name,
         comparison=replace(comparison, judges=judges),
         outcome=outcome,
         margin=margin,
