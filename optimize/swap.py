@@ -24,11 +24,11 @@ from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_tas
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.request import (
     NamedSubject,
+    all_entries,
     asking_options,
     check_names,
     read_judges,
     read_task,
-    with_recordings,
 )
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult, certificate
@@ -61,7 +61,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     if flags.changed is not None:
         named_subject = NamedSubject.of(flags, judges)
         task = unlabelled_task(flags, named_subject)
-        task, entries = with_recordings(flags, named_subject, task, judges)
+        entries = all_entries(flags, named_subject, task, judges)
     else:
         task, entries = read_task(flags, judges)
     if task.items().is_weighted:
