@@ -198,10 +198,15 @@ def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str)
         raise LabelError(f"{path.name}: no id is the id of an output in {labelled.name}")
     n_without_score = len(labelled.outputs) - len(outputs)
     n_unknown = len(scores_by_id) - len(outputs)
+    if n_unknown and all(output.ratings.get(dimension) for output in outputs):
+        raise LabelError(
+            f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
+            "outputs (if nobody rated one, its label is empty), or add --annotations FILE"
+        )
     if n_without_score or n_unknown:
         print_error(
             f"{n_without_score} outputs without a score and {n_unknown} scores without an output "
-            "are left out; --data needs all outputs, with or without a label"
+            "are left out"
         )
     scores = np.array([scores_by_id[output.id] for output in outputs])
     return Sample.of(labelled, outputs, dimension, scores)

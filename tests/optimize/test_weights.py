@@ -214,9 +214,11 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files,
     assert line in capsys.readouterr().out.splitlines()
 
 
-def test_scores_of_outputs_that_data_lacks_are_said_to_be_left_out(files, capsys):
-    assert estimate.command(["--data", files[3], *files[4:]]) == 0
-    assert "153 scores without an output are left out; --data needs all" in capsys.readouterr().err
+def test_labels_alone_are_no_outputs_and_the_way_out_is_named(files, capsys):
+    assert estimate.command(["--data", files[3], *files[4:]]) == 1
+    err = capsys.readouterr().err
+    assert "153 scores are of outputs that it lacks" in err
+    assert "--annotations FILE" in err
 
 
 def test_the_gate_holds_the_weighted_rate(files, capsys):
