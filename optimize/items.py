@@ -250,14 +250,11 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    rows = [
-        (output.id, output.annotators.get(dimension, ()), output.ratings.get(dimension, ()))
-        for output in labelled.outputs
-    ]
-    rows = [
-        (name, annotators, ratings if annotators or len(ratings) > 1 else ())
-        for name, annotators, ratings in rows
-    ]
+    rows = []
+    for output in labelled.outputs:
+        annotators = output.annotators.get(dimension, ())
+        ratings = output.ratings.get(dimension, ())
+        rows.append((output.id, annotators, ratings if annotators or len(ratings) > 1 else ()))
     numbers_of_ratings = {len(ratings) for _, _, ratings in rows if ratings}
     if max(numbers_of_ratings, default=0) < 2:
         raise LabelError(
@@ -269,13 +266,13 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         rows = [(name, annotator_numbers if ratings else (), ratings) for name, _, ratings in rows]
     names = tuple(sorted({name for _, annotators, _ in rows for name in annotators}))
     matrix = np.full((len(rows), len(names)), np.nan)
-    for index, (output, annotators, ratings) in enumerate(rows):
+    for index, (name, annotators, ratings) in enumerate(rows):
         if ratings and len(annotators) != len(ratings):
             raise LabelError(
-                f"{labelled.name}: output {output!r} has {len(ratings)} ratings on {dimension!r} "
+                f"{labelled.name}: output {name!r} has {len(ratings)} ratings on {dimension!r} "
                 f"and {len(annotators)} annotators' names: name the annotator of each rating"
             )
-        matrix[index, [names.index(name) for name in annotators]] = ratings
+        matrix[index, [names.index(annotator) for annotator in annotators]] = ratings
     return matrix, names
 
 

@@ -262,13 +262,11 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
         if is_rate and are_shares(sample.score):
             answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
-            binary_figures = two_values(*score_label_document, weight=labelled_part.weight)
-            figures |= {"balanced accuracy": binary_figures.balanced_accuracy}
-            figures |= {"TPR": binary_figures.tpr, "TNR": binary_figures.tnr}
+            rates = two_values(*score_label_document)
+            figures |= {"balanced accuracy": rates.balanced_accuracy}
+            figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
         else:
-            figures[f"{level}-level rho"] = correlation(
-                level, *score_label_document, weight=labelled_part.weight
-            )
+            figures[f"{level}-level rho"] = correlation(level, *score_label_document)
         missing_by_figure = missing_for_intervals(items, answer_words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():

@@ -44,20 +44,13 @@ PLACES: dict[str, tuple[str, ...]] = {
 class Tool(NamedTuple):
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
-    Attributes:
-        name: The tool's name, for messages.
-        columns: Regular expressions for column names. A file is the tool's if each expression
-            matches a column of its rows.
-        scores: The column that holds a row's scores, as a list or as an object by metric; or a
-            regular expression for score columns, with a group for the metric's name. Empty for a
-            format that rounds scores, which is refused.
-        rows: The path to the rows in a JSON object, with dots between the keys. Empty if the file
-            is the list of rows itself.
-        words: Words that count as a score, in addition to yes and no, true and false, pass and
-            fail.
-        places: Columns of this tool by their content, which are tried before `PLACES`: `id`,
-            `input` and `output` of a row; `metric`, `value`, `verdict`, `reason` and `failure` of a
-            score.
+    A file is the tool's if each regular expression in `columns` matches a column of its rows.
+    `scores` is the column that holds a row's scores, as a list or as an object by metric; or a
+    regular expression for score columns, with a group for the metric's name. It is empty for a
+    format that rounds scores, which is refused. `rows` is the path to the rows in a JSON object,
+    with dots between the keys; empty if the file is the list of rows itself. `words` are words that
+    count as a score, beside yes and no, true and false, pass and fail. `places` has columns of this
+    tool by their content, which are tried before `PLACES`.
     """
 
     name: str
