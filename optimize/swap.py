@@ -80,14 +80,12 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     result = certificate(*new_and_old, task, margin, flags.looks)
     if flags.report:
         page_answer = swap_answer(result)
+        figures = [Section(title="Figures", facts=page_answer.facts)] if page_answer.facts else []
         page = Page(
             answer=page_answer,
             groups=[changed_rows_group(result, partial(_label_text, result))],
             groups_title="What changes",
-            sections=[
-                Section(title="Figures", facts=page_answer.facts),
-                source_section(result.comparison.data),
-            ],
+            sections=[*figures, source_section(result.comparison.data)],
         )
         write(Path(flags.report), page)
     return result
