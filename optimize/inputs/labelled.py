@@ -427,7 +427,9 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    return (
-        f"ratings run from {min(ratings):g} to {max(ratings):g}; if that is right, add --scale "
-        "LOW-HIGH (or --scale any: a judge keeps its own, and only the labels' order counts)"
-    )
+    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
+    if usual_scale := _usual_scale(ratings):
+        scale_text = f"{usual_scale[0]}{':' if usual_scale[0] < 0 else '-'}{usual_scale[1]}"
+        advice = f"add --scale {scale_text} (or --scale any, and the judge keeps its own)"
+    low, high = min(ratings), max(ratings)
+    return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

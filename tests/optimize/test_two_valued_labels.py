@@ -125,7 +125,7 @@ UNDEFINED = "label=LINE defines labels of your own"
         (tune, "label", None, {}, UnknownDimensionError, "no --data FILE names labels, and no"),
         *((tune, spec, PASS, {}, SettingsError, UNDEFINED) for spec in ("label=...", "label=")),
         (tune, "label=Whether.", None, {}, SettingsError, UNDEFINED),
-        (tune, "label=Whether.", ("0.7", "0.2"), {}, LabelError, "or --scale any"),
+        (tune, "label=Whether.", ("0.7", "0.2"), {}, LabelError, "add --scale any"),
         *(
             (tune, "relevance", words, {"map": COLUMNS}, LabelError, WAYS_OUT + way)
             for words in (PASS, ("pass", "pass"))
