@@ -17,7 +17,7 @@ from judges.labels.flags import pop_scale
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
-from optimize.figures.as_text import counted, figure_text, number_text
+from optimize.figures.as_text import figure_text, number_text
 from optimize.inputs.flags import (
     Bounds,
     Outcome,
@@ -49,8 +49,7 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
-        "outputs must be a random sample, or have the weights that `dspy-judges plan`\n"
-        "gave them.",
+        "outputs must be a random sample, or have sampling weights.",
     )
     add = command_parser.add_argument
     add_label_flags(command_parser, required="all outputs, some of them with labels")
@@ -117,8 +116,7 @@ class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
     A system with labels on fewer than two documents has no estimate (None). `differences` compares
-    every two systems, and the system with the higher mean is named first. `scale` holds the ends of
-    the labels' scale. `weighted` says whether the labels have unequal weights.
+    every two systems, and the system with the higher mean is named first.
     """
 
     data: LabelledSet
@@ -229,15 +227,14 @@ def label_bounds(
     )
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
-    # If no label or score exceeds 1, people may have used 0 to 1 in place of the dimension's
-    # scale.
-    elif bounds is None and isinstance(subject, Dimension):
-        dimension_bounds = subject.scale[0], subject.scale[-1]
-        bounds = (
-            dimension_bounds
-            if max(high, np.nanmax(sample.score, initial=0)) > 1 or dimension_bounds[1] == 1
-            else None
-        )
+    # If no label or score exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
+    highest = max(high, np.nanmax(sample.score, initial=0))
+    if (
+        bounds is None
+        and isinstance(subject, Dimension)
+        and (highest > 1 or subject.scale[-1] == 1)
+    ):
+        bounds = subject.scale[0], subject.scale[-1]
     if bounds is None or low < bounds[0] or bounds[1] < high:
         raise LabelError(
             f"{labelled.name}: labels on {dimension} run from {low:g} to {high:g}, and their "
@@ -246,21 +243,14 @@ def label_bounds(
     return bounds
 
 
-def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
-    """Half of the interval's width, and how many more labels would halve the interval.
+def _estimate_json(estimate: Estimate) -> JsonObject:
+    """An estimate without rounding, and how many more labels would halve its interval.
 
-    Without an interval, the width is None. The number is None if no number would suffice.
+    The number is null if no number would suffice.
     """
     target_width = estimate.interval.half_width if estimate.interval else None
-    n_labels_needed = labels_needed(estimate, target_width) if target_width else None
-    return target_width, None if n_labels_needed is None else max(
-        n_labels_needed - estimate.n_labels, 0
-    )
-
-
-def _estimate_json(estimate: Estimate) -> JsonObject:
-    """An estimate as JSON, without rounding."""
-    target_width, n_more = _halved_width(estimate)
+    n_needed = labels_needed(estimate, target_width) if target_width else None
+    n_more = None if n_needed is None else max(n_needed - estimate.n_labels, 0)
     record = fields_json(estimate, "label_sd", "agreement", digits=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}
 
@@ -280,12 +270,6 @@ def lines(result: EstimateResult) -> list[str]:
     ]
     if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
-    target_width, n_more = _halved_width(overall)
-    if target_width:
-        width_text = "Labels on all outputs would not halve the interval."
-        if n_more is not None:
-            width_text = f"An interval half as wide takes {counted(n_more, 'more label')}."
-        text_lines.append(f"  {width_text}")
     sample_estimate = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(sample_estimate)}")
     differences = result.differences

@@ -1,6 +1,6 @@
 """Labels in the form that statistics need: items, vectors of labels, and matrices of ratings."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -32,17 +32,9 @@ VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 class Item:
     """One labelled output, or one labelled pair of outputs.
 
-    Attributes:
-        id: The id of the output or pair.
-        document_id: The id of the document that the output or pair belongs to.
-        system: The system that produced the output; None if the system is unknown or the item is a
-            pair.
-        texts: The texts that the judge reads, by name.
-        human: People's mean rating; for a pair, their margin in favour of A.
-        ratings: Each annotator's rating; for a pair, each vote as 1 (A), 0 (tie) or -1 (B).
-            `ratings` is () if only the mean rating is known.
-        comment: People's comments on the label, joined to one text; "" if there are none.
-        weight: The sampling weight of the document; see `Items.is_weighted`.
+    `texts` has the texts that the judge reads. `human` is people's mean rating; for a pair, their
+    margin in favour of A. `ratings` has each annotator's rating; for a pair, each vote as 1 (A), 0
+    (tie) or -1 (B). It is () if only the mean is known. `weight` is the document's sampling weight.
     """
 
     id: str
@@ -59,11 +51,7 @@ class Item:
 class Items:
     """A sequence of items, with their labels and weights as vectors.
 
-    Attributes:
-        items: The items.
-        human: The items' labels.
-        weights: The items' weights.
-        document_rows: The indices of the items of each document, by the document's id.
+    `document_rows` has the indices of the items of each document, by the document's id.
     """
 
     items: tuple[Item, ...]
@@ -122,15 +110,8 @@ def items_of(
 ) -> Items:
     """Make items from the outputs that are rated on a dimension, or from labelled pairs.
 
-    Args:
-        labelled: The labelled outputs or pairs.
-        dimension: The name of the dimension.
-        subject: The dimension or comparison; the items get the texts that it reads, and the two
-            outputs of a pair under its names for them. If `subject` is None, the items get no
-            texts.
-
-    Raises:
-        LabelError: An output or pair lacks a text that the subject reads.
+    The items get the texts that the subject reads, and the two outputs of a pair under its names
+    for them; without a subject, no texts. Raises LabelError if one of these texts is missing.
     """
     if isinstance(labelled, LabelledSet):
         return Items(
@@ -173,15 +154,8 @@ def items_of(
 class DataCounts:
     """Which labels a result was computed from, and their counts: the object `data` in summary.json.
 
-    Attributes:
-        name: The name of the labelled set, such as the file's name.
-        sha256: The SHA-256 digest of the labels.
-        n_documents: The number of documents.
-        n_systems: The number of systems.
-        n_outputs: The number of labelled outputs or pairs.
-        n_tied: The number of outputs that are left out because their annotators are tied; None if
-            there are none.
-        weighted: Whether documents were sampled with different probabilities.
+    `n_tied` outputs were left out because their annotators are tied (None for no output). If
+    `weighted`, documents were sampled with different probabilities.
     """
 
     name: str
@@ -276,7 +250,11 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    rows = list(_annotations(labelled, dimension))
+    rows = []
+    for output in labelled.outputs:
+        annotators = output.annotators.get(dimension, ())
+        ratings = output.ratings.get(dimension, ())
+        rows.append((output.id, annotators, ratings if annotators or len(ratings) > 1 else ()))
     numbers_of_ratings = {len(ratings) for _, _, ratings in rows if ratings}
     if max(numbers_of_ratings, default=0) < 2:
         raise LabelError(
@@ -288,24 +266,14 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         rows = [(name, annotator_numbers if ratings else (), ratings) for name, _, ratings in rows]
     names = tuple(sorted({name for _, annotators, _ in rows for name in annotators}))
     matrix = np.full((len(rows), len(names)), np.nan)
-    for index, (output, annotators, ratings) in enumerate(rows):
+    for index, (name, annotators, ratings) in enumerate(rows):
         if ratings and len(annotators) != len(ratings):
             raise LabelError(
-                f"{labelled.name}: output {output!r} has {len(ratings)} ratings on {dimension!r} "
+                f"{labelled.name}: output {name!r} has {len(ratings)} ratings on {dimension!r} "
                 f"and {len(annotators)} annotators' names: name the annotator of each rating"
             )
-        matrix[index, [names.index(name) for name in annotators]] = ratings
+        matrix[index, [names.index(annotator) for annotator in annotators]] = ratings
     return matrix, names
-
-
-def _annotations(
-    labelled: LabelledSet, dimension: str
-) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings; no rating if it is single and unnamed."""
-    for output in labelled.outputs:
-        annotators = output.annotators.get(dimension, ())
-        ratings = output.ratings.get(dimension, ())
-        yield output.id, annotators, ratings if annotators or len(ratings) > 1 else ()
 
 
 def is_two_valued(human: Vector) -> bool:

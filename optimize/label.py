@@ -24,7 +24,6 @@ from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.inputs.flags import (
     MAP_HELP,
-    Bounds,
     Parser,
     SettingsError,
     bounds_of,
@@ -160,7 +159,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     name = judge_name(title)
     subject = None if definition else find_subject(title) or find_subject(name)
     if subject is None:
-        subject = _new_subject(name, definition, labelled, texts, bounds)
+        subject = _new_subject(name, definition, labelled, texts, flags.scale)
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
         flag = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {flag}")
@@ -175,7 +174,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
 
 
 def _new_subject(
-    name: str, definition: str, labelled: Labelled, texts: Sequence[str], bounds: Bounds | None
+    name: str, definition: str, labelled: Labelled, texts: Sequence[str], scale: str | None
 ) -> Subject:
     """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
@@ -185,7 +184,7 @@ def _new_subject(
         )
     if isinstance(labelled, LabelledPairs):
         return loading.comparison_on(name, texts, labelled.candidate, definition)
-    ratings = whole_ratings(bounds) if bounds else ()
+    ratings = whole_ratings(scale)
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
     return loading.dimension_on(name, answers, texts, definition)
 

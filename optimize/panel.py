@@ -20,12 +20,13 @@ from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, JsonObject, object_json
+from optimize.figures.as_json import DIGITS, FLAT, JsonObject, fields_json, object_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
     counted,
     figure_text,
+    interval_unit,
     number_text,
     table_lines,
     wrapped,
@@ -34,10 +35,10 @@ from optimize.inputs.flags import Outcome, Parser, SettingsError, run
 from optimize.items import DataCounts, Items, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
 from optimize.measuring.comparison import contrast_of, on_common_rows
-from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
+from optimize.measuring.panel_learning import Kind, PanelFit, PanelGain, Part, learn_panel
 from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scorecard import order_figures, rho
-from optimize.measuring.scored import Scored, tuned_rows, with_both_scores
+from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import Answer, Table, Tile
 from optimize.report.page import Page, Section, write
@@ -70,9 +71,9 @@ ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split: `panel` is what ships, `own` the best single judge."""
+    """Figures on one held-out split, of the best single judge and of what ships (`panel`)."""
 
-    own: Rate
+    best: Rate = field(metadata={"json": "own"})
     panel: Rate
     difference: Rate
 
@@ -99,45 +100,47 @@ class PanelFigures:
     fit: PanelFit = field(metadata=FLAT)
     splits: HeldOut[PanelSplit] = field(metadata=FLAT)
 
+    @property
+    def figure_name(self) -> str:
+        return "accuracy" if self.kind == "pairwise" else f"{self.level}-level rho"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelMember:
+    """A member's weight in the judge that ships, and its figures in `PanelFit`."""
+
+    entry: Entry = field(metadata=FLAT)
+    weight: float
+    alone: float | None
+    adds: PanelGain | None
+    passed_over: str | None
+
+    @classmethod
+    def of(cls, entry: Entry, fit: PanelFit) -> "PanelMember":
+        weights, name = {part.name: part.weight for part in fit.parts}, entry.name
+        return cls(
+            entry=entry,
+            weight=round(weights.get(name, 0.0), DIGITS),
+            alone=fit.alone.get(name),
+            adds=fit.adds.get(name),
+            passed_over=fit.passed_over.get(name),
+        )
+
+    def to_json(self) -> JsonObject:
+        return fields_json(self, digits=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A run of `panel`; `why_no_judge` is empty, or says why no judge.json was written."""
+    """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
 
-    figures: PanelFigures
-    members: Sequence[Entry]
+    figures: PanelFigures = field(metadata=FLAT)
+    members: Sequence[PanelMember]
+    cost_per_1000_rows: float | None
+    cost_usd: float | None
     seconds: float
-    folder: Path
-    why_no_judge: str
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each member that ships, by name."""
-        return {part.name: part.weight for part in self.figures.fit.parts}
-
-    def to_json(self) -> JsonObject:
-        shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
-        per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
-        record = {
-            **object_json(self.figures),
-            "members": [self._member_json(entry) for entry in self.members],
-            "cost_per_1000_rows": total_dollars(per_1000_rows),
-            "cost_usd": total_dollars(e.usage.cost_usd for e in self.members if e.judge),
-            "seconds": self.seconds,
-            "folder": str(self.folder),
-        }
-        return record | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
-
-    def _member_json(self, entry: Entry) -> JsonObject:
-        """A member's weight in the judge that ships, and how much rho it adds to a panel."""
-        fit = self.figures.fit
-        return {
-            **entry.to_json(),
-            "weight": round(self.weights.get(entry.name, 0.0), DIGITS),
-            "alone": fit.alone.get(entry.name),
-            "adds": fit.adds[entry.name]._asdict() if entry.name in fit.adds else None,
-            "passed_over": fit.passed_over.get(entry.name),
-        }
+    folder: str
+    why_no_judge: str | None = None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -189,29 +192,36 @@ def join(flags: argparse.Namespace) -> Outcome | None:
                 "(with a larger limit) to go on, or leave this judge out"
             )
         figures = learn_and_measure(task, scored, labels, flags.seed)
+        judge_costs = {
+            entry.name: entry.usage.cost_per_1000_rows for entry in entries if entry.judge
+        }
         result = PanelRun(
             figures=figures,
-            members=entries,
+            members=[PanelMember.of(entry, figures.fit) for entry in entries],
+            cost_per_1000_rows=total_dollars(
+                judge_costs[part.name] for part in figures.fit.parts if part.name in judge_costs
+            ),
+            cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
             seconds=round(time.monotonic() - start_time, 3),
-            folder=folder,
+            folder=str(folder),
             why_no_judge=_save(task, figures, entries, labels, folder),
         )
-        write_json(folder / SUMMARY, result.to_json())
+        write_json(folder / SUMMARY, object_json(result))
         write_page(folder / REPORT, result)
     return Outcome(result, panel_lines(result))
 
 
 def _save(
     task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
-) -> str:
-    """Write judge.json; returns the reason if it cannot be written, else an empty string."""
+) -> str | None:
+    """Write judge.json; returns the reason if it cannot be written."""
     fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
     if recorded_members := [part.name for part in fit.parts if part.name not in judges]:
         return (
             f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
-    judge: AnyJudge = judges[fit.own]
+    judge: AnyJudge = judges[fit.best]
     if fit.kind != "own":
         panel = _join(judges, fit.parts)
         data_json = {**object_json(figures.data), "constructed": figures.data.is_constructed}
@@ -220,7 +230,7 @@ def _save(
         provenance["tuned_on"] = tuned_keys(items, panel.subject)
         judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
-    return ""
+    return None
 
 
 def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
@@ -228,13 +238,10 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
 
     Raises LabelError if too few labels remain.
     """
-    tuned_ids = set()
-    for judge in judges:
-        items = task.items(judge)
-        tuned_ids |= {items.items[row].id for row in tuned_rows(judge, items)}
-    if tuned_ids:
-        print_note(f"note: {counted(len(tuned_ids), 'row')} left out, on which a member was tuned")
-    ids = {item.id for item in task.labelled.items} - tuned_ids
+    tuned = frozenset[str]().union(*(tuned_ids(judge, task.items(judge)) for judge in judges))
+    if tuned:
+        print_note(f"note: {counted(len(tuned), 'row')} left out, on which a member was tuned")
+    ids = {item.id for item in task.labelled.items} - tuned
     splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
     return PanelLabels(learning=train | dev, measuring=HeldOut(*held_out))
@@ -246,12 +253,7 @@ def learn_and_measure(
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
     any_member = next(iter(scored.values()))
-    ids = [item.id for item in any_member.items.items]
-
-    def rows_of(label_ids: frozenset[str]) -> list[int]:
-        return [row for row, item_id in enumerate(ids) if item_id in label_ids]
-
-    learning = {name: member.of_rows(rows_of(labels.learning)) for name, member in scored.items()}
+    learning = {name: member.of_ids(labels.learning) for name, member in scored.items()}
     any_learning = next(iter(learning.values()))
     fit = learn_panel(
         {name: member.scores for name, member in learning.items()},
@@ -264,9 +266,10 @@ def learn_and_measure(
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
     panel_judgements = from_numbers(
-        zip(ids, panel_scores.tolist(), strict=True), pairwise=any_member.is_pairs
+        zip((item.id for item in any_member.items.items), panel_scores.tolist(), strict=True),
+        pairwise=any_member.is_pairs,
     )
-    panel_and_own = task.scored("panel", panel_judgements, None), scored[fit.own]
+    panel_and_best = task.scored("panel", panel_judgements, None), scored[fit.best]
     return PanelFigures(
         dimension=task.dimension,
         kind="pairwise" if any_member.is_pairs else "rating",
@@ -275,21 +278,21 @@ def learn_and_measure(
         data=DataCounts.of(task.labelled, any_member.items),
         fit=fit,
         splits=labels.measuring.map(
-            lambda label_ids: _held_out_figures(
-                *(each.of_rows(rows_of(label_ids)) for each in panel_and_own)
-            )
+            lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
         ),
     )
 
 
-def _held_out_figures(panel: Scored, own: Scored) -> PanelSplit:
+def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
     """The figures of what ships and of the best single judge, on the rows that both scored."""
-    panel, own = with_both_scores(panel, own)
-    figures = [order_figures(scored) if scored.is_pairs else rho(scored) for scored in (own, panel)]
+    panel, best = with_both_scores(panel, best)
+    figures = [
+        order_figures(scored) if scored.is_pairs else rho(scored) for scored in (best, panel)
+    ]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
-    contrast = contrast_of(panel, own)
+    contrast = contrast_of(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
-    return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
+    return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
 
 
 def _items_with_ids(items: Items, ids: frozenset[str]) -> Items:
@@ -321,8 +324,8 @@ def write_page(path: Path, run: PanelRun) -> None:
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)
     test = run.figures.splits.test
-    figure_name = "accuracy" if run.figures.kind == "pairwise" else f"{run.figures.level}-level rho"
-    rate_by_title = {"of the best single judge": test.own, "of what ships": test.panel}
+
+    rate_by_title = {"of the best single judge": test.best, "of what ships": test.panel}
     write(
         path,
         Page(
@@ -330,7 +333,10 @@ def write_page(path: Path, run: PanelRun) -> None:
                 title=f"A panel for {run.figures.dimension}",
                 headline=verdict,
                 why=[("", sentence) for sentence in sentences],
-                tiles=[Tile(f"{figure_name} {text}", rate) for text, rate in rate_by_title.items()],
+                tiles=[
+                    Tile(f"{run.figures.figure_name} {text}", rate)
+                    for text, rate in rate_by_title.items()
+                ],
                 steps=[run.why_no_judge or next_step],
             ),
             sections=[Section(title="Members", tables=[Table(header, rows, ADDS_NOTE)])],
@@ -342,17 +348,17 @@ def _sentences(run: PanelRun) -> list[str]:
     """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
-    unit = "system" if figures.level == "system" else "document"
-    figure_name = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
+
     return [
-        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.own} is the best alone).",
+        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
         f"documents, a panel {result_text} than the judge that is best on the other documents: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
-            f"On {title} ({counted(split.difference.n, unit)}), {figure_name}: best single "
-            f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
+            f"On {title} ({counted(split.difference.n, interval_unit(figures.level))}), "
+            f"{figures.figure_name}: best single "
+            f"judge {figure_text(split.best)}, chosen {figure_text(split.panel)}, difference "
             f"{figure_text(split.difference, signed=True)}."
             for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
         ),
@@ -362,17 +368,15 @@ def _sentences(run: PanelRun) -> list[str]:
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The header and rows of the table of members, from the largest weight to the smallest."""
-    fit, weights = run.figures.fit, run.weights
-    members = [entry for entry in run.members if entry.name in fit.adds]
-    members.sort(key=lambda e: (-round(weights.get(e.name, 0.0), DIGITS), -fit.alone[e.name]))
+    members = sorted(run.members, key=lambda member: (-member.weight, -(member.alone or 0)))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (
-            entry.name,
-            f"{weights.get(entry.name, 0.0):.3f}",
-            number_text(fit.alone[entry.name]),
-            f"{number_text(fit.adds[entry.name].value, signed=True)} ± "
-            f"{number_text(fit.adds[entry.name].error)}",
-            cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded",
+            member.entry.name,
+            f"{member.weight:.3f}",
+            number_text(member.alone),
+            f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}",
+            cost_text(member.entry.usage.cost_per_1000_rows) if member.entry.judge else "recorded",
         )
-        for entry in members
+        for member in members
+        if (adds := member.adds)
     ]

@@ -15,7 +15,6 @@ import numpy as np
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.labels.readers import read_items, read_labels
-from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
@@ -33,7 +32,7 @@ from optimize.inputs.flags import (
     run,
     values_of,
 )
-from optimize.inputs.labelled import PASS_FAIL, find_subject, only_dimension
+from optimize.inputs.labelled import PASS_FAIL, only_dimension
 from optimize.items import Item, Items, Vector, choose_level
 from optimize.measuring.capacity import Decision, missing_for_intervals
 from optimize.measuring.exports import read_scores
@@ -93,9 +92,8 @@ def command(arguments: Sequence[str]) -> int:
 class PlannedFigure:
     """A figure on the labels so far, and how many more labelled documents its interval needs.
 
-    With `more_documents` more, the figure's interval has the target width; or, if the figure has no
-    interval yet, it gets an interval of any width. `more_documents` is None if even all unlabelled
-    documents do not suffice.
+    They give the target width; or any interval, if the figure has none yet. `more_documents` is
+    None if even all unlabelled documents do not suffice.
     """
 
     figure: Figure
@@ -147,6 +145,11 @@ def plan(flags: argparse.Namespace) -> Outcome:
     floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
     score = _scores(flags.scores, labelled, dimension)
     sample = Sample.of(labelled, labelled.outputs, dimension, score)
+    if np.ptp(sample.weight):
+        raise SettingsError(
+            f"{labelled.name}: its documents were drawn with unequal chances, and plan draws at "
+            "random: draw further documents as these were drawn, and give them a sampling_weight"
+        )
     documents = np.unique(sample.document)
     labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
@@ -157,7 +160,10 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if n_with_label_and_score >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decisions = [Decision.of(floors, _share_of_fails(sample, bounds))]
+            if bounds != (0, 1) or not sample.is_two_valued:
+                raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
+            decided = sample.select(sample.has_label & (sample.label != 0.5))
+            decisions = [Decision.of(floors, float(1 - decided.label.mean()))]
             n_needed = next(iter(decisions[0].n_labels.values())) or math.inf
             n_missing = n_needed - np.count_nonzero(sample.has_label)
             n_to_label = math.ceil(
@@ -174,8 +180,6 @@ def plan(flags: argparse.Namespace) -> Outcome:
     # sample.
     shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
     drawn_documents = shuffled_documents[:n_to_label].tolist()
-    # If the earlier labels have sampling weights, the new labels need weights as well.
-    n_population = unlabelled.size if np.ptp(sample.weight) else 0
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
@@ -185,17 +189,9 @@ def plan(flags: argparse.Namespace) -> Outcome:
         figures=figures,
         decisions=decisions or None,
         n_next=len(drawn_documents),
-        file=_write(flags, labelled, drawn_documents, n_population) if drawn_documents else None,
+        file=_write(flags, labelled, drawn_documents) if drawn_documents else None,
     )
     return Outcome(result, lines(result))
-
-
-def _share_of_fails(sample: Sample, bounds: Bounds) -> float:
-    """The share of fails, ties left out; raises SettingsError if labels are not pass or fail."""
-    if bounds != (0, 1) or not sample.is_two_valued:
-        raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    is_decided = sample.has_label & (sample.label != 0.5)
-    return float(np.average(1 - sample.label[is_decided], weights=sample.weight[is_decided]))
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -215,18 +211,17 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         texts=(),
         values=values_of(flags.values),
     )
-    output_of_id = {output.id: output for output in items.outputs}
-    for labelled_output in labelled.outputs:
-        if labelled_output.ratings and (output := output_of_id.get(labelled_output.id)):
-            output_of_id[output.id] = replace(
-                output, ratings=labelled_output.ratings, weight=labelled_output.weight
-            )
-    rated_ids = {output.id for output in labelled.outputs if output.ratings}
-    if unknown_ids := rated_ids - output_of_id.keys():
+    rated = {output.id: output for output in labelled.outputs if output.ratings}
+    if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
         raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
     return replace(
         items,
-        outputs=tuple(output_of_id.values()),
+        outputs=tuple(
+            replace(output, ratings=rated[output.id].ratings, weight=rated[output.id].weight)
+            if output.id in rated
+            else output
+            for output in items.outputs
+        ),
         words=labelled.words,
         scales=labelled.scales,
         reading=labelled.reading,
@@ -267,13 +262,11 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
         if is_rate and are_shares(sample.score):
             answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
-            binary_figures = two_values(*score_label_document, weight=labelled_part.weight)
-            figures |= {"balanced accuracy": binary_figures.balanced_accuracy}
-            figures |= {"TPR": binary_figures.tpr, "TNR": binary_figures.tnr}
+            rates = two_values(*score_label_document)
+            figures |= {"balanced accuracy": rates.balanced_accuracy}
+            figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
         else:
-            figures[f"{level}-level rho"] = correlation(
-                level, *score_label_document, weight=labelled_part.weight
-            )
+            figures[f"{level}-level rho"] = correlation(level, *score_label_document)
         missing_by_figure = missing_for_intervals(items, answer_words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
@@ -293,28 +286,14 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
 
 
 def _write(
-    flags: argparse.Namespace,
-    labelled: LabelledSet,
-    drawn_documents: Sequence[str],
-    n_population: int,
+    flags: argparse.Namespace, labelled: LabelledSet, drawn_documents: Sequence[str]
 ) -> NextFile:
-    """Write all outputs of the drawn documents, in the order of the draw.
-
-    If `n_population` is not 0, each row gets the sampling weight of a document that was drawn from
-    this many documents.
-    """
+    """Write all outputs of the drawn documents, in the order of the draw."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn_documents}
-    sampling = (
-        dict(
-            zip(SAMPLING_COLUMNS, (n_population / len(drawn_documents), n_population), strict=True)
-        )
-        if n_population
-        else {}
-    )
     for output in labelled.outputs:
         if output.document_id in rows_by_document:
-            rows_by_document[output.document_id].append(output.row | sampling)
+            rows_by_document[output.document_id].append(output.row)
     rows = [row for document_rows in rows_by_document.values() for row in document_rows]
     content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if not (out.is_file() and out.read_bytes() == content):
@@ -326,8 +305,6 @@ def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path)
     """The command with which people label the outputs of this file."""
     name = flags.dimension or "".join(labelled.dimensions) or "NAME"
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
-    if not scale and name in {*labelled.dimensions} - labelled.words.keys():
-        scale = "" if find_subject(name) else "LOW-HIGH"
     # The label page can add labels only to a file that a label page wrote.
     can_append = flags.labels and "rating" in labelled.reading.ratings
     label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))

@@ -1,6 +1,7 @@
 """The command `verify NEW --against OLD`: whether a new judge may replace an old one."""
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judges.cli.flags import split_name
@@ -9,6 +10,7 @@ from optimize.figures.as_text import (
     cost_text,
     counted,
     interval_text,
+    interval_unit,
     looks_text,
     number_text,
     short_name,
@@ -20,14 +22,15 @@ from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_tas
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.request import (
     NamedSubject,
+    all_entries,
     asking_options,
     check_names,
     read_judges,
     read_task,
-    with_recordings,
 )
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult, certificate
-from optimize.report.answer import SCREEN_LINES, Answer, Tile
+from optimize.report.answer import SCREEN_LINES, Answer, Fact, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
@@ -45,11 +48,6 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
-    if not is_recorded and Path(flags.against).suffix == ".jsonl":
-        raise SettingsError(
-            f"--against {flags.against}: to name a recording, write --scores OLD={flags.against} "
-            "--against OLD"
-        )
     specs = [*flags.judges, *([] if is_recorded else [flags.against])]
     if len(specs) + len(recordings) != 2:
         raise SettingsError(
@@ -60,7 +58,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     if flags.changed is not None:
         named_subject = NamedSubject.of(flags, judges)
         task = unlabelled_task(flags, named_subject)
-        task, entries = with_recordings(flags, named_subject, task, judges)
+        entries = all_entries(flags, named_subject, task, judges)
     else:
         task, entries = read_task(flags, judges)
     if task.items().is_weighted:
@@ -79,14 +77,12 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     result = certificate(*new_and_old, task, margin, flags.looks)
     if flags.report:
         page_answer = swap_answer(result)
+        figures = [Section(title="Figures", facts=page_answer.facts)] if page_answer.facts else []
         page = Page(
             answer=page_answer,
             groups=[changed_rows_group(result)],
             groups_title="What changes",
-            sections=[
-                Section(title="Figures", facts=page_answer.facts),
-                source_section(result.comparison.data),
-            ],
+            sections=[*figures, source_section(result.comparison.data)],
         )
         write(Path(flags.report), page)
     return result
@@ -112,39 +108,33 @@ def changed_lines(result: ChangedSwap) -> list[str]:
         f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
     )
     if (difference := result.difference) is None:
-        drawn_text = "drawn at random" if result.n_drawn < n_changed else "all of them"
-        needed_text = "these labels show it"
-        if result.n_drawn < result.n_needed:
-            needed_text = f"it takes {result.n_needed:,} labels to show it"
         return [
             *wrapped(
                 f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
                 "outputs tell nothing about the difference between the judges.",
-                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn_text}. If "
-                f"both judges are equally good, {needed_text} in 80% of cases.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
+                f"judges are equally good, {result.n_needed:,} labels show it in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
         ]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
-    here_text = f", 90% interval {interval_text(result.here, signed=True)}"
-    if result.here and result.here.low == result.here.high:
-        here_text = ", exactly"
     return wrapped(
         result.verdict,
         f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
         f"alone on {result.n_lost:,}.",
-        f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs"
-        f"{here_text}. On documents like these (n={difference.n_documents:,}) its 90% interval "
-        f"is {interval_text(difference.interval, signed=True)}.",
+        f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
+        f"90% interval {interval_text(result.interval_here, signed=True)}. On documents like these "
+        f"(n={difference.n_documents:,}) its 90% interval is "
+        f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
     )
 
 
 def _changed_step(result: ChangedSwap) -> str:
-    if result.swap == "worse":
+    if result.outcome == "worse":
         return "Keep the old judge."
-    if result.swap != "undecided":
+    if result.outcome != "undecided":
         return "Use the new judge."
     if result.n_labelled < result.n_drawn:
         n_left = result.n_drawn - result.n_labelled
@@ -165,20 +155,19 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
 def swap_answer(result: SwapResult) -> Answer:
     """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
-    rho = f"{comparison.level}-level rho"
-    figure_name = rho if comparison.figure_name == "rho" else comparison.figure_name
-    new, old = map(short_name, result.names)
-    judges = [*zip((new, old), result.judges, strict=True)]
+    new, old = short_name(result.new), short_name(result.old)
+    judges = [*zip((new, old), comparison.judges, strict=True)]
     failed_text = ", ".join(
         f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
     warnings = [
         fact
         for name, judge in judges
-        for fact in tuning_warnings(judge, comparison.card.unit, name)
+        for fact in tuning_warnings(judge.overlap, comparison.card.unit, name)
     ]
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges if judge.entry.judge)
-    interval_note = f"90% interval{looks}, n={counted(result.difference.n_documents, result.unit)}"
+    n_text = counted(result.difference.n_documents, interval_unit(comparison.level))
+    interval_note = f"90% interval{looks}, n={n_text}"
     return Answer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
         headline=result.verdict,
@@ -189,15 +178,36 @@ def swap_answer(result: SwapResult) -> Answer:
         ],
         tiles=[
             *(
-                Tile(f"{figure_name.capitalize()} of {name}", judge.card.headline)
+                Tile(
+                    f"{judge.card.headline_name.capitalize()} of {name}",
+                    judge.card.headline,
+                    _rates_text(judge.card),
+                )
                 for name, judge in judges
             ),
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
         measured=measured_sentence(comparison.card, comparison.data),
-        facts=[("1,000 rows", f"{prices}.")] if prices else [],
+        facts=[*_error_facts(judges), *([("1,000 rows", f"{prices}.")] if prices else [])],
         steps=[swap_step(result)],
     )
+
+
+def _rates_text(card: Scorecard) -> str:
+    """TPR and TNR; empty if labels are not pass and fail."""
+    if not card.two_values:
+        return ""
+    tpr, tnr, _ = card.two_values.rates
+    return f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
+
+
+def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
+    """Yield how many of people's fails each judge passes, and how many of their passes it fails."""
+    verdicts = [(name, binary.judge) for name, judge in judges if (binary := judge.card.two_values)]
+    misses = (f"{name} {each.confusion['fail_pass']:,}/{each.tnr.n:,}" for name, each in verdicts)
+    alarms = (f"{name} {each.confusion['pass_fail']:,}/{each.tpr.n:,}" for name, each in verdicts)
+    if verdicts:
+        yield "Missed fails", f"{', '.join(misses)}; false alarms: {', '.join(alarms)}."
 
 
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
@@ -205,7 +215,7 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     n_changed, unit = result.n_changed, result.comparison.card.unit
     if not n_changed:
         return f"None of the {unit} changes."
-    n_by_direction, n_by_side, directions_text = result.moved, result.people_side_with, ""
+    n_by_direction, n_by_side, directions_text = result.n_by_direction, result.n_by_side, ""
     if result.comparison.card.two_values:
         directions_text = (
             f" ({n_by_direction['up']:,} fail → pass, {n_by_direction['down']:,} pass → fail)"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Unpack
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
+from judges.dimension import Comparison
 from judges.labels.flags import MapEntry
-from judges.labels.types import LabelledPairs
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
@@ -97,7 +97,7 @@ class Measurement:
 
     @classmethod
     def of(cls, scored: Scored, labelled: Labelled) -> "Measurement":
-        return cls(scored=scored, held_out=scored.without(scored.tuned_rows), labelled=labelled)
+        return cls(scored=scored, held_out=scored.without(scored.tuned_ids), labelled=labelled)
 
     @property
     def rho(self) -> Correlation:
@@ -192,10 +192,9 @@ def measure(
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME if it gets scores")
         subject = find_subject(dimension)
-        task = Task.of(load_labels(source, dimension, subject, recorded=True), dimension, level)
-        judgement_by_id = from_numbers(
-            judge.items(), pairwise=isinstance(task.labelled, LabelledPairs)
-        )
+        pairwise = isinstance(subject, Comparison)
+        task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
+        judgement_by_id = from_numbers(judge.items(), pairwise=pairwise)
         scored = task.scored("scores", judgement_by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if not isinstance(judge, AnyJudge | str | os.PathLike):

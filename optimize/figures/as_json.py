@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 JsonObject = dict[str, object]
-# Metadata for a dataclass field that JSON does not nest: its fields replace it in the object.
-FLAT = {"json": "flat"}
+# The metadata {"json": KEY} gives a dataclass field another key in JSON. The fields of a FLAT field
+# replace it in the object.
+FLAT = {"json": ""}
 
 
 def json_number(value: float, digits: int | None = None) -> float | None:
@@ -53,26 +54,26 @@ def fields_json(
 ) -> JsonObject:
     """A dataclass' fields as values for JSON, without those named in `excluded`.
 
-    An interval becomes two fields for its ends, null if there is no interval. The fields of a FLAT
-    field stand in place of the field. A field whose default is None or False is left out if it has
-    that value.
+    An interval becomes two fields for its ends, null if there is no interval. A field whose default
+    is None or False is left out if it has that value.
     """
     record: JsonObject = {}
     for dataclass_field in fields(result):
         name, value = dataclass_field.name, getattr(result, dataclass_field.name)
+        key = dataclass_field.metadata.get("json", name)
         if name in excluded or (
             value is dataclass_field.default and (value is None or value is False)
         ):
             continue
-        if name.endswith("interval"):
+        if key.endswith("interval"):
             for end_name in ("low", "high"):
                 number = getattr(value, end_name, math.nan)
-                record[name.removesuffix("interval") + end_name] = json_number(number, digits)
-        elif dataclass_field.metadata == FLAT:
+                record[key.removesuffix("interval") + end_name] = json_number(number, digits)
+        elif not key:
             record |= object_json(value, digits)
         else:
             is_number = isinstance(value, float)
-            record[name] = json_number(value, digits) if is_number else to_json(value, digits)
+            record[key] = json_number(value, digits) if is_number else to_json(value, digits)
     return record
 
 

@@ -101,6 +101,11 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
     ]
 
 
+def interval_unit(level: str) -> str:
+    """The noun for what an interval is computed over at a level of rho."""
+    return "system" if level == "system" else "document"
+
+
 def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
     """A correlation in one line, with level, coefficient, interval and counts."""
     symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}

@@ -84,14 +84,19 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
     """The subject on the labels' scale; with "any" or None, or for a comparison, unchanged."""
-    bounds = bounds_of(scale)
-    if bounds is None or not isinstance(subject, Dimension):
+    ratings = whole_ratings(scale)
+    if not ratings or not isinstance(subject, Dimension):
         return subject
-    return subject.on_scale(int(bounds[0]), whole_ratings(bounds)[-1])
+    return subject.on_scale(ratings[0], ratings[-1])
 
 
-def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
-    """All ratings of a scale; raises SettingsError if a judge cannot rate on this scale."""
+def whole_ratings(scale: str | None) -> tuple[int, ...]:
+    """All ratings of a scale such as "1-5"; none for "any" and for None.
+
+    Raises SettingsError if a judge cannot rate on this scale.
+    """
+    if (bounds := bounds_of(scale)) is None:
+        return ()
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
@@ -131,13 +136,9 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command returns: its result, its output, and its faults.
+    """What a command returns: the object that --json prints, and the lines for the terminal.
 
-    Attributes:
-        result: The object that --json prints.
-        lines: The lines for the terminal, without --json.
-        faults: Messages for stderr; if there are any, the command exits with `fault_code`.
-        fault_code: The exit code if there are faults.
+    `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
     """
 
     result: object

@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -112,16 +112,19 @@ def judge_name(text: str) -> str:
 
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison with this name; None if neither catalogue nor file has it."""
-    subject = _find_or_error(name)
-    return None if isinstance(subject, UnknownDimensionError) else subject
-
-
-def _find_or_error(name: str) -> Subject | UnknownDimensionError:
-    """Find the subject in the catalogue or in a file; an error is returned instead of raised."""
     try:
         return loading.read_subject(name)
+    except UnknownDimensionError:
+        return None
+
+
+def _why_unknown(name: str) -> str:
+    """The error for a name that the catalogue lacks, which suggests similar names."""
+    try:
+        loading.read_subject(name)
     except UnknownDimensionError as error:
-        return error
+        return str(error)
+    return ""
 
 
 def subject_of(
@@ -129,20 +132,10 @@ def subject_of(
 ) -> tuple[Subject, Labelled] | None:
     """Read labels and make a dimension or comparison from them.
 
-    Args:
-        spec: NAME, or NAME=DEFINITION. The definition is required if the labels are ratings.
-        labels: The labels and how they are read.
-        pairwise: Whether the labels are on pairs.
-
-    Returns:
-        The subject and the labels; None if the labels are on outputs instead of pairs or the
-        reverse, or have no dimension of this name.
-
-    Raises:
-        SettingsError: The definition is empty, or a definition is given without labels.
-        UnknownDimensionError: Neither the catalogue nor the labels have the name, or the labels are
-            ratings and no definition is given.
-        LabelError: The labels cannot be read.
+    `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Returns None if the labels are on
+    outputs instead of pairs or the reverse, or have no dimension of this name. Raises SettingsError
+    for an empty definition, or one without labels, and UnknownDimensionError if neither the
+    catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
@@ -150,15 +143,13 @@ def subject_of(
             f"{written_name}=LINE defines labels of your own: write what earns a good "
             "label, and name the labels by --data"
         )
+    name, unknown = judge_name(written_name), _why_unknown(written_name)
     if labels.data is None:
         if Path(written_name).is_file():
             raise UnknownDimensionError(
                 f"{written_name} is a file: did you mean --data {written_name}?"
             )
-        raise UnknownDimensionError(
-            f"no --data FILE names labels, and {_find_or_error(written_name)}"
-        )
-    name = judge_name(written_name)
+        raise UnknownDimensionError(f"no --data FILE names labels, and {unknown}")
     if not NAME.match(name):
         return None
     columns, values = split_mapping(labels.map, labels.values)
@@ -168,17 +159,9 @@ def subject_of(
         source = replace(labels, map=columns, values=values, scale=None)
         labelled = _read(source, name, pairwise=pairwise)
     except LabelError as error:
-        subject_or_error = _find_or_error(written_name)
-        has_no_such_labels = {problem.kind for problem in error.problems} <= NO_SUCH_LABELS
-        if (
-            has_no_such_labels
-            and not equals
-            and isinstance(subject_or_error, UnknownDimensionError)
-        ):
-            raise UnknownDimensionError(
-                f"{subject_or_error}; and in the labels: {error}"
-            ) from error
-        raise
+        if equals or not {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
+            raise
+        raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
     subject = _subject_on(labelled, name, definition, labels.scale, columns)
@@ -234,15 +217,8 @@ def _judged_text(
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) == 1 and NAME.match(candidates[0]):
         return candidates[0]
-    # The error suggests the texts in `outputs`, or the longest text if there are none.
-    labelled_outputs = labelled.outputs
-    longest_text = max(
-        columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in labelled_outputs)
-    )
-    suggested_flags = " or ".join(
-        map_flag("output", [columns[text]]) for text in outputs or [longest_text]
-    )
-    raise LabelError(f"{labelled.name}: say which text is judged: {suggested_flags}")
+    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or columns)
+    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -253,8 +229,8 @@ def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
     """The lowest and highest rating for a judge of these labels; LabelError if no scale fits."""
-    if (bounds := bounds_of(scale)) is not None:
-        return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
+    if named := whole_ratings(scale):
+        return named[0], named[-1]
     ratings = _ratings(labelled, name)
     usual_scale = _usual_scale(ratings)
     if not usual_scale and scale != ANY_SCALE:
@@ -279,20 +255,17 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 def load_labels(
     labels: LabelSource,
     name: str,
-    subject: Subject | None,
+    judge: Subject | None,
     *,
-    recorded: bool = False,
     pairwise: bool = False,
 ) -> Labelled:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
-    If `recorded`, the judge's scores exist already, so the texts and the scale of the subject are
-    not needed. If `pairwise`, the labels are on pairs, even if the subject is unknown. Raises
-    LabelError if the labels are on outputs instead of pairs or the reverse, or if no label is on
-    the subject.
+    `judge` is what the judge's texts and scale come from; None if its scores exist already. If
+    `pairwise`, the labels are on pairs, even if the subject is unknown. Raises LabelError if the
+    labels are on outputs instead of pairs or the reverse, or if no label is on the subject.
     """
-    pairwise = pairwise or isinstance(subject, Comparison)
-    judge = None if recorded else subject
+    pairwise = pairwise or isinstance(judge, Comparison)
     is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
     if not is_file and any((labels.map, labels.values, labels.annotations)):
         raise SettingsError(
@@ -335,9 +308,7 @@ def _read(
     if isinstance(judge, Dimension) and judge.words:
         # The judge's own words are labels without --values, too.
         values = {judge.words[0]: 1, judge.words[1]: 0, **values}
-    source = replace(labels, map=columns, values=values)
-    read = partial(source.outputs, dimensions=[name], texts=texts)
-    return _read_on_scale(read, name, judge, labels.scale)
+    return _read_on_scale(replace(labels, map=columns, values=values), name, judge, texts)
 
 
 def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
@@ -401,13 +372,11 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
             return labelled
         if not label_words[0].isdecimal():
             low, high = judge.scale[0], judge.scale[-1]
-            column = labelled.reading.ratings.get(name, (name,))[0]
-            new_name = f"{name}_{name_key(label_words[0]).replace(' ', '_')}"
             raise LabelError(
                 f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
-                f"{label_words[0]!r} or {label_words[1]!r}; tune a judge of these words by "
-                f"--dimension {new_name} {map_flag(new_name, [column])}, or say what they count: "
-                f"--values '{label_words[0]}={high},{label_words[1]}={low}'"
+                f"{label_words[0]!r} or {label_words[1]!r}; give the labels another name "
+                "(--map NAME=COLUMN --dimension NAME) to tune a judge of these words, or say what "
+                f"they count: --values '{label_words[0]}={high},{label_words[1]}={low}'"
             )
         # The labels are ratings, of which people used only two.
         other_words = {key: pair for key, pair in labelled.words.items() if key != name}
@@ -425,16 +394,17 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
 
 
 def _read_on_scale(
-    read: Callable[..., LabelledSet], name: str, judge: Subject | None, scale: str | None
+    source: LabelSource, name: str, judge: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
     """Read the labels on one dimension, on the scale of --scale, else on the judge's scale.
 
     Raises LabelError if ratings lie outside the scale; the message says how to name the scale of
     these ratings.
     """
-    bounds = bounds_of(scale)
-    if isinstance(judge, Dimension) and scale is None:
+    bounds = bounds_of(source.scale)
+    if isinstance(judge, Dimension) and source.scale is None:
         bounds = judge.scale[0], judge.scale[-1]
+    read = partial(source.outputs, dimensions=[name], texts=texts)
     try:
         return read(scales=None if bounds is None else {name: bounds})
     except LabelError as error:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import SupportsFloat, Unpack
 
-from judges.cli.table import CostEstimate, estimate_runs, total_estimate
+from judges.cli.table import CostEstimate, estimate_runs
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -29,11 +29,11 @@ from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, JsonObject, json_number
-from optimize.inputs.flags import bounds_of, rescale, whole_ratings
+from optimize.inputs.flags import rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
-from optimize.measuring.scored import Scored, labelled_in_order, tuned_rows
+from optimize.measuring.scored import Scored, labelled_in_order, tuned_ids
 from optimize.statistics.correlations import Level
 
 JudgementsById = Mapping[str, AnyJudgement]
@@ -87,8 +87,8 @@ class Task:
             items=items,
             judgements=tuple(judgements[item.id] for item in items.items),
             scale=tuple(judge.subject.scale if judge else scale),
-            tuned_rows=tuned_rows(judge, items),
-            tuned_documents=tuned_rows(judge, items, of_documents=True),
+            tuned_ids=tuned_ids(judge, items),
+            tuned_document_ids=tuned_ids(judge, items, of_documents=True),
             labelled=labelled_in_order(self.labelled, items),
             n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),
@@ -128,17 +128,14 @@ def from_numbers(
             )
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
+        kind = Preference if pairwise else Judgement
+        result: AnyJudgement = Judgement(score=number, rationale=reason)
         if math.isnan(number):
-            judgement_by_id[str(item_id)] = (Preference if pairwise else Judgement).failed(
-                reason or "no score"
-            )
+            result = kind.failed(reason or "no score")
         elif pairwise:
             preferred = choice_of(number) or "tie"
-            judgement_by_id[str(item_id)] = Preference(
-                margin=number, preferred=preferred, comparison=reason
-            )
-        else:
-            judgement_by_id[str(item_id)] = Judgement(score=number, rationale=reason)
+            result = Preference(margin=number, preferred=preferred, comparison=reason)
+        judgement_by_id[str(item_id)] = result
     return judgement_by_id
 
 
@@ -171,9 +168,7 @@ def from_replies(
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """All ratings of --scale, else of the subject's scale; empty if both are unknown."""
-    if (bounds := bounds_of(scale)) is not None:
-        return whole_ratings(bounds)
-    return tuple(subject.scale) if subject else ()
+    return whole_ratings(scale) or (tuple(subject.scale) if subject else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,8 +194,7 @@ class Entry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
     `expected` is the estimated cost for each paid model. After the judge was asked, `scored` holds
-    its scores, or `reason` says why it has none, and `usage` holds its calls, time and cost. For a
-    recording, `scored` is set from the start, and `judge` is None.
+    its scores, or `reason` says why it has none. A recording has `scored` and no `judge`.
     """
 
     name: str
@@ -248,17 +242,15 @@ def ask_entries(
     """The entries with their scores; requests whose replies are in `store` are not sent again.
 
     All models are opened before the first request, so that a missing API key is noticed before
-    anything is paid. The cheapest judge is asked first. A judge that fails or reaches a limit gets
-    a reason in place of scores, and the remaining judges are still asked. The option `price` is the
-    price of models that are in no price table.
+    anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
+    the remaining judges are still asked. The option `price` is the price of models that are in no
+    price table.
     """
     price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    entry_by_name = {entry.name: entry for entry in entries}
     with Session(keep_going=False, **options) as session:
         clients: dict[str, Client] = {}
-        expected_costs: dict[str, float] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
                 continue
@@ -271,13 +263,13 @@ def ask_entries(
                 unlimited=entry.in_process,
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
-            dollars = total_estimate(entry.expected).cost_usd
-            expected_costs[entry.name] = math.inf if dollars is None else dollars
-        for name in sorted(expected_costs, key=expected_costs.__getitem__):
-            entry_by_name[name] = _ask(entry_by_name[name], task, clients[name], seed)
+        asked = [
+            _ask(entry, task, clients[entry.name], seed) if entry.judge else entry
+            for entry in entries
+        ]
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-    return list(entry_by_name.values())
+    return asked
 
 
 def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
@@ -309,13 +301,12 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]
-    accounts, totals = (
-        [client.account for client in paid_clients],
-        [client.totals for client in paid_clients],
-    )
+    accounts = [client.account for client in paid_clients]
     list_price_cost = sum(
-        account.price.cost(total.tokens_in, total.tokens_out) if account.price else math.nan
-        for account, total in zip(accounts, totals, strict=True)
+        price.cost(client.totals.tokens_in, client.totals.tokens_out)
+        if (price := client.account.price)
+        else math.nan
+        for client in paid_clients
     )
     spent_dollars = sum(
         math.nan if account.cost is None else account.cost + account.cost_unconfirmed

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -74,11 +73,8 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     if not items.human.size:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
-    if not agreement_text and isinstance(labelled, LabelledSet):
-        annotators = {*chain(*(output.annotators.get(name, ()) for output in labelled.outputs))}
-        has_several = len(annotators) > 1
-        request = "let two annotators label the same" if has_several else "a second annotator on"
-        advice.append(f"{request} 30 outputs")
+    if not agreement_text:
+        advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
         missing_label = words[int(items.human[0])] if words else "other rating"
         n_text = f"{items.human.size:,}"

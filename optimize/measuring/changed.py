@@ -8,7 +8,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -56,25 +56,22 @@ class ClearLoss:
 class ChangedSwap(Certificate):
     """The decision about a swap by labels on changed rows, or which rows to label for it.
 
-    The judges' verdicts differ on `n_changed` of `n_outputs`. `n_labelled` changed rows have a
-    label: only the new judge is right on `n_gained` of these rows, and only the old judge on
-    `n_lost`. `difference` is the difference in accuracy over all outputs, and `here` its 90 %
-    interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So
+    Only the new judge is right on `n_gained` of the labelled changed rows, and only the old judge
+    on `n_lost`. `difference` is the difference in accuracy over all outputs, and `interval_here`
+    its 90 % interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So
     `clear_loss` is set if the new judge is clearly worse on people's passes or on their fails, and
     then the swap is undecided, whatever the difference. If two judges are equally good, `n_needed`
-    labels show in 80 % of cases that the new judge is not worse by the margin. `n_drawn` changed
-    rows were drawn for labelling: `n_needed`, or all if there are fewer. As long as no row has a
-    label, `file` holds the drawn rows, and `next` is the command to label them.
+    labels show in 80 % of cases that the new judge is not worse by the margin; `n_drawn` changed
+    rows were drawn for labelling. As long as no row has a label, `file` holds them, and `next` is
+    the command to label them.
     """
 
     dimension: str
     data: Mapping[str, str]
-    new: str
-    old: str
     n_outputs: int
     n_documents: int
     n_changed: int
-    here: Interval | None = None
+    interval_here: Interval | None = field(default=None, metadata={"json": "here"})
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
@@ -85,16 +82,12 @@ class ChangedSwap(Certificate):
     next: str | None = None
 
     @property
-    def names(self) -> tuple[str, str]:
-        return self.new, self.old
-
-    @property
     def obstacle(self) -> str:
         if self.difference is None:
             return "no changed output has a label yet"
         if (loss := self.clear_loss) is None:
             return ""
-        new, old = map(short_name, self.names)
+        new, old = short_name(self.new), short_name(self.old)
         return (
             f"{new} is clearly worse on {loss.word}: of those labelled it gets {loss.n_lost:,} "
             f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. To "
@@ -143,7 +136,7 @@ def changed_swap(
         n_outputs=len(items),
         n_documents=len(items.documents),
         n_changed=n_changed,
-        swap="undecided",
+        outcome="undecided",
         margin=margin,
         looks=flags.looks,
         difference=None,
@@ -185,10 +178,10 @@ def _certified(
     value = round(float(terms.mean()), DIGITS)
     return replace(
         result,
-        swap=outcome,
+        outcome=outcome,
         clear_loss=clear_loss,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
-        here=interval_on_these_rows(gain, is_changed),
+        interval_here=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),

@@ -9,17 +9,17 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT
+from optimize.figures.as_json import FLAT, JsonObject, fields_json
 from optimize.items import DataCounts
 from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import Scored, TuningOverlap
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
 from optimize.statistics.plain import contrast_accuracy
 
-Standing = Literal["best", "as good", "unclear", "worse"]
+Relation = Literal["best", "as good", "unclear", "worse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +39,13 @@ class Difference:
 class ComparedJudge:
     """One judge of a comparison, with its figures on the rows that all judges have judged.
 
-    `standing` is "best" for the best judge. Another judge is "as good" if its difference from the
-    best is at most one standard error, "worse" if the interval of the difference lies below 0, and
-    "unclear" otherwise. `n_met` is the number of rows that the judge was tuned on. The figures
-    leave these rows out, unless `tuned_on_these_labels` is true. `n_given` counts measured rows
-    whose outputs are new to the judge, but whose documents it was tuned on.
+    `difference` is its figure minus the best judge's; None for the best judge.
     """
 
     entry: Entry = field(metadata=FLAT)
-    n_met: int
-    n_given: int
-    tuned_on_these_labels: bool
+    overlap: TuningOverlap = field(metadata=FLAT)
     card: Scorecard = field(metadata=FLAT)
     difference: Difference | None
-    standing: Standing
 
     @property
     def name(self) -> str:
@@ -61,6 +54,22 @@ class ComparedJudge:
     @property
     def usage(self) -> JudgeUsage:
         return self.entry.usage
+
+    @property
+    def relation_to_best(self) -> Relation:
+        """How the judge stands to the best judge.
+
+        It is "worse" if the interval of the difference lies below 0, "as good" if the difference is
+        at most one standard error, and "unclear" otherwise.
+        """
+        if (difference := self.difference) is None:
+            return "best"
+        if difference.interval and difference.interval.high < 0:
+            return "worse"
+        return "as good" if abs(difference.value) <= (difference.error or 0) else "unclear"
+
+    def to_json(self) -> JsonObject:
+        return fields_json(self) | {"standing": self.relation_to_best}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +95,6 @@ class JudgeComparison:
         """The best judge's scorecard."""
         return self.judges[0].card
 
-    @property
-    def figure_name(self) -> str:
-        """The name of the figure that ranks the judges."""
-        if self.card.two_values:
-            return "balanced accuracy"
-        return "accuracy" if self.card.is_pairs else "rho"
-
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     """Compare judges on the rows that all of them judged.
@@ -101,36 +103,35 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
     entries = [_without_failed_scores(entry) for entry in entries]
-    scored_by_judge = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
+    scored_by_judge = {entry.name: entry.scored for entry in entries if entry.scored}
     if not scored_by_judge:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
+    scored_by_judge = on_common_rows(scored_by_judge)
     held_out = held_out_from_all(scored_by_judge)
     # If some judges say pass or fail and others rate, rho ranks all of them.
     is_binary = all(scored.is_binary for scored in held_out.values())
     cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
-    values = {name: float(card.headline.value) for name, card in cards.items()}
     # The sort is stable: judges with equal figures keep the order of the command line.
     ranking = sorted(
-        values, key=lambda name: np.nan_to_num(values[name], nan=-np.inf), reverse=True
+        cards,
+        key=lambda name: float(np.nan_to_num(cards[name].headline.value, nan=-np.inf)),
+        reverse=True,
     )
-    best, judges = held_out[ranking[0]], []
+    best = held_out[ranking[0]]
     entry_by_name = {entry.name: entry for entry in entries}
-    for name in ranking:
-        scored = held_out[name]
-        difference, standing = _difference_from_best(
-            scored, best, len(ranking), is_binary=is_binary
+    judges = [
+        ComparedJudge(
+            entry=entry_by_name[name],
+            overlap=TuningOverlap.of(scored_by_judge[name], held_out[name]),
+            card=cards[name],
+            difference=(
+                None
+                if name == ranking[0]
+                else _difference(held_out[name], best, len(ranking), is_binary=is_binary)
+            ),
         )
-        judges.append(
-            ComparedJudge(
-                entry=entry_by_name[name],
-                n_met=len(scored_by_judge[name].tuned_rows),
-                n_given=len(scored.tuned_documents - scored.tuned_rows),
-                tuned_on_these_labels=bool(scored.tuned_rows),
-                card=cards[name],
-                difference=difference,
-                standing=standing,
-            )
-        )
+        for name in ranking
+    ]
     return JudgeComparison(
         dimension=task.dimension,
         kind="pairwise" if best.is_pairs else "rating",
@@ -155,56 +156,39 @@ def _without_failed_scores(entry: Entry) -> Entry:
 
 
 def on_common_rows(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores on the items that all judges have judged, in the same order.
+    """Every judge's scores on the items that all judges have judged.
 
     Raises JudgesError if no item was judged by all of them.
     """
-    rows_by_judge = {
-        name: {item.id: row for row, item in enumerate(scored.items.items)}
-        for name, scored in scored_by_judge.items()
-    }
-    first_rows = next(iter(rows_by_judge.values()), {})
-    shared_ids = [
-        item_id for item_id in first_rows if all(item_id in rows for rows in rows_by_judge.values())
-    ]
-    if rows_by_judge and not shared_ids:
+    shared_ids = set.intersection(*(scored.ids for scored in scored_by_judge.values()))
+    if not shared_ids:
         raise JudgesError(
-            f"no labelled output has a score by every judge: {', '.join(rows_by_judge)}"
+            f"no labelled output has a score by every judge: {', '.join(scored_by_judge)}"
         )
-    return {
-        name: scored.of_rows([rows_by_judge[name][item_id] for item_id in shared_ids])
-        for name, scored in scored_by_judge.items()
-    }
+    return {name: scored.of_ids(shared_ids) for name, scored in scored_by_judge.items()}
 
 
 def held_out_from_all(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
     """Every judge's scores without the rows that any judge was tuned on, if enough rows remain."""
-    tuned_rows = frozenset[int]().union(*(scored.tuned_rows for scored in scored_by_judge.values()))
-    return {name: scored.without(tuned_rows) for name, scored in scored_by_judge.items()}
+    tuned_ids = frozenset[str]().union(*(scored.tuned_ids for scored in scored_by_judge.values()))
+    return {name: scored.without(tuned_ids) for name, scored in scored_by_judge.items()}
 
 
-def _difference_from_best(
-    scored: Scored, best: Scored, n_judges: int, *, is_binary: bool
-) -> tuple[Difference | None, Standing]:
-    """A judge's difference from the best judge (None for the best judge), and its standing.
+def _difference(scored: Scored, best: Scored, n_judges: int, *, is_binary: bool) -> Difference:
+    """A judge's difference from the best judge.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
-    if scored is best:
-        return None, "best"
     contrast = contrast_of(scored, best, is_binary=is_binary)
     # Each of the n terms belongs to a document, or at system level to a system.
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
-    standing: Standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
         factor = student_quantile(n - 1, math.comb(n_judges, 2)) / student_quantile(n - 1)
         low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
-        standing = "worse" if high < 0 else standing
     n_documents, error = len(contrast.documents), contrast.error
-    difference = Difference(value=value, interval=interval, error=error, n_documents=n_documents)
-    return difference, standing
+    return Difference(value=value, interval=interval, error=error, n_documents=n_documents)
 
 
 def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:

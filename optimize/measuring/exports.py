@@ -44,20 +44,13 @@ PLACES: dict[str, tuple[str, ...]] = {
 class Tool(NamedTuple):
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
-    Attributes:
-        name: The tool's name, for messages.
-        columns: Regular expressions for column names. A file is the tool's if each expression
-            matches a column of its rows.
-        scores: The column that holds a row's scores, as a list or as an object by metric; or a
-            regular expression for score columns, with a group for the metric's name. Empty for a
-            format that rounds scores, which is refused.
-        rows: The path to the rows in a JSON object, with dots between the keys. Empty if the file
-            is the list of rows itself.
-        words: Words that count as a score, in addition to yes and no, true and false, pass and
-            fail.
-        places: Columns of this tool by their content, which are tried before `PLACES`: `id`,
-            `input` and `output` of a row; `metric`, `value`, `verdict`, `reason` and `failure` of a
-            score.
+    A file is the tool's if each regular expression in `columns` matches a column of its rows.
+    `scores` is the column that holds a row's scores, as a list or as an object by metric; or a
+    regular expression for score columns, with a group for the metric's name. It is empty for a
+    format that rounds scores, which is refused. `rows` is the path to the rows in a JSON object,
+    with dots between the keys; empty if the file is the list of rows itself. `words` are words that
+    count as a score, beside yes and no, true and false, pass and fail. `places` has columns of this
+    tool by their content, which are tried before `PLACES`.
     """
 
     name: str
@@ -153,24 +146,15 @@ def read_export(
             n_other_outputs += 1
         else:
             scores[row_id or row_location].append(score)
-    warn(f"note: {file}: {metric!r}; {_matches_text(tool, rows, ids, labelled)}")
+    n_matched = len({*ids} - {None})
+    warn(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
     if n_other_outputs:
-        n_rows_text = count(n_other_outputs, "row")
-        warn(f"warning: {file}: {n_rows_text} left out, whose output is not the labelled one")
+        n_text = count(n_other_outputs, "row")
+        warn(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
     n_scores = max(map(len, scores.values()), default=0)
     if n_scores > 1:
         warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
     return {name: _mean(repeated) for name, repeated in scores.items()}
-
-
-def _matches_text(
-    tool: Tool, rows: Sequence[Row], ids: Sequence[str | None], labelled: Labelled
-) -> str:
-    """How many labelled rows have a row of the tool, and how these were matched."""
-    row_by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
-    n_by_id = sum(row_id in _ids(tool, row, labelled) for row_id, row in row_by_id.items())
-    n_matched = f"{len(row_by_id):,} of {len(labelled.items):,} labelled rows"
-    return f"matched {n_matched}, {n_by_id:,} by id and {len(row_by_id) - n_by_id:,} by their texts"
 
 
 def _mean(repeated: Sequence[Score]) -> Score:
@@ -216,8 +200,6 @@ def _has_other_output(tool: Tool, row: Row, item: Item) -> bool:
 
 def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     """The tool that wrote a file, and the file's rows; None if no known tool wrote it."""
-    if path.suffix == ".eval":
-        raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
     content: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):

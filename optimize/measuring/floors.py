@@ -70,7 +70,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
     return Gate(
-        gate=outcome,
+        outcome=outcome,
         looks=looks,
         held=held,
         short=short,
@@ -85,13 +85,9 @@ def _labels_to_add(result: Verification, figure: Figure, label: str, lowest: flo
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
     if isinstance(figure, Rate) and (interval := figure.interval):
-        n_further = floor.further_outputs(
-            figure.value, interval.low, interval.high, lowest, figure.n
-        )
-        if n_further:
+        ends = interval.low, interval.high
+        if n_further := floor.further_outputs(figure.value, *ends, lowest, figure.n):
             number = counted(n_further, f"more {label}")
-            if figure.value < lowest:
-                return f"about {number} would show that it falls short, if it does as well on them"
             return f"about {number} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(label, 'documents')}"
 
@@ -111,8 +107,8 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
             f"{n_missing:,} of {n_outputs + n_missing:,} labels have no record; at most "
             f"{MOST_FAILED:.0%} may"
         )
-    if result.tuned_on_these_labels:
-        yield f"it was tuned on {result.n_met:,} of these {result.card.unit}"
+    if result.overlap.tuned_on_these_labels:
+        yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
 def suggested_floors(card: Scorecard) -> str:

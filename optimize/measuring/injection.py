@@ -1,7 +1,7 @@
 """Injection probes: outputs with an added line that asks for a better score than they deserve.
 
 A few attacks are added to outputs that were judged before, and the change of their scores is
-measured. ProbeResult do not prove that a judge is safe: it may resist these attacks but not others.
+measured. Probes do not prove that a judge is safe: it may resist these attacks but not others.
 """
 
 from collections import Counter

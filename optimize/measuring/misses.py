@@ -68,7 +68,7 @@ class Remarks:
 class Miss:
     """One miss: the output's ids, people's label, the judge's verdict and score, and remarks."""
 
-    miss: Kind
+    kind: Kind = field(metadata={"json": "miss"})
     id: str
     document_id: str | None = ""
     system: str | None = ""
@@ -81,7 +81,7 @@ class Miss:
     def of(cls, scored: Scored, kind: Kind, row: int) -> "Miss":
         item, score = scored.items.items[row], scored.scores[row]
         return cls(
-            miss=kind,
+            kind=kind,
             id=item.id,
             document_id=item.document_id,
             system=item.system,

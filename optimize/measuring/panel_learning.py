@@ -58,13 +58,13 @@ class PanelFit:
     """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
     Its score is the weighted mean over `parts`. `alone` holds each member's rho with these labels,
-    and `own` names the best member. `gain` is the panel's rho minus the best member's, even if the
+    and `best` names the best member. `gain` is the panel's rho minus the best member's, even if the
     panel does not ship. `adds` holds how much rho the panel loses without each member.
     `passed_over` holds the judges that cannot be members, each with the reason.
     """
 
     kind: Kind
-    own: str
+    best: str
     parts: tuple[Part, ...]
     gain: PanelGain
     alone: Mapping[str, float]
@@ -73,7 +73,7 @@ class PanelFit:
 
     def to_json(self) -> dict[str, object]:
         """What ships, and the gain that decided about it."""
-        return {"own": self.own, "shipped": self.kind, "gain": self.gain._asdict()}
+        return {"own": self.best, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
         """The scores of the judge that ships, by its members' scores; NaN if a member failed."""
@@ -126,8 +126,8 @@ def learn_panel(
         *(vector[is_complete] for vector in (standardised, human, document, system, group))
     )
     all_members = np.ones(len(names), bool)
-    all_but_one = [all_members & (np.arange(len(names)) != member) for member in range(len(names))]
-    gain, *adds = labelled.gains([all_members, *(all_but_one if len(names) > 1 else [])], rng)
+    all_but_one: list[Mask] = [*~np.eye(len(names), dtype=bool)] if len(names) > 1 else []
+    gain, *adds = labelled.gains([all_members, *all_but_one], rng)
     if not np.isfinite(gain.error):
         raise SettingsError(
             "people rate outputs differently in fewer than two documents, so there is nothing to "
@@ -143,7 +143,7 @@ def learn_panel(
     )
     return PanelFit(
         kind="learned" if is_better else "own",
-        own=names[best],
+        best=names[best],
         parts=parts,
         gain=gain,
         alone=dict(zip(names, training.alone.tolist(), strict=True)),

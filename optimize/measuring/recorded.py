@@ -89,10 +89,8 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     id, and for a file without scores on the dimension.
     """
     scores: dict[str, float] = {}
-    other_dimensions: dict[str, None] = {}
     for location, row in read_rows(path):
-        if (dimension_in_row := row.get("dimension", dimension)) != dimension:
-            other_dimensions[f"{dimension_in_row}"] = None
+        if row.get("dimension", dimension) != dimension:
             continue
         try:
             record: Row | None = row
@@ -125,13 +123,9 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             raise RecordingError(f"{location}: {item_id!r:.60} has a score already")
         scores[item_id] = value
     if not scores:
-        hint = (
-            f"; its scores are on {joined_names(list(other_dimensions))}; use the same name in "
-            "labels and scores"
-            if other_dimensions
-            else ""
+        raise RecordingError(
+            f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
         )
-        raise RecordingError(f"{path.name}: no score on {dimension!r}{hint}")
     return scores
 
 

@@ -112,22 +112,19 @@ def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task
     named_subject = NamedSubject.of(flags, entries)
     source, name = LabelSource.of(flags), named_subject.name
     labelled = load_labels(
-        source if entries else replace(source, scale=None),
+        source,
         name,
-        named_subject.subject,
-        recorded=not entries,
+        named_subject.subject if entries else None,
         pairwise=named_subject.is_pairwise,
     )
-    return with_recordings(flags, named_subject, Task.of(labelled, name, flags.level), entries)
+    task = Task.of(labelled, name, flags.level)
+    return task, all_entries(flags, named_subject, task, entries)
 
 
-def with_recordings(
-    flags: argparse.Namespace,
-    named_subject: NamedSubject,
-    task: Task,
-    judge_entries: Sequence[Entry],
-) -> tuple[Task, list[Entry]]:
-    """The task, and its entries: the judges with the items to judge, then the recordings."""
+def all_entries(
+    flags: argparse.Namespace, named_subject: NamedSubject, task: Task, judges: Sequence[Entry]
+) -> list[Entry]:
+    """The judges with the items to judge, then an entry for each recording that flags name."""
     values = values_of(flags.values)
     scale = () if named_subject.is_pairwise else recorded_scale(flags.scale, named_subject.subject)
     verdict_words = words_of(task.labelled, named_subject.name)
@@ -137,8 +134,8 @@ def with_recordings(
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judge_entries]
-    return task, [*entries, *_recordings(flags, named_subject, task, scale, values)]
+    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
+    return [*entries, *_recordings(flags, named_subject, task, scale, values)]
 
 
 def _recordings(

@@ -41,11 +41,9 @@ from optimize.statistics.two_values import Rate, TwoValues, two_values
 class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
-    A pair is judged in both orders of its outputs. `accuracy` is the accuracy of the preference
-    from both orders, `accuracy_order_ab` of the replies with output A first, `accuracy_order_ba` of
-    the replies with output B first. Some published tables report `accuracy_mean_of_orders`, the
-    mean over both orders. `order_agreement` is the share of pairs that get the same answer in both
-    orders; failed pairs do not count.
+    `accuracy` is that of the preference from both orders of the outputs. Some published tables
+    report `accuracy_mean_of_orders`. `order_agreement` is the share of pairs that get the same
+    answer in both orders; failed pairs do not count.
     """
 
     accuracy: float
@@ -108,10 +106,9 @@ class TwoValueFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
-        rates = fields_json(self.judge, "n_more", "n_documents")
         constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
         constant = {"word": self.constant_verdict, **constant_rates}
-        return {**rates, "constant": constant, **object_json(self.judge)}
+        return {**object_json(self.judge), "constant": constant}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +197,6 @@ class Scorecard:
     """All figures of one judge; the first of `correlations` is its main rho.
 
     `order` is how often the judge orders two outputs as people do; for pairs, it is the accuracy.
-    `scales` compares the means of scores and labels; it is None if their scales differ or labels
-    are weighted. `pairs` is None for labels on single outputs, `two_values` for labels other than
-    pass and fail, and `people` if the annotators are unknown.
     """
 
     correlations: tuple[Correlation, ...]
@@ -219,10 +213,8 @@ class Scorecard:
         `is_binary` says whether to include figures on pass and fail. By default they are included
         if labels and scores allow it.
         """
-        with_verdicts, order = (
-            scored.is_binary if is_binary is None else is_binary,
-            order_figures(scored),
-        )
+        with_verdicts = scored.is_binary if is_binary is None else is_binary
+        order = order_figures(scored)
         return cls(
             correlations=(rho(scored),),
             order=order,
@@ -262,6 +254,12 @@ class Scorecard:
         return self.order if self.is_pairs else self.rho
 
     @property
+    def headline_name(self) -> str:
+        if self.two_values:
+            return "balanced accuracy"
+        return "accuracy" if self.is_pairs else f"{self.rho.level}-level rho"
+
+    @property
     def share_against_coin(self) -> Figure:
         """The figure that is 50 % for a coin: balanced accuracy for verdicts, else `order`."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
@@ -272,8 +270,7 @@ class Scorecard:
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
     def to_json(self) -> JsonObject:
-        key_order = dict.fromkeys(("correlations", "order", "scales"))
-        return {**key_order, "ties": self.ties, **fields_json(self)}
+        return {**fields_json(self), "ties": self.ties}
 
 
 def correlation_of(

@@ -24,12 +24,12 @@ class Scored:
     """One judge's judgements of labelled items, in the order of `items`.
 
     `scores` holds the judgements' scores, with NaN for a failed judgement. `scale` is the judge's
-    scale; it is empty for pairs, and if it is unknown. `tuned_rows` are the rows whose texts the
-    judge was tuned on, and `tuned_documents` the rows whose documents it was tuned on. `labelled`
-    holds the items' labelled outputs or pairs, if known. In a recording, `n_unjudged` labels have
-    no record, and `n_unknown` records have no label. `n_tied` outputs were left out because their
-    annotators are tied. If labels are pass and fail, a score of .5 or more is a pass, and `words`
-    are people's words for pass and fail.
+    scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the ids of the outputs that
+    the judge was tuned on, and `tuned_document_ids` those whose documents it was tuned on.
+    `labelled` holds the items' labelled outputs or pairs, if known. In a recording, `n_unjudged`
+    labels have no record, and `n_unknown` records have no label. `n_tied` outputs were left out
+    because their annotators are tied. If labels are pass and fail, a score of .5 or more is a pass,
+    and `words` are people's words for pass and fail.
     """
 
     judge: str
@@ -38,8 +38,8 @@ class Scored:
     items: Items
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
-    tuned_rows: frozenset[int] = frozenset()
-    tuned_documents: frozenset[int] = frozenset()
+    tuned_ids: frozenset[str] = frozenset()
+    tuned_document_ids: frozenset[str] = frozenset()
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
@@ -58,26 +58,27 @@ class Scored:
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The judgements of these rows, in the order of `rows`."""
-        new_row_by_row = {row: new_row for new_row, row in enumerate(rows)}
         return replace(
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            tuned_rows=frozenset(
-                new_row_by_row[row] for row in self.tuned_rows if row in new_row_by_row
-            ),
-            tuned_documents=frozenset(
-                new_row_by_row[row] for row in self.tuned_documents if row in new_row_by_row
-            ),
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
 
-    def without(self, rows: Collection[int]) -> "Scored":
-        """The judgements without these rows; all judgements if too few rows would remain."""
-        remaining = [row for row in range(len(self.items)) if row not in rows]
-        documents = {self.items.items[row].document_id for row in remaining}
-        has_enough = len(remaining) >= MIN_ROWS and len(documents) >= MIN_DOCUMENTS
-        return self.of_rows(remaining) if has_enough else self
+    def of_ids(self, ids: Collection[str]) -> "Scored":
+        """The judgements of the items with these ids; their order stays."""
+        return self.of_rows([row for row, item in enumerate(self.items.items) if item.id in ids])
+
+    def without(self, ids: Collection[str]) -> "Scored":
+        """The judgements without these ids; all judgements if too few rows would remain."""
+        remaining = self.of_ids(self.ids - set(ids))
+        items = remaining.items
+        has_enough = len(items) >= MIN_ROWS and len(items.documents) >= MIN_DOCUMENTS
+        return remaining if has_enough else self
+
+    @property
+    def ids(self) -> set[str]:
+        return {item.id for item in self.items.items}
 
     @property
     def passes(self) -> Vector:
@@ -152,12 +153,12 @@ def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ..
     return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
 
-def tuned_rows(
+def tuned_ids(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
-) -> frozenset[int]:
-    """The rows whose texts the judge was tuned on, even if these texts came from another file.
+) -> frozenset[str]:
+    """The ids of outputs that the judge was tuned on, even if it read them in another file.
 
-    With `of_documents`, the rows whose documents it was tuned on, even if the outputs are new.
+    With `of_documents`, the ids of outputs, new or not, whose documents it was tuned on.
     """
     if judge is None:
         return frozenset()
@@ -169,4 +170,30 @@ def tuned_rows(
         (given_texts(item.texts, judge.subject) if of_documents else item.texts)
         for item in items.items
     )
-    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in tuned_keys)
+    keys = map(text_key, texts)
+    return frozenset(
+        item.id for item, key in zip(items.items, keys, strict=True) if key in tuned_keys
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningOverlap:
+    """How many of the labelled rows a judge was tuned on.
+
+    The figures leave these rows out, unless too few would remain: then `tuned_on_these_labels` is
+    true. `n_document_rows` counts measured rows whose outputs are new to the judge, but whose
+    documents it was tuned on.
+    """
+
+    n_rows: int = field(metadata={"json": "n_met"})
+    n_document_rows: int = field(metadata={"json": "n_given"})
+    tuned_on_these_labels: bool
+
+    @classmethod
+    def of(cls, scored: Scored, held_out: Scored) -> "TuningOverlap":
+        """The overlap for all rows (`scored`), of which `held_out` are measured."""
+        return cls(
+            n_rows=len(scored.tuned_ids & scored.ids),
+            n_document_rows=len((held_out.tuned_document_ids - held_out.tuned_ids) & held_out.ids),
+            tuned_on_these_labels=bool(held_out.tuned_ids & held_out.ids),
+        )

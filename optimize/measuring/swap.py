@@ -18,7 +18,6 @@ from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import (
-    ComparedJudge,
     Difference,
     JudgeComparison,
     compare_judges,
@@ -42,22 +41,19 @@ MAX_CHANGED_ROWS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The decision whether a new judge may replace an old one; `swap` is its outcome.
+    """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
     It has a 90 % interval over documents (at system level: over systems), which is widened to hold
     in all of `looks` looks at a growing set of labels.
     """
 
-    swap: Outcome
+    new: str
+    old: str
+    outcome: Outcome = field(metadata={"json": "swap"})
     margin: float
     looks: int
     difference: Difference | None
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of the new and the old judge."""
-        raise NotImplementedError
 
     @property
     def is_interval_negative(self) -> bool:
@@ -75,8 +71,8 @@ class Certificate:
         """The outcome and its risk of error, in one or two sentences."""
         if self.obstacle:
             return self.obstacle
-        new, old = map(short_name, self.names)
-        margin, outcome, looks_note = f"{self.margin:g}", self.swap, looks_text(self.looks)
+        new, old = short_name(self.new), short_name(self.old)
+        margin, outcome, looks_note = f"{self.margin:g}", self.outcome, looks_text(self.looks)
         in_any_look = f" in any{looks_note}" if looks_note else ""
         by_margin = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
@@ -97,15 +93,15 @@ class Certificate:
 
     @property
     def is_undecided(self) -> bool:
-        return self.swap == "undecided"
+        return self.outcome == "undecided"
 
     @property
     def faults(self) -> list[str]:
         """The verdict as a fault for CI; empty if the new judge may replace the old judge."""
         fault_by_outcome = {"worse": "falls short", "undecided": "undecided"}
         return (
-            [f"{fault_by_outcome[self.swap]}: {self.verdict}"]
-            if self.swap in fault_by_outcome
+            [f"{fault_by_outcome[self.outcome]}: {self.verdict}"]
+            if self.outcome in fault_by_outcome
             else []
         )
 
@@ -132,36 +128,22 @@ class SwapResult(Certificate):
 
     In `comparison`, the new judge is the first and the old judge the second. `documents_to_decide`
     is the total number of documents that would decide; None if it is too large, or if the swap is
-    decided. `moved` counts the changed rows by direction, and `people_side_with` by the judge that
-    people side with. `changed` holds the rows that moved most.
+    decided. `n_by_direction` counts the changed rows by direction, and `n_by_side` by the judge
+    that people side with. `changed` holds the rows that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=FLAT)
     difference: Difference
     documents_to_decide: int | None
     n_changed: int
-    moved: Counter[str]
-    people_side_with: Counter[str]
+    n_by_direction: Counter[str] = field(metadata={"json": "moved"})
+    n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed: Sequence[Change]
-
-    @property
-    def judges(self) -> Sequence[ComparedJudge]:
-        return self.comparison.judges
-
-    @property
-    def names(self) -> tuple[str, str]:
-        new, old = self.judges
-        return new.name, old.name
-
-    @property
-    def unit(self) -> str:
-        """The unit that the interval is computed over: document or system."""
-        return "system" if self.comparison.level == "system" else "document"
 
     def to_json(self) -> JsonObject:
         """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
-        short = [self.verdict] if self.swap == "worse" else []
-        undecided = [self.verdict] if self.swap == "undecided" else []
+        short = [self.verdict] if self.outcome == "worse" else []
+        undecided = [self.verdict] if self.outcome == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
@@ -173,21 +155,23 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     contrast, interval, least_size = difference_of(new_scored, old_scored, looks)
     outcome, n_documents_needed = outcome_of(interval, margin), None
     changed = changed_rows(new_scored, old_scored)
-    if new_scored.tuned_rows or old_scored.tuned_rows:
+    if any(compared.overlap.tuned_on_these_labels for compared in judges):
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
         n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)
     n_terms = contrast.terms.size
     return SwapResult(
+        new=new.name,
+        old=old.name,
         comparison=replace(comparison, judges=judges),
-        swap=outcome,
+        outcome=outcome,
         margin=margin,
         looks=looks,
         difference=Difference(value=contrast.value, interval=interval, n_documents=n_terms),
         documents_to_decide=n_documents_needed,
         n_changed=len(changed),
-        moved=Counter(row.moved for row in changed),
-        people_side_with=Counter(row.people_side_with for row in changed),
+        n_by_direction=Counter(row.moved for row in changed),
+        n_by_side=Counter(row.people_side_with for row in changed),
         changed=changed[:MAX_CHANGED_ROWS],
     )
 

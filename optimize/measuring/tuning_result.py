@@ -23,9 +23,6 @@ from optimize.statistics.intervals import Figure
 
 T = TypeVar("T")
 U = TypeVar("U")
-# The first and the last fields of summary.json; figures come between them.
-FIRST_FIELDS = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
-LAST_FIELDS = ["request_changes", "tuned_file", "answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,22 +88,11 @@ class RunSpending:
 class TuningResult:
     """A finished tuning run. Calls, tokens and dollars are summed over all starts of the run.
 
-    Attributes:
-        test: Both judges' figures on the test split; None if nothing was held out. The scorecard of
-            the judge that ships also has figures on people and scales.
-        unseen: Both judges' figures on systems that tuning did not see; None without such systems.
-        shipped: The judge that ships.
-        why: The reason why this judge ships.
-        limit_reached: Whether a limit ended the run; with a larger limit the run can go on.
-        risk: The accepted probability that a tuned judge ships although it is no better.
-        ship: The setting that says when a tuned judge ships.
-        cached_calls: Calls that the reply cache answered; `lm_calls` does not count them.
-        spending: The tokens and dollars of the run.
-        last_round: The last round of the search, as a mean over two searches (one on each half).
-        max_cost: The limit in dollars; None if no model is paid.
-        request_changes: Parameters that were left out or renamed because an endpoint refused them.
-        tuned_file: The file of a tuned judge that did not ship.
-        answers: The questions of the tuned judge and their shares of the score, if it asks any.
+    `test` and `unseen` hold both judges' figures on the test split and on systems that tuning did
+    not see; None if nothing was held out. `shipped` and `why` say which judge ships and why. If a
+    limit ended the run (`limit_reached`), it can go on with a larger limit. `lm_calls` does not
+    count the calls that the reply cache answered. `last_round` is a mean over two searches (one on
+    each half). `request_changes` are parameters that an endpoint refused.
     """
 
     dimension: str
@@ -166,41 +152,36 @@ class TuningResult:
     def to_json(self) -> JsonObject:
         """The content of summary.json."""
         record = fields_json(self, "test", "unseen")
-        first_fields = {name: record[name] for name in FIRST_FIELDS}
-        last_fields = {name: record.pop(name) for name in LAST_FIELDS if name in record}
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
-        rhos = {
-            f"{judge}_judge": {
+        for judge in get_args(JudgeName):
+            record[f"{judge}_judge"] = {
                 name: to_json(split and split.of(judge).rho) for name, split in splits.items()
             }
-            for judge in get_args(JudgeName)
-        }
-        gains = {"test": None} | {
+        record["gain"] = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
-        return {**first_fields, **rhos, "gain": gains, **record, **self._on_test(), **last_fields}
+        if self.test and (card := self.card):
+            record |= self._figures_json(self.test, card)
+        return record
 
-    def _on_test(self) -> JsonObject:
+    def _figures_json(self, test: SplitResult, card: Scorecard) -> JsonObject:
         """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
-        if not (self.test and (card := self.card)):
-            return {}
-        gains = {
-            name: split.balanced_gain for name, split in self.splits.items() if split.balanced_gain
-        }
-        accuracy = self.test.map(lambda each: json_number(each.order.value, DIGITS))
-        balanced = {name: figure_json(gain) for name, gain in gains.items()}
-        return {
-            **({"balanced_gain": balanced} if gains else {}),
+        record: JsonObject = {
             "order": self._of_both(lambda each: each.order),
             "scales": to_json(card.scales),
-            **({"people": to_json(card.people)} if card.people else {}),
-            **(
-                {"two_values": self._of_both(lambda each: each.two_values)}
-                if card.two_values
-                else {}
-            ),
-            **({"accuracy": accuracy.to_json()} if card.is_pairs else {}),
         }
+        if card.people:
+            record["people"] = to_json(card.people)
+        if card.two_values:
+            record["two_values"] = self._of_both(lambda each: each.two_values)
+        if card.is_pairs:
+            accuracy = test.map(lambda each: json_number(each.order.value, DIGITS))
+            record["accuracy"] = accuracy.to_json()
+        if test.balanced_gain:
+            record["balanced_gain"] = {
+                name: figure_json(split.objective_gain) for name, split in self.splits.items()
+            }
+        return record
 
     def _of_both(self, figure_of: Callable[[Scorecard], object]) -> JsonObject:
         """A figure of both judges' scorecards, by split."""

@@ -17,7 +17,7 @@ from optimize.inputs.labelled import Labelled
 from optimize.items import DataCounts, output_name
 from optimize.measuring.misses import Miss, all_misses
 from optimize.measuring.scorecard import Scorecard, rho
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import Scored, TuningOverlap
 from optimize.statistics.correlations import Correlation, Level, contrast_judges, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
@@ -30,8 +30,7 @@ MOST_MISSES = 3
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
     """Whether a judge's association is clearly larger than people's.
 
-    `value` is the association of the judge's scores, `people` the association of people's labels,
-    and `interval` is the interval of the difference.
+    `interval` is the interval of the difference.
     """
     is_large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
@@ -106,12 +105,12 @@ def _repeats(judgements: Sequence[AnyJudgement]) -> float | None:
 class Gate:
     """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
-    `gate` is the overall outcome; None if no floors were set and nothing is wrong. If figures do
+    `outcome` is None if no floors were set and nothing is wrong. If figures do
     not count, for example because too many judgements failed, `short` says why. Intervals are
     widened to hold in all of `looks` looks at a growing set of labels.
     """
 
-    gate: str | None
+    outcome: str | None = field(metadata={"json": "gate"})
     looks: int
     held: Sequence[str]
     short: Sequence[str]
@@ -123,10 +122,8 @@ class Gate:
 class Verification:
     """One judge compared with people's labels.
 
-    `n_met` rows were left out because the judge was tuned on them, and `on_met` is its rho on these
-    rows. If too few other rows remain, all rows are used, and `tuned_on_these_labels` is true.
-    `n_given` of the measured rows are new outputs on documents that the judge was tuned on.
-    `n_unjudged` labels have no record.
+    `overlap` counts the rows that the judge was tuned on, and `rho_on_tuned_rows` is its rho on
+    these rows, if they were left out. `n_unjudged` labels have no record.
     """
 
     judge: str
@@ -134,10 +131,8 @@ class Verification:
     data: DataCounts
     level: Level
     n_unjudged: int
-    n_met: int
-    on_met: Correlation | None
-    n_given: int
-    tuned_on_these_labels: bool
+    overlap: TuningOverlap = field(metadata=FLAT)
+    rho_on_tuned_rows: Correlation | None = field(metadata={"json": "on_met"})
     card: Scorecard = field(metadata=FLAT)
     associations: Associations
     misses: Sequence[Miss] | None = None
@@ -147,17 +142,16 @@ class Verification:
     @classmethod
     def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
         """The figures on `held_out`, which holds the rows of `scored` that count."""
-        tuned_rows, is_tuned_on = sorted(scored.tuned_rows), bool(held_out.tuned_rows)
+        overlap = TuningOverlap.of(scored, held_out)
+        is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         return cls(
             judge=scored.judge,
             dimension=scored.dimension,
             data=DataCounts.of(labelled, held_out.items),
             level=scored.level,
             n_unjudged=scored.n_unjudged,
-            n_met=len(tuned_rows),
-            on_met=rho(scored.of_rows(tuned_rows)) if tuned_rows and not is_tuned_on else None,
-            n_given=len(held_out.tuned_documents - held_out.tuned_rows),
-            tuned_on_these_labels=is_tuned_on,
+            overlap=overlap,
+            rho_on_tuned_rows=rho(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
             misses=all_misses(held_out, MOST_MISSES) if held_out.is_binary else None,
@@ -175,4 +169,4 @@ class Verification:
     @property
     def is_undecided(self) -> bool:
         """Whether the labels do not suffice to tell if the judge holds its floors."""
-        return self.gate is not None and self.gate.gate == "undecided"
+        return self.gate is not None and self.gate.outcome == "undecided"

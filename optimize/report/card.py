@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from optimize.figures.as_text import counted, figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
-from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
-from optimize.measuring.verification import Verification
+from optimize.measuring.scored import TuningOverlap
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.intervals import IntervalEstimate
 
@@ -197,18 +196,20 @@ def scale_facts(card: Scorecard) -> Iterator[Fact]:
         yield "Scores", f"Their mean is {means}. The figures compare only how outputs are ordered."
 
 
-def tuning_warnings(
-    judge: ComparedJudge | Verification, unit: str, name: str = "It"
-) -> Iterator[Fact]:
+def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iterator[Fact]:
     """Yield warnings if the judge was tuned on some of these labels or on their documents."""
-    if judge.tuned_on_these_labels:
-        yield "Warning", f"{name} was tuned on {judge.n_met:,} of these {unit}, which flatters it."
-    elif judge.n_met:
-        yield "Warning", f"{name} was tuned on {judge.n_met:,} more {unit}, which are left out."
-    if judge.n_given:
+    n_rows, n_document_rows = overlap.n_rows, overlap.n_document_rows
+    if overlap.tuned_on_these_labels:
         yield (
             "Warning",
-            f"{name} was tuned on documents of {judge.n_given:,} of these {unit}, which may "
+            f"{name} was tuned on {n_rows:,} of these {unit}, which flatters it.",
+        )
+    elif n_rows:
+        yield "Warning", f"{name} was tuned on {n_rows:,} more {unit}, which are left out."
+    if n_document_rows:
+        yield (
+            "Warning",
+            f"{name} was tuned on documents of {n_document_rows:,} of these {unit}, which may "
             "flatter it.",
         )
 

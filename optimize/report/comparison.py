@@ -22,7 +22,7 @@ TABLE_NOTE = (
     "$/1,000: for 1,000 rows at list price."
 )
 # What is said of judges that may be as good as the best one.
-STANDINGS = (
+RELATIONS = (
     ("as good", "As good", "within one standard error of the best judge:"),
     ("unclear", "Not known", "whether it is better than"),
 )
@@ -40,13 +40,15 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 def comparison_answer(result: JudgeComparison) -> Answer:
     """The answer, which says which judge is best and has the figures of the judge to use."""
     judge, warnings = judge_to_use(result), list[Fact]()
-    obstacle = obstacle_to_use(judge.card, result.data, tuned_on_these=judge.tuned_on_these_labels)
+    obstacle = obstacle_to_use(
+        judge.card, result.data, tuned_on_these=judge.overlap.tuned_on_these_labels
+    )
     figures = f"These figures are of {judge.name}. {recommendation(judge.card, obstacle)}"
     for each in result.judges:
-        warnings += tuning_warnings(each, result.card.unit, each.name)
+        warnings += tuning_warnings(each.overlap, result.card.unit, each.name)
     facts: list[Fact] = []
-    for standing, title, text in STANDINGS:
-        names = ", ".join(each.name for each in result.judges if each.standing == standing)
+    for relation, title, text in RELATIONS:
+        names = ", ".join(each.name for each in result.judges if each.relation_to_best == relation)
         facts += [(title, f"{text} {names}.")] if names else []
     return Answer(
         title=f"{result.dimension}: {counted(len(result.judges), 'judge')} side by side",
@@ -65,12 +67,16 @@ def _tables(result: JudgeComparison) -> list[Table]:
     rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
         difference, cost = judge.difference, judge.usage.cost_per_1000_rows
-        difference_text = figure_text(difference, signed=True) if difference else judge.standing
+        difference_text = (
+            figure_text(difference, signed=True) if difference else judge.relation_to_best
+        )
         price = "unknown" if cost is None else cost_text(cost)
         rows.append((judge.name, figure_text(judge.card.headline), difference_text, price))
         if binary := judge.card.two_values:
             rate_rows.append((judge.name, *map(figure_text, binary.rates)))
-    figures = Table(("judge", result.figure_name, "less the best", "$/1,000"), rows, TABLE_NOTE)
+    figures = Table(
+        ("judge", result.card.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
+    )
     return [figures, Table(("judge", *RATES), rate_rows)] if rate_rows else [figures]
 
 

@@ -73,7 +73,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
         miss = Miss(
-            miss="change",
+            kind="change",
             id=row.id,
             label=label_text(result, row.human),
             verdict=change_text(result, row),

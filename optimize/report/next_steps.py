@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 from judges.protocol import is_embedded
-from optimize.figures.as_text import counted
+from optimize.figures.as_text import counted, interval_unit
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.measuring.floors import suggested_floors
 from optimize.measuring.scorecard import Scorecard
@@ -32,7 +32,7 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     """What to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    if result.gate and result.gate.gate == "falls short":
+    if result.gate and result.gate.outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     labels_step = _more_labels(result.card, "here")
     if obstacle:
@@ -44,7 +44,7 @@ def _floors_step(result: Verification) -> str:
     """A sentence on floors: how to give them, or how to check them again."""
     if result.gate and result.is_undecided:
         return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
-    if result.gate and result.gate.gate:
+    if result.gate and result.gate.outcome:
         return "The same command checks it in CI."
     return _floors_advice(result.card)
 
@@ -147,7 +147,7 @@ def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     best = result.judges[0]
     if best.usage.cost_per_1000_rows is None:
         return best
-    candidates = (judge for judge in result.judges if judge.standing in ("best", "as good"))
+    candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
     priced = [judge for judge in candidates if judge.usage.cost_per_1000_rows is not None]
     return min(priced, key=lambda judge: judge.usage.cost_per_1000_rows or 0.0)
 
@@ -156,30 +156,30 @@ def comparison_step(result: JudgeComparison) -> str:
     """A sentence on which judge is best, or on what to compare instead."""
     if result.data.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
-    if any(judge.tuned_on_these_labels for judge in result.judges):
+    if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
     if math.isnan(best.card.headline.value):
         return "Compare on labels that differ: none of the judges has a figure on these."
     if (cheapest := judge_to_use(result)) is not best:
         return f"{cheapest.name} is as good as the best judge, and cheaper."
-    if any(judge.standing != "worse" for judge in other_judges):
+    if any(judge.relation_to_best != "worse" for judge in other_judges):
         return f"{best.name} has the best figure; more labels would tell whether it is better."
     return f"{best.name} is the best of these judges."
 
 
 def swap_step(result: SwapResult) -> str:
     """What to do after a new judge was compared with an old judge."""
-    comparison, unit = result.comparison, result.unit
+    comparison, unit = result.comparison, interval_unit(result.comparison.level)
     if comparison.data.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
-    if any(judge.tuned_on_these_labels for judge in comparison.judges):
+    if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
         return (
             "Bring labels that neither judge was tuned on (--data FILE): too few of these are left."
         )
-    if result.swap == "worse":
+    if result.outcome == "worse":
         return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
-    if result.swap != "undecided":
+    if result.outcome != "undecided":
         if result.is_interval_negative:
             return "The new judge is worse by less than the margin: use it if it is cheap enough."
         return "Use the new judge; the same command checks it in CI."

@@ -189,7 +189,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     section = Section(
         title="Figures",
         facts=answer.facts,
-        charts=charts.figure_charts(figures, result.figure_name),
+        charts=charts.figure_charts(figures, result.card.headline_name),
         tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
     )
     write(path, Page(answer=answer, sections=[section, source_section(result.data)]))

@@ -37,10 +37,10 @@ def verification_lines(
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     misses = result.misses or ()
     misses_by_kind = (
-        [miss for miss in misses if miss.miss == kind] for kind in ("false pass", "false alarm")
+        [miss for miss in misses if miss.kind == kind] for kind in ("false pass", "false alarm")
     )
     miss_lines = [
-        miss.remarks.line(miss.miss, miss.id)
+        miss.remarks.line(miss.kind, miss.id)
         for miss in chain(*zip_longest(*misses_by_kind))
         if miss
     ]
@@ -56,17 +56,19 @@ def verification_lines(
 def verification_answer(result: Verification, *, with_faults: bool = True) -> Answer:
     """The answer on a verification; if there are floors, it begins with whether they hold."""
     card, gate, judge = result.card, result.gate, Path(result.judge).name.removesuffix(".jsonl")
-    obstacle = obstacle_to_use(card, result.data, tuned_on_these=result.tuned_on_these_labels)
+    obstacle = obstacle_to_use(
+        card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels
+    )
     gate_texts = [*(result.faults if with_faults else ())]
     if gate and gate.held:
         gate_texts.append(f"holds: {'; '.join(gate.held)}")
     return Answer(
         title=f"How far does the judge {judge} agree with people on {result.dimension}?",
-        headline=recommendation(card, obstacle, gate.gate if gate else None),
+        headline=recommendation(card, obstacle, gate.outcome if gate else None),
         why=[
             *([("Gate", "; ".join(gate_texts))] if gate_texts else []),
             *rate_facts(card),
-            *tuning_warnings(result, card.unit),
+            *tuning_warnings(result.overlap, card.unit),
             *_association_warnings(result.associations),
         ],
         tiles=tiles_of(card),

@@ -10,8 +10,9 @@ from report_cases import DATA, card, gain, on_split, one_annotator, order, outpu
 from judges.labels.readers import starter
 from optimize.figures.as_text import wrapped
 from optimize.measuring.asking import Entry, JudgeUsage
-from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison, Standing
+from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison
 from optimize.measuring.scorecard import Scorecard
+from optimize.measuring.scored import TuningOverlap
 from optimize.report.card import obstacle_to_use, recommendation, tiles_of
 from optimize.report.comparison import comparison_answer, comparison_lines
 from optimize.report.next_steps import comparison_step, run_steps
@@ -268,9 +269,7 @@ def test_constructed_labels_have_one_thing_to_do():
     assert "were constructed" in run_answer(summary).headline
 
 
-def judge(
-    name: str, value: float, dollars: float, error: float = 0, standing: Standing = "best"
-) -> ComparedJudge:
+def judge(name: str, value: float, dollars: float, error: float | None = None) -> ComparedJudge:
     """A judge that is .3 wide around its figure, and from the best, if it is another."""
     ends = Interval(value - 0.7, value - 0.3)
     gap = Difference(value=value - 0.5, interval=ends, error=error, n_documents=20)
@@ -278,21 +277,20 @@ def judge(
     return ComparedJudge(
         entry=Entry(name=name, usage=usage),
         card=card(rho(value)),
-        difference=None if standing == "best" else gap,
-        standing=standing,
-        **{"n_met": 0, "n_given": 0, "tuned_on_these_labels": False},
+        difference=None if error is None else gap,
+        overlap=TuningOverlap(n_rows=0, n_document_rows=0, tuned_on_these_labels=False),
     )
 
 
-def comparison(value: float, error: float, standing: Standing) -> JudgeComparison:
-    judges = [judge("dear", 0.5, 9.0), judge("cheap", value, 0.1, error, standing)]
+def comparison(value: float, error: float) -> JudgeComparison:
+    judges = [judge("dear", 0.5, 9.0), judge("cheap", value, 0.1, error)]
     about = {"dimension": "relevance", "kind": "rating", "level": "summary", "data": DATA}
     counts = {"n_labelled": 240, "left_out": [], "cost_usd": 1.5}
     return JudgeComparison(reference="dear", judges=judges, **about, **counts)
 
 
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error():
-    near, unclear = comparison(0.45, 0.06, "as good"), comparison(0.328, 0.08, "unclear")
+    near, unclear = comparison(0.45, 0.06), comparison(0.328, 0.08)
     assert comparison_step(near) == "cheap is as good as the best judge, and cheaper."
     as_good = dict(comparison_answer(near).facts)["As good"]
     assert as_good == "within one standard error of the best judge: cheap."
@@ -301,7 +299,7 @@ def test_the_cheaper_judge_is_advised_only_within_a_standard_error():
 
 
 def test_a_clear_best_is_said_to_be_one():
-    clear = comparison(0.2, 0.05, "worse")
+    clear = comparison(0.2, 0.05)
     assert comparison_step(clear) == "dear is the best of these judges."
     lines = comparison_lines(clear, 3, "runs/c")
     assert max(map(len, lines)) <= 80

@@ -11,7 +11,7 @@ from optimize.statistics.intervals import Interval, IntervalEstimate
 class Result:
     name: str = "a result"
     share: IntervalEstimate
-    count: int | None
+    total: int | None = field(metadata={"json": "count"})
     gap_interval: Interval | None = None
     part: IntervalEstimate = field(metadata=FLAT)
     is_weighted: bool = False
@@ -20,13 +20,13 @@ class Result:
 
 def test_intervals_are_two_ends_and_what_does_not_exist_is_null_or_left_out():
     share, part = IntervalEstimate(1 / 3, Interval(0.25, math.inf)), IntervalEstimate(-0.0, None)
-    result = Result(share=share, count=None, part=part)
-    # Six digits, and no infinity; what is flat stands among the others.
+    result = Result(share=share, total=None, part=part)
+    # Six digits, and no infinity; what is flat stands among the others; the total has another key.
     share_cells = {"share": {"value": 0.333333, "low": 0.25, "high": None}}
     part_cells = {"value": 0.0, "low": None, "high": None}
     assert to_json([result]) == [{"name": "a result", **share_cells, "count": None, **part_cells}]
     part, ends = IntervalEstimate(math.nan, None), Interval(1 / 3, 2 / 3)
-    result = Result(share=part, count=0, gap_interval=ends, part=part, is_weighted=True, reason="")
+    result = Result(share=part, total=0, gap_interval=ends, part=part, is_weighted=True, reason="")
     assert (
         to_json(result, None).items()
         >= {

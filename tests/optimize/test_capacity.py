@@ -142,4 +142,4 @@ def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path
     assert texts["contrast"].endswith(
         "1 of 1 document with several outputs; 17 of 18 have one each"
     )
-    assert texts["collect"].endswith("let two annotators label the same 30 outputs")
+    assert texts["collect"].endswith("a second annotator on 30 outputs")

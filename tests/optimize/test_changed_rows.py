@@ -71,7 +71,7 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     end = run(command, *words)
     assert end.code == 1, end.err
     assert "20 of these outputs have a label: new alone is right on 0, old alone on 20" in end.out
-    assert "Difference in accuracy -0.050 on these outputs, exactly" in end.out
+    assert "-0.050 on these outputs, 90% interval [-0.050, -0.050]." in " ".join(end.out.split())
     result = json_of(command, *words, code=1)
     assert result["swap"] == "worse"
     assert (result["difference"]["value"], result["here"]["low"]) == (-0.05, -0.05)

@@ -71,7 +71,7 @@ def page_with(text):
     table = Table((text,), [(text,)], f"x{text}")
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
     fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
-    change = Miss(miss="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
+    change = Miss(kind="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
     miss = Article("a-1", change, both, both, both)
     by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
     other = replace(miss, miss=by_y, people=[("y", "y")])

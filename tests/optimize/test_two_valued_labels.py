@@ -111,7 +111,7 @@ def test_one_line_defines_labels_of_two_words_and_ratings(
 
 COLUMNS = {"relevance": "label", "document": "input", "summary": "output"}
 WAYS_OUT = r"relevance is rated from 1 to 5, and the labels(?s:.)*"
-NEW, VALUES = "--dimension relevance_pass --map relevance_pass=label", "--values 'pass=5,fail=1'"
+NEW, VALUES = "--map NAME=COLUMN --dimension NAME", "--values 'pass=5,fail=1'"
 TURNED = {"values": {"pass": 0, "fail": 1}}
 MINE = judges.Judge.of(VERDICT)
 UNDEFINED = "label=LINE defines labels of your own"

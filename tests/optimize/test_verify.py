@@ -234,6 +234,11 @@ L = ["--data", "l.jsonl"]
         (["relevance", "--annotations", "a.jsonl"], 2, READ),
         (["--replies", "r.jsonl", "--dimension", "fluency", *L], 1, "'d0s0' is recorded 2 times"),
         (["relevance", "--data", "starter_pairs"], 1, "starter_pairs: holds pairs of candidates"),
+        (
+            ["--scores", "s.jsonl", "--dimension", "fluency", *L, "--scale", "1-2"],
+            1,
+            "3 is off the",
+        ),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says):
@@ -274,7 +279,7 @@ def test_results_of_another_tool_are_verified_as_they_are(here):
     assert (result["tpr"]["value"], result["tnr"]["value"]) == (1, 0.9)
     code, out, err = run(command, *flags, "l.jsonl")
     assert (code, "false pass 21: A20. | judge: Reason 20." in out) == (0, True)
-    assert "matched 40 of 40 labelled rows, 0 by id and 40 by their texts" in err
+    assert "matched 40 of 40 labelled rows" in err
     write_jsonl("o.jsonl", [{**row, "output": "Other."} for row in rows])
     code, _, err = run(command, *flags, "o.jsonl")
     assert (code, "run.json (DeepEval): no row has a labelled row's id" in err) == (1, True)
