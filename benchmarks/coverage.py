@@ -30,8 +30,8 @@ from optimize.measuring.floors import floor_flags
 from optimize.measuring.recorded import read_scores
 from optimize.statistics.corrected import (
     Estimate,
+    estimate_mean,
     labels_needed,
-    mean_score,
     system_differences,
 )
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
@@ -126,7 +126,7 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
     a, _, ratings, _, document, _ = draw(rng, cuts, documents, outputs)
     labelled = np.isin(document, rng.choice(documents, n, replace=False))
     human = np.where(labelled, ratings[:, 0], np.nan)
-    mean = mean_score(human, a, document, bounds=(1.0, 1.0 + len(cuts)))
+    mean = estimate_mean(human, a, document, bounds=(1.0, 1.0 + len(cuts)))
     alone = mean.labels_only
     return read({"corrected mean": mean, "labels alone": alone})
 
@@ -145,7 +145,7 @@ def estimated(
 
     def labelled(number: int) -> Estimate:
         some = np.where(np.arange(outputs) < number, people, np.nan)
-        return mean_score(some, scores, bounds=(0, top))
+        return estimate_mean(some, scores, bounds=(0, top))
 
     first = labelled(n)
     planned = labelled(max(n, labels_needed(first, 0.1 * top) or outputs))
@@ -168,7 +168,7 @@ def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fi
     how: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
     (gap,) = system_differences("ba", some, scores, document, system, weight=weight, **how)
     all_known = system_differences("ba", human, scores, document, system, weight=weight, **how)
-    mean, truth = mean_score(some, scores, document, **how), human[~np.isnan(scores)].mean()
+    mean, truth = estimate_mean(some, scores, document, **how), human[~np.isnan(scores)].mean()
 
     def of_given(estimate: Estimate, truth: float) -> tuple[float, Interval | None]:
         ends = estimate.given_interval
@@ -197,7 +197,7 @@ def print_told_apart(draws: int) -> None:
             chosen = rng.choice(np.unique(document), 40, replace=False)
             some = np.where(np.isin(document, chosen), human, np.nan)
             sides, how = (some, scores, document), {"bounds": (1.0, 5.0)}
-            means = {n: mean_score(*(side[system == n] for side in sides), **how) for n in names}
+            means = {n: estimate_mean(*(side[system == n] for side in sides), **how) for n in names}
             for each in system_differences(names, *sides, system, weight=weight, **how):
                 figure, gap = each.estimate, truth[each.system] - truth[each.less]
                 one, other = (means[name].interval for name in (each.system, each.less))
@@ -357,11 +357,11 @@ def by_chance(
     drawn = order[np.diff(ends, prepend=0) > 0]
     labelled, weight = np.isin(document, drawn), 1 / chance[document]
     some, how = np.where(labelled, human, np.nan), {"bounds": (1.0, 1.0 + len(cuts))}
-    mean = mean_score(some, b, document, weight=weight, **how)
+    mean = estimate_mean(some, b, document, weight=weight, **how)
     found: dict[str, Any] = {
         "corrected mean": mean,
         "labels alone": mean.labels_only,
-        "mean, without weights": mean_score(some, b, document, **how),
+        "mean, without weights": estimate_mean(some, b, document, **how),
     }
     rows = b[labelled], human[labelled], document[labelled]
     for name, of in (("", {"weight": weight[labelled]}), (", without weights", {})):
