@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -236,20 +237,26 @@ def _fitting_demos(
         characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
 
-def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The choice that is nearest to `value`, which is a mean label or a score.
-
-    A value halfway between two choices gets the lower choice. If the choices are the letters of a
-    pair, `value` is a margin and the preferred letter is returned.
-    """
+def choice_values(choices: tuple[Value, ...]) -> dict[Value, int]:
+    """Each choice as a number: its rating, or for the letters of a pair the margin 1 or -1."""
     if choices == LETTERS:
-        return "A" if value > 0 else "B"
+        return {"A": 1, "B": -1}
+    return {choice: rating_of(choice, choices) for choice in choices}
 
-    def distance(choice: Value) -> tuple[float, int]:
-        rating = rating_of(choice, choices)
-        return abs(rating - value), rating
 
-    return min(choices, key=distance)
+def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
+    """The choice that is nearest to a mean label or a score; of two, the lower choice."""
+    values = choice_values(choices)
+    return min(values, key=lambda choice: (abs(values[choice] - value), values[choice]))
+
+
+def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
+    """Whether a score and a label are nearest to the same choice; a tie of a pair is no choice."""
+    if choices == LETTERS:
+        return score * human > 0
+    if math.isnan(score):
+        return False
+    return nearest_choice(choices, score) == nearest_choice(choices, human)
 
 
 def agreed_comment(item: Item) -> str:
@@ -267,15 +274,12 @@ def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iter
     For each choice, items whose human label is closest to the choice come first.
     """
     choices = prompt.answer.choices or ()
-    by_choice: dict[Value, list[Item]] = {}
+    values = choice_values(choices)
+    by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
         item = items.items[index]
-        by_choice.setdefault(nearest_choice(choices, item.human), []).append(item)
+        by_choice[nearest_choice(choices, item.human)].append(item)
     for choice, items_of_choice in by_choice.items():
-        target_label = (
-            {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
-        )
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
-        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - target_label)))
-    rounds = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
-    return filter(None, chain.from_iterable(rounds))
+        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - values[choice])))
+    return filter(None, chain.from_iterable(zip_longest(*by_choice.values())))

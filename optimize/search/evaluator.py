@@ -379,6 +379,8 @@ class SearchProblem:
         dev: The labelled items on which the finalists are tested.
         goal: What to maximise.
         options: The options of the search.
+        test_reserve: How much of the budget is reserved for the test of the finalists on dev, while
+            the optimizer runs.
         record_trial: A function that is called with the fields of each trial, to log it.
         print_line: A function that is called with each line to print for the user.
     """
@@ -391,6 +393,7 @@ class SearchProblem:
     dev: Items
     goal: Goal
     options: SearchOptions = field(default_factory=SearchOptions)
+    test_reserve: float = 0
     record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
 
@@ -402,6 +405,10 @@ class SearchProblem:
         if self.goal != "balanced":
             return candidate.threshold
         return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
+
+    def decided(self, scores: Vector, threshold: float) -> Vector:
+        """The verdicts with this threshold if the goal is balanced accuracy; else the scores."""
+        return verdicts(scores, threshold) if self.goal == "balanced" else scores
 
     @cached_property
     def untuned(self) -> Candidate:

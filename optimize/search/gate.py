@@ -25,9 +25,9 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable, objective
+from optimize.search.evaluator import Goal, SearchProblem, contrast, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
-from optimize.statistics.balanced import is_clearly_worse, verdicts
+from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
 # The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
@@ -58,10 +58,6 @@ class Finalist:
     items: Items
     scores: Vector
     untuned: Vector
-
-    @property
-    def is_reliable(self) -> bool:
-        return is_reliable(self.scores, self.untuned)
 
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.untuned, self.items, goal)
@@ -144,7 +140,6 @@ def decide(
     problem: SearchProblem,
     halves: Sequence[Sequence[Finalist]],
     n_tried: int,
-    out_of_budget: ShipDecision | None = None,
     questions: QuestionTest | None = None,
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
@@ -156,35 +151,33 @@ def decide(
 
     Args:
         problem: The search problem.
-        halves: The finalists that were tested on each half. Finalists whose judgements fail too
-            often are ignored.
+        halves: The finalists that were tested on each half.
         n_tried: How many candidates the search has tried.
-        out_of_budget: None if the finalists were tested. If the budget prevented this
-            test: the decision to return if there was no test of questions either.
         questions: The test of a judge that asks questions; None if there was no such test.
-
-    Returns:
-        The tuned judge and the decision.
     """
-    reliable = [[finalist for finalist in half if finalist.is_reliable] for half in halves]
     with_questions = [[finalist] for finalist in questions.finalists] if questions else []
-    if out_of_budget and not with_questions:
-        finalists = list(chain(*reliable))
-        return (worth_most(problem, finalists) if finalists else problem.untuned), out_of_budget
-    kinds = [kind for kind in ([] if out_of_budget else reliable, with_questions) if any(kind)]
+    kinds = [kind for kind in (halves, with_questions) if any(kind)]
     if not kinds:
-        return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
-    rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
-    contrasts = [
-        [[finalist.gain(problem.goal) for finalist in half] for half in kind] for kind in kinds
-    ]
-    decision = decision_on(contrasts, problem.goal, rng, risk)
-    best_kind = kinds[decision.gain.kind]
-    tuned, tests = _choose_tuned(
-        problem, list(chain(*best_kind)), questions if best_kind is with_questions else None
-    )
-    decision = _apply_objection(problem, decision, tuned, tests)
-    gain = decision.gain
+        reason = (
+            "No reliable candidate within the limit beat the untuned judge on train "
+            f"({n_tried} tried)."
+        )
+        return problem.untuned, ShipDecision(ship=False, reason=reason)
+    goal, risk = problem.goal, problem.options.risk
+    contrasts = [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
+    decision = decision_on(contrasts, goal, stream(problem.options.seed, "gate"), risk)
+    gain, best_kind = decision.gain, kinds[decision.gain.kind]
+    tests = list(chain(*best_kind))
+    if questions and best_kind is with_questions:
+        tuned = questions.candidate
+    else:
+        tuned = worth_most(problem, tests)
+        tests = [test for test in tests if test.candidate.id == tuned.id]
+    if decision.ship and (objection := _objection(problem, tuned, tests)):
+        reason = (
+            f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
+        )
+        decision = replace(decision, ship=False, reason=reason)
     problem.record(
         "gate",
         candidate=tuned.id,
@@ -194,26 +187,6 @@ def decide(
         ship=decision.ship,
     )
     return tuned, decision
-
-
-def _choose_tuned(
-    problem: SearchProblem, tests: Sequence[Finalist], questions: QuestionTest | None
-) -> tuple[Candidate, Sequence[Finalist]]:
-    """Choose the tuned judge, and return it with its own tests."""
-    if questions:
-        return questions.candidate, tests
-    tuned = worth_most(problem, tests)
-    return tuned, [test for test in tests if test.candidate.id == tuned.id]
-
-
-def _apply_objection(
-    problem: SearchProblem, decision: ShipDecision, tuned: Candidate, tests: Sequence[Finalist]
-) -> ShipDecision:
-    """Reverse the decision to ship if there is an objection to the tuned judge."""
-    if not decision.ship or not (objection := _objection(problem, tuned, tests)):
-        return decision
-    reason = f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
-    return replace(decision, ship=False, reason=reason)
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
@@ -288,30 +261,24 @@ def decision_on(
     gain = gain_of(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
-    amount = f"{abs(gain.value):.3f} {figure_of(goal)}"
+    amount = f"the untuned judge by {abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         reason = (
-            f"{subject} beat the untuned judge by {amount}. If tuning did nothing, "
-            f"{100 * risk:g}% of such runs would ship all the same."
+            f"{subject} beat {amount}. If tuning did nothing, {100 * risk:g}% of such runs would "
+            "ship all the same."
         )
-    elif np.isnan(gain.value) or gain.n_documents < n_needed:
-        documents = "document is" if gain.n_documents == 1 else "documents are"
+    elif gain.n_documents < n_needed or not math.isfinite(gain.low):
         reason = (
-            f"{gain.n_documents} {documents} too few to compare the tuned with the untuned judge "
-            f"at --risk {risk:g}; at least {n_needed} are needed."
-        )
-    elif np.isinf(gain.low):
-        reason = (
-            "Labels or scores are too alike to compare the tuned with the untuned judge: at least "
-            f"{FEWEST_UNTIED} of the {gain.n_documents} documents must have another label than the "
-            "commonest, and get another score. Label more documents that deserve the rarer labels."
+            f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
+            f"to compare the tuned with the untuned judge at --risk {risk:g}: at least {n_needed} "
+            "must differ in both."
         )
     elif gain.value <= 0:
-        reason = f"{subject} fall short of the untuned judge by {amount}."
+        reason = f"{subject} fall short of {amount}."
     else:
         reason = (
-            f"{subject} beat the untuned judge by {amount}. If tuning did nothing, over "
-            f"{100 * risk:g}% of runs would show as much."
+            f"{subject} beat {amount}. If tuning did nothing, over {100 * risk:g}% of runs would "
+            "show as much."
         )
     return ShipDecision(ship=gain.is_clear, reason=reason, gain=gain)
 
@@ -343,26 +310,13 @@ def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate
     evaluator = problem.evaluator
     items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
     items = items.of_documents({*items.documents} - candidate.documents - best.documents)
-    scores, best_scores = (evaluator.scores_so_far(judge, items) for judge in (candidate, best))
-    if problem.goal == "balanced":
-        scores, best_scores = (
-            verdicts(scores, candidate.threshold),
-            verdicts(best_scores, best.threshold),
-        )
+    scores, best_scores = (
+        problem.decided(evaluator.scores_so_far(judge, items), judge.threshold)
+        for judge in (candidate, best)
+    )
     extra_cost = evaluator.item_cost(candidate) - evaluator.item_cost(best)
     required_gain = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
     return contrast(scores, best_scores, items, problem.goal).value > required_gain
-
-
-def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
-    """A sentence that says why there is no finalist to test."""
-    if not n_tried:
-        return "No candidate could be tried."
-    failure_rates = [float(np.isnan(finalist.scores).mean()) for finalist in chain(*halves)]
-    if failure_rates:
-        lowest = f"{min(failure_rates):.0%}"
-        return f"Every finalist fails to judge at least {lowest} of the outputs."
-    return f"None of {n_tried} candidates beat the untuned judge on train."
 
 
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
@@ -375,31 +329,25 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
     """
     # For each draw and each kind of change, the sum of the gains over all documents. The first draw
     # swaps no judges: these are the gains in the data.
-    gain_sums, n_documents_by_kind = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
-    n_untied_by_kind = np.zeros(len(kinds))
-    for contrasts_by_kind in zip_longest(*kinds, fillvalue=()):
-        defined = [
-            [judge_contrast for judge_contrast in kind_contrasts if judge_contrast.documents]
-            for kind_contrasts in contrasts_by_kind
-        ]
+    gain_sums = np.zeros((1 + SWAPS, len(kinds)))
+    n_documents_by_kind, n_untied_by_kind = np.zeros((2, len(kinds)))
+    for half in zip_longest(*kinds, fillvalue=()):
         # If a draw swaps the judges on a document, they are swapped for all kinds of change.
-        documents = _documents(chain(*defined))
+        documents = _documents(chain(*half))
         signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for kind, kind_contrasts in enumerate(defined):
-            n = len(_documents(kind_contrasts))
-            document_columns = [
-                np.searchsorted(documents, judge_contrast.documents)
-                for judge_contrast in kind_contrasts
+        for kind, contrasts in enumerate(half):
+            defined = [each for each in contrasts if each.documents]
+            if not defined:
+                continue
+            n = len(_documents(defined))
+            columns = [np.searchsorted(documents, each.documents) for each in defined]
+            swapped = [
+                each.swapped(signs[:, indices])
+                for each, indices in zip(defined, columns, strict=True)
             ]
-            pairs = zip(kind_contrasts, document_columns, strict=True)
-            gains = [
-                n * judge_contrast.swapped(signs[:, indices]) for judge_contrast, indices in pairs
-            ]
-            gain_sums[:, kind] += np.mean(gains, axis=0) if n else 0
-            n_untied_by_kind[kind] += min(
-                (judge_contrast.n_untied for judge_contrast in kind_contrasts), default=0
-            )
+            gain_sums[:, kind] += n * np.mean(swapped, axis=0)
+            n_untied_by_kind[kind] += min(each.n_untied for each in defined)
             n_documents_by_kind[kind] += n
     tested_kinds = np.flatnonzero(n_documents_by_kind)
     if not tested_kinds.size:
@@ -412,9 +360,8 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
         # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not
         # exceed an equal draw by a rounding error. At a risk of .5 it is about 0 and may be
         # negative.
-        half_width = max(
-            0.0, float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
-        ) * (1 + 1e-9)
+        quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
+        half_width = max(0.0, quantile) * (1 + 1e-9)
         half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
     return Gain(value=value, low=low, high=high, n_documents=n, kind=int(best_kind))
@@ -422,4 +369,4 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
 
 def _documents(contrasts: Iterable[Contrast]) -> list[str]:
     """The ids of all documents in the contrasts, sorted."""
-    return sorted({name for judge_contrast in contrasts for name in judge_contrast.documents})
+    return sorted(set[str]().union(*(each.documents for each in contrasts)))

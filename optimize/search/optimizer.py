@@ -146,15 +146,13 @@ class LastRound:
 
         Returns None if no half had a round.
         """
-        rounds = [last_round for last_round in halves if last_round]
+        rounds = list(filter(None, halves))
         if not rounds:
             return None
-        return cls(
-            gain=sum(last_round.gain for last_round in rounds) / len(rounds),
-            error=sum(last_round.error for last_round in rounds) / len(rounds),
-            cost=sum(last_round.cost for last_round in rounds),
-            is_final=all(last_round.is_final for last_round in rounds),
-        )
+        figures = [(last_round.gain, last_round.error, last_round.cost) for last_round in rounds]
+        gain, error, cost = np.mean(figures, axis=0).tolist()
+        is_final = all(last_round.is_final for last_round in rounds)
+        return cls(gain=gain, error=error, cost=len(rounds) * cost, is_final=is_final)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,22 +164,28 @@ class Exploration:
         candidate_ids: The ids of all candidates that were scored.
         cross_fit: The cross-validation of a finalist that shows labels of dev as well as train;
             None if there is no such finalist.
-        n_too_expensive: How many candidates beat the untuned judge on train but cost too much.
         last_round: The last round; None if the optimizer does not work in rounds.
         questions: The questions that the proposer wrote from train.
-        is_starved: Whether the budget could not pay for a single proposed instruction.
     """
 
     finalists: Sequence[Candidate] = ()
     candidate_ids: Collection[str] = ()
     cross_fit: CrossFit | None = None
-    n_too_expensive: int = 0
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
-    is_starved: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
+# The optimizers that ask the proposer for questions. The search reserves the cost of their test.
+WRITE_QUESTIONS: set[Optimizer] = set()
+
+
+def writes_questions(optimizer: Optimizer) -> Optimizer:
+    """Declare, as a decorator, that an optimizer asks the proposer for questions."""
+    WRITE_QUESTIONS.add(optimizer)
+    return optimizer
+
+
 # Modules are named as strings and imported on use, because the imports take half a second.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",

@@ -136,12 +136,11 @@ class Proposer:
 
     Attributes:
         questions: The usable questions that the model has proposed so far, by name.
-        n_answered: How many requests the model has answered.
     """
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
-        self.n_answered = self._n_fruitless_rounds = 0
+        self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
         self._answers = LETTERS if is_pairwise else ("yes", "no")
@@ -244,7 +243,6 @@ class Proposer:
 
     def _charge(self, response: Response) -> Proposal:
         """Charge a response to the budget. Return its text, or an error if the text is missing."""
-        self.n_answered += 1
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.values:

@@ -20,7 +20,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem, first_documents, is_reliable, objective
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
-from optimize.statistics.balanced import best_threshold, verdicts
+from optimize.statistics.balanced import best_threshold
 from optimize.statistics.correlations import Mask
 
 # Upper bound on the questions in one request. Questions by the proposer are added last, and only up
@@ -37,7 +37,7 @@ ASKING_COST, ASKING_SHARE = 4.5, 0.35
 
 
 class NotTestedError(JudgesError):
-    """Raised if questions cannot be tested; the message is a sentence with the reason."""
+    """Raised if questions cannot be tested; the message is the reason."""
 
 
 def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
@@ -85,12 +85,12 @@ def ask_questions(
         useful_by_half.append(_useful(answers, half))
         if not useful_by_half[-1]:
             n_asked = len(judge.questions or ())
-            raise NotTestedError(f"None of {n_asked} questions improves on the rating alone.")
+            raise NotTestedError(f"none of {n_asked} improves on the rating alone")
         is_tested = np.isin(items.document_ids, half_items.documents)
-        untuned_scores = evaluator.scores(half.untuned, half_items)
-        if half.goal == "balanced":
-            learning_items = items.of_rows(np.flatnonzero(~is_tested))
-            untuned_scores = verdicts(untuned_scores, half.threshold(half.untuned, learning_items))
+        learning_items = items.of_rows(np.flatnonzero(~is_tested))
+        untuned_scores = half.decided(
+            evaluator.scores(half.untuned, half_items), half.threshold(half.untuned, learning_items)
+        )
         scores = held_out_scores(answers, is_tested, half)[is_tested]
         finalist = Finalist(
             candidate=judge, items=half_items, scores=scores, untuned=untuned_scores
@@ -100,7 +100,7 @@ def ask_questions(
     best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
     candidate = replace(judges[best_half], questions=useful_by_half[best_half])
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
-        raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
+        raise NotTestedError("the limit does not pay for them on test")
     evaluator.scores(candidate, items)
     weights = labelled_answers(problem, candidate, items).fit_weights()
     candidate = replace(candidate, weights=weights)
@@ -121,8 +121,8 @@ def _answers(
         failures = [judgement.failure for judgement in judgements if judgement.failure]
         share = len(failures) / len(judgements)
         raise NotTestedError(
-            f"Questions were not tested: when the judge was asked them, {share:.0%} of its "
-            f"judgements failed, for example: {failures[0]}."
+            f"when the judge was asked them, {share:.0%} of its judgements failed, for example: "
+            f"{failures[0]}"
         )
     return labelled_answers(problem, judge, items)
 
@@ -140,11 +140,8 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProbl
         learning_answers = answers.of_rows(~in_fold)
         weights = learning_answers.of_questions(_useful(learning_answers, problem)).fit_weights()
         fold_scores = answers.scores(weights)
-        if problem.goal == "balanced":
-            fold_scores = verdicts(
-                fold_scores, best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
-            )
-        scores[in_fold] = fold_scores[in_fold]
+        threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
+        scores[in_fold] = problem.decided(fold_scores[in_fold], threshold)
     return scores
 
 

@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
 
-from judges.prompt import LETTERS, Reasoning
-from optimize.items import Items
-from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
+import numpy as np
+
+from judges.prompt import Reasoning
+from optimize.items import Items, Vector
+from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
 from optimize.search.evaluator import (
     BUDGET_ERRORS,
     MAX_RACE_DOCUMENTS,
@@ -43,6 +45,7 @@ from optimize.search.optimizer import (
     Exploration,
     LastRound,
     largest_demo_set,
+    writes_questions,
 )
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
@@ -82,11 +85,14 @@ DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
+@writes_questions
 def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
-    if problem.proposer is None:
-        return show_labels(problem)
-    return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
+    # The search reserves what the test of its own finalists costs, in place of the usual amount.
+    with problem.evaluator.budget.reserving(-problem.test_reserve):
+        if problem.proposer is None:
+            return show_labels(problem)
+        return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
 def show_labels(problem: SearchProblem) -> Exploration:
@@ -146,20 +152,21 @@ class Race:
     def items(self, documents: Iterable[str]) -> Items:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
 
+    def scores(self, candidate: Candidate, size: int) -> tuple[Items, Vector]:
+        """Score a candidate on `size` documents; return the items with the scores."""
+        items = self.items(self.documents(candidate, size))
+        return items, self.evaluator.scores(candidate, items)
+
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
         """The cost of scoring each candidate, and the untuned judge, on `size` documents.
 
-        Candidates may have different documents, because a candidate is not scored on documents in
-        its demonstrations. The untuned judge is scored on all of these documents.
+        A candidate is not scored on documents in its demonstrations, so candidates may have
+        different documents. The untuned judge is scored on all of them.
         """
         documents = [self.documents(candidate, size) for candidate in candidates]
-        all_documents = {
-            name for candidate_documents in documents for name in candidate_documents
-        } or self.order[:size]
-        return self.evaluator.cost(self._untuned, self.items(all_documents)) + sum(
-            self.evaluator.cost(candidate, self.items(candidate_documents))
-            for candidate, candidate_documents in zip(candidates, documents, strict=True)
-        )
+        untuned_documents = set().union(*documents) or self.order[:size]
+        judges = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
+        return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
 
     def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
         """The largest number of documents with a cost of at most `limit`.
@@ -168,11 +175,17 @@ class Race:
         """
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
+    def affordable(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
+        """The first candidates, as many as `limit` pays for on `min_documents` documents."""
+        entrants = list(candidates)
+        while entrants and self.cost(entrants, self.min_documents) > limit:
+            entrants.pop()
+        return entrants
+
     def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
         """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
-        items = self.items(self.documents(candidate, size))
-        judges = candidate, base or self._untuned
-        scores, base_scores = (self.evaluator.scores(judge, items) for judge in judges)
+        items, scores = self.scores(candidate, size)
+        base_scores = self.evaluator.scores(base or self._untuned, items)
         difference = contrast(scores, base_scores, items, self.goal)
         return RaceResult(
             candidate=candidate,
@@ -184,27 +197,15 @@ class Race:
         )
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
-        """Race the candidates at a cost of at most `limit`, and return the results, best first.
-
-        If the limit does not pay for scoring all candidates on `min_documents` documents, the last
-        candidates are left out.
-        """
-        budget, entrants = self.evaluator.budget, list(candidates)
-        cost_at_limit = budget.total_cost + limit
-        while len(entrants) > 1 and self.cost(entrants, self.min_documents) > limit:
-            entrants.pop()
+        """Race the candidates at a cost of at most `limit`, and return the results, best first."""
+        budget, entrants = self.evaluator.budget, self.affordable(candidates, limit)
+        cost_at_limit, n_documents = budget.total_cost + limit, 0
         latest_results: dict[str, tuple[int, RaceResult]] = {}
-        n_documents = 0
         while entrants:
             remaining = cost_at_limit - budget.total_cost
             size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
-            if (
-                not latest_results
-                and size < self.min_documents
-                and self.cost(entrants, self.min_documents) <= remaining
-            ):
-                # This spends most of the limit on the first comparison, but scores every candidate.
-                size = self.min_documents
+            # The first comparison may spend most of the limit, but it scores every entrant.
+            size = max(size, self.min_documents)
             if size <= n_documents:
                 break
             n_documents = size
@@ -263,12 +264,8 @@ class RankSearch:
         return Exploration(
             finalists=self._finalists(),
             candidate_ids=self.results.keys(),
-            n_too_expensive=sum(
-                not self._is_affordable(candidate) for candidate in self._above_untuned()
-            ),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
-            is_starved=not self.proposer.n_answered,
         )
 
     def _run_rounds(self) -> None:
@@ -277,27 +274,24 @@ class RankSearch:
             self.n_rounds = round_number
             former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):
-                has_raced = self._run_round(round_number)
-            if not has_raced:
-                break
+                if not self._run_round(round_number):
+                    return
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
             gains, leader = self._expected_gains(), self._best_so_far().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
-            is_worthwhile = round_number < FEWEST_ROUNDS or gain > error
+            is_final = round_number >= FEWEST_ROUNDS and gain <= error
             cost = self.budget.total_cost - cost_before
-            self.last_round = LastRound(
-                gain=gain, error=error, cost=cost, is_final=not is_worthwhile
-            )
-            if not is_worthwhile:
-                break
+            self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
+            if is_final:
+                return
 
     def _measure_leaders(self) -> None:
         """Score the best candidates on as many documents as any candidate was scored on."""
         most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with self.budget.reserving(self._dev_cost()):
-            for candidate in self._affordable_leaders()[:LEADERS_MEASURED]:
+            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
                 self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
@@ -324,7 +318,7 @@ class RankSearch:
         min_size = min(FEWEST_DOCUMENTS, len(race.order))
         if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
-        race.compare(self.problem.untuned, size)
+        race.scores(self.problem.untuned, size)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
@@ -352,35 +346,31 @@ class RankSearch:
         An expected gain is the candidate's gain, shrunk towards the mean gain of candidates of the
         same kind. A gain with a larger standard error is shrunk more.
         """
-        by_kind: dict[str, list[RaceResult]] = {}
-        for result in self.results.values():
-            by_kind.setdefault(result.candidate.kind, []).append(result)
-        gains: dict[str, float] = {}
-        for results in by_kind.values():
-            gain_sum = sum(result.n_documents * result.gain for result in results)
-            n_documents = sum(result.n_documents for result in results)
-            mean_gain = gain_sum / (n_documents + PRIOR_DOCUMENTS)
-            for result in results:
-                gain_sd = INSTRUCTION_GAIN_SD if result.candidate.round else DEMO_GAIN_SD
-                shrinkage_weight = gain_sd**2 / (gain_sd**2 + result.error**2)
-                gains[result.candidate.id] = mean_gain + shrinkage_weight * (
-                    result.gain - mean_gain
-                )
-        return gains
+        results = list(self.results.values())
+        kinds = np.unique([result.candidate.kind for result in results], return_inverse=True)[1]
+        is_proposed = [result.candidate.round > 0 for result in results]
+        columns = [(result.n_documents, result.gain, result.error) for result in results]
+        n_documents, gains, errors = np.array(columns).reshape(-1, 3).T
+        sums = np.bincount(kinds, n_documents * gains)
+        means = (sums / (np.bincount(kinds, n_documents) + PRIOR_DOCUMENTS))[kinds]
+        gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
+        expected = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
+        return dict(zip(self.results, expected.tolist(), strict=True))
 
     def _leaders(self) -> list[RaceResult]:
-        """The results of all reliable candidates, sorted by expected gain, largest first."""
+        """The results of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
-        reliable = [result for result in self.results.values() if result.is_reliable]
+        results = [
+            result
+            for result in self.results.values()
+            if result.is_reliable and self._is_affordable(result.candidate)
+        ]
         return sorted(
-            reliable, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
+            results, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
         )
 
     def _above_untuned(self) -> list[Candidate]:
         return [result.candidate for result in self._leaders() if result.gain > 0]
-
-    def _affordable_leaders(self) -> list[Candidate]:
-        return list(filter(self._is_affordable, self._above_untuned()))
 
     def _best_so_far(self) -> Candidate:
         return next(iter(self._above_untuned()), self.problem.untuned)
@@ -395,10 +385,11 @@ class RankSearch:
             stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
         evidence = self.proposer.evidence(parent, self.problem.train, draws)
-        best_values: dict[str, float] = {}
-        for result in self.results.values():
-            instruction = result.candidate.instruction
-            best_values[instruction] = max(best_values.get(instruction, -1.0), result.value)
+        by_value = sorted(
+            (float(np.nan_to_num(result.value, nan=-1)), result.candidate.instruction)
+            for result in self.results.values()
+        )
+        best_values = {text: value for value, text in by_value}
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         ask_questions = round_number == 1 and self.problem.new_questions
         return self.proposer.propose(
@@ -482,20 +473,14 @@ class RankSearch:
         expensive forms are left out. Among the forms whose gain is within a standard error of the
         largest gain, the cheapest form is chosen.
         """
-        race, leader = self.race, self._best_so_far()
+        race, leader, limit = self.race, self._best_so_far(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]
-        affordable_versions = filter(
-            self._is_affordable, (replace(leader, reasoning=form) for form in forms)
-        )
-        entrants, size = [leader, *sorted(affordable_versions, key=self.item_cost)], 0
-        while len(entrants) > 1 and size < race.min_documents:
-            size = race.affordable_size(
-                partial(race.cost, entrants), end_cost - self.budget.total_cost
-            )
-            entrants = entrants if size >= race.min_documents else entrants[:-1]
+        versions = self._affordable(replace(leader, reasoning=form) for form in forms)
+        entrants = race.affordable([leader, *sorted(versions, key=self.item_cost)], limit)
+        size = race.affordable_size(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record(round_number, race.compare(candidate, size))
-        results = [race.compare(candidate, size, leader) for candidate in entrants]
+        results = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
         best_result = max(results, key=lambda result: result.gain)
         nearly_best = [
             result.candidate
@@ -511,7 +496,7 @@ class RankSearch:
         reasoning either. Demonstrations and reasoning add to the cost of every judged row, so the
         test on dev has to show that they are worth their cost.
         """
-        leaders = self._affordable_leaders()
+        leaders = self._above_untuned()
         if not leaders:
             return []
         without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
@@ -521,16 +506,11 @@ class RankSearch:
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
-    """The reasons that the candidate wrote before right answers, by item id.
-
-    The right answer is the choice that is nearest to the human label.
-    """
+    """The reasons that the candidate wrote before right answers, by item id."""
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
-    reasons = {}
-    for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True):
-        is_undecided = math.isnan(judgement.score) or (choices == LETTERS and not judgement.score)
-        answers = {nearest_choice(choices, value) for value in (judgement.score, item.human)}
-        if len(answers) == 1 and not is_undecided:
-            reasons[item.id] = reason_of(judgement)
-    return {name: reason for name, reason in reasons.items() if reason}
+    return {
+        item.id: reason_of(judgement)
+        for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True)
+        if is_right(judgement.score, item.human, choices)
+    }

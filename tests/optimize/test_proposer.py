@@ -2,12 +2,11 @@
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, problem_of, search, world, write_instruction
+from search_world import SEED, problem_of, world, write_instruction
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 
@@ -136,11 +135,3 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
     fresh = proposer_of(model, money=2)[0].propose(SEED.instruction, lessons, [], 1)
     assert (model.calls, len(fresh)) == (2, len(set(fresh)))
     assert fresh
-
-
-def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
-    model = Model(lambda *_: f"{HEADER}\n{TEXT}")
-    account = Budget(max_calls=0).account()
-    outcome = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
-    assert outcome.result.decision.limit_reached
-    assert "The limit was too small for any proposed instruction." in outcome.result.decision.why
