@@ -42,13 +42,11 @@ class LabelledAnswers:
 
     Attributes:
         answers: The answers as numbers, of shape (outputs, fields); NaN if the judgement failed.
-        human: (outputs,) the human labels.
         group: (outputs,) the number of the output's group. Outputs are ranked within groups: each
             document is a group, or all outputs are one group.
         fold: (outputs,) the number of the output's cross-validation fold. A document lies in a
             single fold.
-        fields: The output fields of the prompt that have choices: the questions, and last the field
-            of the judge's own answer.
+        fields: The questions, and last the field of the judge's own answer.
     """
 
     answers: Matrix
@@ -84,6 +82,8 @@ class LabelledAnswers:
         labels, unless scores could then leave the rating scale.
         """
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
+        if not has_answers.any():
+            return AnswerWeights(intercept=0.0, slopes={self.fields[-1].name: 1.0})
         slopes = self._slopes(has_answers)
         low, high = np.array([answer_range(field) for field in self.fields]).T
         lowest, highest = low[-1], high[-1]
@@ -93,9 +93,9 @@ class LabelledAnswers:
         shift = 0.0 if is_pairwise else lowest - float(slopes @ low)
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
-        if human.size and (score_sd := float(scores.std())):
+        if score_sd := float(scores.std()):
             line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / score_sd))
-        if human.size and not is_pairwise:
+        if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # With an offset outside these bounds, a score could leave the scale.
             offset = min(max(offset, lowest * (1 - line_slope)), highest * (1 - line_slope))
@@ -112,8 +112,6 @@ class LabelledAnswers:
         own_answer_only = np.zeros(len(self.fields))
         own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
-        if not len(human):
-            return own_answer_only
         if self.fields[-1].choices != LETTERS:
             centred_columns = centred(np.column_stack([answers, human]), group)
             answers, human = centred_columns[:, :-1], centred_columns[:, -1]

@@ -51,7 +51,6 @@ class DemoSet:
             before its answer, the demonstration shows the comment as the reason.
         ids: The ids of the items that the demonstrations were made from.
         kind: Which items the set shows: "none", `EVERYTHING`, or the size that was asked for.
-        documents: The ids of the documents that these items belong to.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -68,8 +67,6 @@ class Candidate:
     A candidate is never evaluated on documents that its demonstrations show.
 
     Attributes:
-        instruction: The instruction of the prompt.
-        demo_set: The demonstrations in the prompt.
         round: The number of the search round in which the instruction was written; 0 for the
             untuned judge's instruction.
         reasoning: What the judge writes before its answer; None to keep what the untuned judge
@@ -103,10 +100,7 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """A hash of the prompt; candidates with the same prompt have the same id."""
-        hashed_parts: list[object] = [
-            self.instruction,
-            [dict(demo) for demo in self.demo_set.demos],
-        ]
+        hashed_parts: list[object] = [self.instruction, self.demo_set.demos]
         if any(self.demo_set.comments):
             hashed_parts.append(self.demo_set.comments)
         if self.reasoning is not None:
@@ -123,7 +117,7 @@ class Candidate:
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
         reason_fields = [field.name for field in prompt.outputs if not field.choices]
         demos = (
-            {**demo, **dict.fromkeys(reason_fields if comment else (), comment)}
+            {**demo, **dict.fromkeys(reason_fields, comment)} if comment else demo
             for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True)
         )
         return replace(prompt, demos=tuple(demos))
@@ -132,10 +126,8 @@ class Candidate:
 def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
     """The reason why the search may not try an instruction; None if it may try the instruction.
 
-    Args:
-        instruction: The proposed instruction.
-        text_hashes: The hashes of all word runs in the labelled texts (see `word_runs`).
-        earlier: The instructions that the search has already tried.
+    `text_hashes` are the hashes of all word runs in the labelled texts (see `word_runs`), and
+    `earlier` the instructions that the search has already tried.
     """
     if not instruction:
         return "empty"
@@ -174,17 +166,9 @@ def draw_demo_set(
     The draw goes round the ratings: one item with each rating, then one more with each rating, and
     so on. For each rating, items whose human label is closest to the rating come first.
 
-    Args:
-        items: The labelled items to draw from.
-        prompt: The prompt that will show the demonstrations.
-        size: Upper bound on the number of demonstrations.
-        rng: The generator for the draw.
-        max_characters: Upper bound on the characters of all texts and comments together.
-        share: Upper bound on the share of the documents that the demonstrations come from.
-        reasons: Reasons that a judge wrote before a right answer, by item id.
-
-    Returns:
-        The set; its `kind` is `EVERYTHING` if it shows every distinct output.
+    The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
+    from at most the share `share` of the documents. Its `kind` is `EVERYTHING` if it shows every
+    distinct output. `reasons` are reasons that a judge wrote before a right answer, by item id.
     """
     if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Literal
 
 import numpy as np
@@ -82,13 +82,9 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The cost of judging one item, in the budget's unit.
 
-    Attributes:
-        price: The price of input and output tokens.
-        per_call: The cost of each call in addition to the cost of its tokens.
-        tokens_in: How many input tokens the untuned judge takes for one item, over all calls.
-        tokens_out: How many output tokens the untuned judge takes for one item, over all replies.
-        calls: How many calls judge one item.
-        replies: How many replies judge one item; a call may return several.
+    One item takes `calls` calls with `replies` replies, as a call may return several. The untuned
+    judge takes `tokens_in` and `tokens_out` for them together. A call costs `per_call` in addition
+    to its tokens.
     """
 
     price: Price = FREE
@@ -122,12 +118,10 @@ class Pricing:
 
 def _static_characters(prompt: Prompt) -> int:
     """The number of characters in the part of a prompt that is the same for every item."""
-    n_demo_characters = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
-    return (
-        len(prompt.instruction)
-        + n_demo_characters
-        + sum(len(field.description) for field in prompt.fields)
-    )
+    demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
+    n_demo_characters = sum(map(len, map(str, demo_values)))
+    descriptions = "".join(field.description for field in prompt.fields)
+    return len(prompt.instruction) + n_demo_characters + len(descriptions)
 
 
 @dataclass(slots=True)
@@ -138,14 +132,11 @@ class SearchBudget:
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
-        unit: The unit of all costs.
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
         proposal: The expected cost of asking the proposer for one instruction.
         proposal_price: The price of the proposer's tokens; None if each request costs 1.
         set_aside: A function that reserves the same amount in the budget of the models; it is
             called with `reserved`.
-        reserved: The amount that is reserved for later steps.
-        total_cost: The cost so far.
         calls: How many calls the judge's model and the proposer have answered so far.
     """
 
@@ -279,16 +270,15 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     varied_documents = [
         name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0
     ]
-    if goal == "summary":
-        return tuple(varied_documents) or items.documents
-    if goal != "balanced" or varied_documents or np.ptp(items.human) == 0:
-        return items.documents
-    by_label: list[list[str]] = [[], []]
-    for name, rows in items.document_rows.items():
-        by_label[int(items.human[rows[0]] >= 0.5)].append(name)
-    rarer, commoner = sorted(by_label, key=len)
-    alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
-    return tuple(name for pair in alternating for name in pair if name is not None)
+    informative: Iterable[str] = varied_documents if goal == "summary" else ()
+    if goal == "balanced" and not varied_documents:
+        by_label: list[list[str]] = [[], []]
+        for name, rows in items.document_rows.items():
+            by_label[int(items.human[rows[0]] >= 0.5)].append(name)
+        rarer, commoner = sorted(by_label, key=len)
+        alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
+        informative = filter(None, chain.from_iterable(alternating))
+    return tuple(informative) or items.documents
 
 
 def first_documents(
@@ -345,10 +335,7 @@ class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
     Attributes:
-        seed: The seed of every random draw.
-        rounds: Upper bound on the rounds of the rank search.
         proposals: How many instructions the proposer is asked for in a round.
-        max_demos: Upper bound on the demonstrations in a prompt.
         longest_demos: Upper bound on the characters of all demonstrations in a prompt, because
             every later call pays for them.
         max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
@@ -371,14 +358,11 @@ class SearchProblem:
     """The task of an optimizer: find a prompt that judges outputs as people do.
 
     Attributes:
-        evaluator: The evaluator that judges items with candidates, within the budget.
         proposer: The client of the language model that writes instructions; None if there is none.
         questions: Questions that candidates may ask, most promising first.
         new_questions: Whether candidates may ask questions that the untuned judge does not ask.
         train: The labelled items to learn from.
         dev: The labelled items on which the finalists are tested.
-        goal: What to maximise.
-        options: The options of the search.
         test_reserve: How much of the budget is reserved for the test of the finalists on dev, while
             the optimizer runs.
         record_trial: A function that is called with the fields of each trial, to log it.
