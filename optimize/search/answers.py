@@ -42,10 +42,9 @@ class LabelledAnswers:
 
     Attributes:
         answers: The answers as numbers, of shape (outputs, fields); NaN if the judgement failed.
-        group: (outputs,) the number of the output's group. Outputs are ranked within groups: each
-            document is a group, or all outputs are one group.
-        fold: (outputs,) the number of the output's cross-validation fold. A document lies in a
-            single fold.
+        group: (outputs,) outputs are ranked within groups: each document, or all outputs together.
+        fold: (outputs,) the number of the output's cross-validation fold, which holds whole
+            documents.
         fields: The questions, and last the field of the judge's own answer.
     """
 

@@ -45,12 +45,9 @@ Demo = Mapping[str, Value]
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    Attributes:
-        demos: The demonstrations; each maps the names of the prompt's fields to values.
-        comments: The annotators' comment on each demonstration, or "". If the judge writes a reason
-            before its answer, the demonstration shows the comment as the reason.
-        ids: The ids of the items that the demonstrations were made from.
-        kind: Which items the set shows: "none", `EVERYTHING`, or the size that was asked for.
+    `comments` are the annotators' comments, or "", which a judge that writes reasons shows as its
+    reasons. `kind` says which items the set shows: "none", `EVERYTHING`, or the size that was asked
+    for.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -64,17 +61,13 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries and that may become the tuned judge.
 
-    A candidate is never evaluated on documents that its demonstrations show.
+    A candidate is never evaluated on documents that its demonstrations show. If `reasoning` or
+    `questions` is None, it has those of the untuned judge.
 
     Attributes:
-        round: The number of the search round in which the instruction was written; 0 for the
-            untuned judge's instruction.
-        reasoning: What the judge writes before its answer; None to keep what the untuned judge
-            writes.
-        questions: The questions that the judge is asked; None to keep the untuned judge's
-            questions.
-        weights: The weights of the judge's answers in its score; None if the score is the judge's
-            rating, verdict or preference alone.
+        round: The search round in which the instruction was written; 0 for the untuned judge's.
+        weights: The weights of the judge's answers in its score; None if only its own answer
+            counts.
         threshold: The lowest score with which an output passes.
     """
 
@@ -123,8 +116,8 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
-    """The reason why the search may not try an instruction; None if it may try the instruction.
+def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str:
+    """The reason why the search may not try an instruction; "" if it may try the instruction.
 
     `text_hashes` are the hashes of all word runs in the labelled texts (see `word_runs`), and
     `earlier` the instructions that the search has already tried.
@@ -137,7 +130,7 @@ def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _words(instruction) in map(_words, earlier):
         return "known already"
-    return None
+    return ""
 
 
 def _words(text: str) -> list[str]:
@@ -162,9 +155,6 @@ def draw_demo_set(
     reasons: Mapping[str, str] | None = None,
 ) -> DemoSet:
     """Draw a set of demonstrations that shows all ratings about equally often.
-
-    The draw goes round the ratings: one item with each rating, then one more with each rating, and
-    so on. For each rating, items whose human label is closest to the rating come first.
 
     The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
     from at most the share `share` of the documents. Its `kind` is `EVERYTHING` if it shows every

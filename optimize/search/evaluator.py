@@ -43,8 +43,6 @@ ITEMS_MEASURED = 12
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
-# Upper bound on the documents of train on which candidates are compared.
-MAX_RACE_DOCUMENTS = 48
 # For each document with the rarer label, at most this many documents with the commoner label are
 # judged. More documents with the commoner label would lower the standard error of balanced accuracy
 # by 6 % at most.
@@ -106,9 +104,8 @@ class Pricing:
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the cost of judging one item with a prompt, from the length of the prompt.
 
-        The estimate is the cost with the untuned judge, plus the cost of the tokens that `prompt`
-        has more than the `untuned` prompt. The estimate is at least half the cost with the untuned
-        judge.
+        It is the untuned judge's cost, plus the cost of the tokens that `prompt` has more than the
+        `untuned` prompt; at least half the untuned judge's cost.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
@@ -135,9 +132,7 @@ class SearchBudget:
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
         proposal: The expected cost of asking the proposer for one instruction.
         proposal_price: The price of the proposer's tokens; None if each request costs 1.
-        set_aside: A function that reserves the same amount in the budget of the models; it is
-            called with `reserved`.
-        calls: How many calls the judge's model and the proposer have answered so far.
+        set_aside: Reserves the amount `reserved` in the budget of the models, too.
     """
 
     limit: float
@@ -262,10 +257,9 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """The ids of the documents that can tell judges apart, sorted so that the first few can, too.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, documents labelled "pass" and documents labelled
-    "fail" alternate. At most twice as many documents have the commoner label as have the rarer
-    label, because the rarer label limits the precision of balanced accuracy. In all other cases,
-    and if no document can tell judges apart, all documents are returned.
+    accuracy, if every document has only one label, the labels alternate, and at most twice as many
+    documents have the commoner label, because the rarer label limits the precision. In all other
+    cases, and if no document can tell judges apart, all documents are returned.
     """
     varied_documents = [
         name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0
@@ -336,8 +330,7 @@ class SearchOptions:
 
     Attributes:
         proposals: How many instructions the proposer is asked for in a round.
-        longest_demos: Upper bound on the characters of all demonstrations in a prompt, because
-            every later call pays for them.
+        longest_demos: Upper bound on the characters of all demonstrations in a prompt.
         max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
         reasoning: The forms of reasoning to try in addition to the untuned judge's form.
         risk: The probability that a judge ships although it is no better than the untuned judge.
@@ -363,8 +356,7 @@ class SearchProblem:
         new_questions: Whether candidates may ask questions that the untuned judge does not ask.
         train: The labelled items to learn from.
         dev: The labelled items on which the finalists are tested.
-        test_reserve: How much of the budget is reserved for the test of the finalists on dev, while
-            the optimizer runs.
+        test_reserve: How much the budget reserves for that test while the optimizer runs.
         record_trial: A function that is called with the fields of each trial, to log it.
         print_line: A function that is called with each line to print for the user.
     """

@@ -31,7 +31,6 @@ LARGEST_SHARE = 2 / 3
 # Upper bounds on the characters of the evidence, where it is cut off, and of a single text, reason
 # and comment, from which the middle is removed.
 EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
-MAX_RATINGS_LISTED = 6
 # The sampling weight of a document whose outputs the judge orders as people do. A document that the
 # judge orders the other way round has a weight of about 1.
 RIGHT_DOCUMENT_WEIGHT = 0.35
@@ -52,7 +51,6 @@ class JudgedItems:
             items). Rank 1 is the best; NaN stands for a failed judgement.
         gaps: How much the judge overrates each output: the difference between the two ranks, in
             standard deviations of ranks. For pairs, the judge's margin minus people's margin.
-        weighted_gaps: The gaps, doubled for outputs on which annotators commented.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -136,14 +134,14 @@ class JudgedItems:
 
         If there is only one output, no texts are returned.
         """
-        first_texts, *other_texts = [self.items.items[row].texts for row in rows]
-        names = (
-            [name for name in first_texts if name not in self.output_names] if other_texts else []
-        )
+        texts = [self.items.items[row].texts for row in rows]
+        if len(texts) == 1:
+            return {}
+        shared = set.intersection(*(set(each.items()) for each in texts))
         return {
-            name: first_texts[name]
-            for name in names
-            if all(texts[name] == first_texts[name] for texts in other_texts)
+            name: text
+            for name, text in texts[0].items()
+            if (name, text) in shared and name not in self.output_names
         }
 
     def _weights(self) -> Vector:
@@ -183,8 +181,6 @@ class JudgedItems:
         item, score = self.items.items[row], self.scores[row]
         ratings = sorted(item.ratings)
         ratings_text = ", ".join(f"{rating:g}" for rating in ratings)
-        if len(ratings) > MAX_RATINGS_LISTED:
-            ratings_text = f"{len(ratings)} ratings from {ratings[0]:g} to {ratings[-1]:g}"
         people = f"- people {item.human:.3g}" + f" ({ratings_text})" * (len(ratings) > 1)
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
@@ -203,18 +199,14 @@ class JudgedItems:
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        vote_counts = Counter(
-            "A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings
-        )
+        vote_counts = Counter(_preferred(vote, "tie") for vote in item.ratings)
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}" + f" ({votes})" * bool(votes)
         line += f"; judge {_preference_text(self.scores[row])}"
-        if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
-            line += (
-                f" ({judgement.order_ab} where A stands first, {judgement.order_ba} where B does)"
-            )
-        agreement = np.nan_to_num(item.human * self.scores[row])
-        return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
+        if orders := _choices_by_order(judgement):
+            line += f" ({orders[0]} where A stands first, {orders[1]} where B does)"
+        agreement = np.sign(item.human * self.scores[row])
+        return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 
     def _overview(self) -> Iterator[str]:
         """Yield sentences on how judge and people use the scale, and how often they agree."""
@@ -280,12 +272,9 @@ class JudgedItems:
             f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
             f"other in {(agreement < 0).sum() / n:.0%}."
         )
-        is_inconsistent = [
-            verdict.order_ab != verdict.order_ba
-            for verdict in self.judgements
-            if isinstance(verdict, Preference) and verdict.order_ab and verdict.order_ba
-        ]
-        if is_inconsistent:
+        choices = list(filter(None, map(_choices_by_order, self.judgements)))
+        if choices:
+            is_inconsistent = [in_ab != in_ba for in_ab, in_ba in choices]
             yield (
                 "Asked in both orders, it follows the place and not the text in "
                 f"{np.mean(is_inconsistent):.0%} of pairs."
@@ -322,7 +311,18 @@ def _quote(text: str, length: int = TEXT_LENGTH) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def _preferred(margin: float, tie: str) -> str:
+    return "A" if margin > 0 else "B" if margin < 0 else tie
+
+
 def _preference_text(margin: float) -> str:
     if np.isnan(margin):
         return "none"
-    return f"{'A' if margin > 0 else 'B' if margin < 0 else 'neither'} ({margin:+.2g})"
+    return f"{_preferred(margin, 'neither')} ({margin:+.2g})"
+
+
+def _choices_by_order(judgement: AnyJudgement) -> tuple[str, str] | None:
+    """What the judge chose with A first and with B first; None if it was not asked in both."""
+    if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
+        return judgement.order_ab, judgement.order_ba
+    return None

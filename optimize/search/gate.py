@@ -47,11 +47,7 @@ GAIN_FOR_COST = 0.02
 class Finalist:
     """A candidate that is tested against the untuned judge on items that it did not learn from.
 
-    Attributes:
-        candidate: The candidate.
-        items: The items of the test.
-        scores: The candidate's scores on the items; if the goal is balanced accuracy, its verdicts.
-        untuned: The untuned judge's scores (or verdicts) on the same items.
+    `scores` and `untuned` are the two judges' scores on the items; for balanced accuracy, verdicts.
     """
 
     candidate: Candidate
@@ -78,11 +74,9 @@ class Finalist:
 class QuestionTest:
     """A judge that asks questions, and its tests on both halves of the labels.
 
-    Attributes:
-        candidate: The judge that asks only the useful questions, with weights learned from all
-        labels.
-        finalists: The tests, one for each half. Each document is scored with questions and weights
-            that were learned from other documents.
+    The candidate asks only the useful questions, with weights learned from all labels. In the
+    tests, each document is scored with questions and weights that were learned from other
+    documents.
     """
 
     candidate: Candidate
@@ -93,12 +87,8 @@ class QuestionTest:
 class Gain:
     """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    Attributes:
-        value: The gain.
-        low: The low end of the interval, which is above 0 exactly if the test is passed.
-        high: The high end of the interval.
-        n_documents: The number of documents in the test.
-        kind: The index of the kind of change with the largest gain, among the tested kinds.
+    The low end is above 0 exactly if the test is passed. `kind` is the index of the kind of change
+    with the largest gain, among the tested kinds.
     """
 
     value: float
@@ -147,13 +137,7 @@ def decide(
     If questions are the kind of change with the largest gain, the tuned judge is the judge that
     asks questions. Otherwise the tuned judge is the finalist with the largest gain after a
     deduction for cost (`worth_most`). The tuned judge ships if the test is passed and `_objection`
-    finds no reason against it.
-
-    Args:
-        problem: The search problem.
-        halves: The finalists that were tested on each half.
-        n_tried: How many candidates the search has tried.
-        questions: The test of a judge that asks questions; None if there was no such test.
+    finds no reason against it. `n_tried` is how many candidates the search has tried.
     """
     with_questions = [[finalist] for finalist in questions.finalists] if questions else []
     kinds = [kind for kind in (halves, with_questions) if any(kind)]
@@ -210,10 +194,9 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
 def rate_objection(tests: Sequence[Finalist]) -> str | None:
     """A sentence on a true rate of the tuned judge that is clearly worse; None if there is none.
 
-    A judge can have a higher balanced accuracy than the untuned judge although its TPR or its TNR
-    is lower. The lower rate is an objection only if two conditions hold: the rate is clearly lower,
-    by a sign test on the outputs on which the judges differ, and the rate is below both the TPR and
-    the TNR of the untuned judge.
+    Balanced accuracy can rise although TPR or TNR falls. That is an objection only if the rate is
+    clearly lower, by a sign test on the outputs on which the judges differ, and below both the TPR
+    and the TNR of the untuned judge.
     """
     human = np.concatenate([test.items.human for test in tests])
     tuned, untuned = np.hstack([(test.scores, test.untuned) for test in tests])
@@ -251,12 +234,8 @@ def decision_on(
 ) -> ShipDecision:
     """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
-    Args:
-        kinds: The contrasts with the untuned judge, for each kind of change.
-        goal: What the search maximises.
-        rng: The generator for the random permutations.
-        risk: The error rate of the test, in (0, 1): the probability that a tuned judge ships
-            although no tuned judge is better than the untuned judge.
+    `kinds` are the contrasts with the untuned judge, for each kind of change. `risk` is the
+    probability that a tuned judge ships although none is better than the untuned judge.
     """
     gain = gain_of(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)

@@ -50,11 +50,8 @@ INSTRUCTION = "instruction"
 class Adapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    Attributes:
-        values: The objective of each candidate that was scored on all documents in `choosing`.
-        candidate_ids: The ids of all candidates that were scored.
-        fatal_error: The error that ends the search. The error is kept here, because GEPA would
-            treat it as a single bad reply.
+    `values` is the objective of each candidate that was scored on all documents in `choosing`.
+    `fatal_error` ends the search; it is kept, as GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals

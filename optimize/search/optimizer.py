@@ -40,9 +40,7 @@ class CrossFit:
     """Cross-validates a judge that shows all labels of train and dev as demonstrations.
 
     Each fold of documents is scored by a version of the judge that does not show the fold.
-
-    Attributes:
-        demo_set: The demonstrations of the judge itself, made from train and dev.
+    `demo_set` are the demonstrations of the judge itself.
     """
 
     def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
@@ -127,12 +125,8 @@ class ByJudge(Generic[T]):
 class LastRound:
     """The last round of a search: how much it improved the best candidate, measured on train.
 
-    Attributes:
-        gain: The gain of the round.
-        error: The standard error of the best candidate's gain over the untuned judge.
-        cost: The cost of the round, in the budget's unit.
-        is_final: Whether the search ended because another round would not be worth its cost; false
-            if a limit ended the search: of calls, of dollars or of rounds.
+    `error` is the standard error of the best candidate's gain over the untuned judge. `is_final`
+    says whether another round would not be worth its cost; false if a limit ended the search.
     """
 
     gain: float
@@ -162,8 +156,7 @@ class Exploration:
     Attributes:
         finalists: The candidates to test on the other half, best first.
         candidate_ids: The ids of all candidates that were scored.
-        cross_fit: The cross-validation of a finalist that shows labels of dev as well as train;
-            None if there is no such finalist.
+        cross_fit: The cross-validation of a finalist that shows labels of dev as well as train.
         last_round: The last round; None if the optimizer does not work in rounds.
         questions: The questions that the proposer wrote from train.
     """

@@ -53,10 +53,10 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     """The threshold for a pass: the midpoint of two neighbouring scores that separates best.
 
     For each midpoint, balanced accuracy is averaged over all thresholds up to a third of the
-    scores' standard deviation away, because balanced accuracy at a single threshold depends on the
-    luck of a few outputs. (This is a smoothed maximum score estimator, Horowitz 1992.) Among
-    equally good midpoints, the function returns the midpoint nearest to .5. The threshold is .5 if
-    all scores are already 0 or 1, or if fewer than five outputs have the rarer label.
+    scores' standard deviation away, because a single threshold depends on the luck of a few outputs
+    (a smoothed maximum score estimator, Horowitz 1992). Of equally good midpoints, the one nearest
+    to .5 is returned. The threshold is .5 if all scores are already 0 or 1, or if fewer than five
+    outputs have the rarer label.
     """
     values, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
     has_score = ~np.isnan(values)
@@ -103,12 +103,10 @@ def balanced_contrast(
 ) -> Contrast:
     """Judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
 
-    Each document has one term, which is a sum over the document's outputs. The mean difference
-    between the judges' verdicts is subtracted from every output's difference first. The subtraction
-    does not change the value of the contrast, but narrows the interval if documents differ in their
-    share of passes. If a class (pass or fail) has fewer than ten outputs, nothing is subtracted, so
-    that the permutation test stays exact. The interval is None if a class has fewer than ten
-    outputs, or if the judges differ on fewer than six documents.
+    The mean difference between the verdicts is subtracted from every output's difference. This does
+    not change the value, but narrows the interval if documents differ in their share of passes. If
+    a class has fewer than ten outputs, nothing is subtracted, so that the permutation test stays
+    exact, and there is no interval; nor if the judges differ on fewer than six documents.
     """
     verdicts_a, verdicts_b, labels = (
         np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human)

@@ -28,14 +28,9 @@ FEWEST_TO_LABEL = 30
 def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
     """Compute the arguments of `cautious_interval`: one term for each document, and `least_size`.
 
-    The mean of the terms is the difference in accuracy between the new and the old judge. All terms
-    are NaN if no changed row has a label.
-
-    Args:
-        gain: (rows,) for a changed row -1, 0 or 1, or NaN if it has no label; other values are
-            ignored.
-        changed: (rows,) whether the judges' verdicts on the row differ.
-        document: (rows,) document ids.
+    `gain` is -1, 0 or 1 for a labelled row, and is ignored unless the row is `changed`. The mean of
+    the terms is the difference in accuracy between the new and the old judge. All terms are NaN if
+    no changed row has a label.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]

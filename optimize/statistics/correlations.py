@@ -264,16 +264,8 @@ def rho(
 class Rows:
     """The outputs that have a score, sorted by document, as vectors; and counts.
 
-    Attributes:
-        judge: The judge's scores.
-        human: People's mean ratings.
-        weight: The weights of the outputs' documents, scaled to a mean of 1.
-        document: The number of each output's document, from 0.
-        system: The number of each output's system, from 0.
-        n_documents: How many documents have an output with a score.
-        n_systems: How many systems have an output with a score.
-        n_failed: How many outputs have no score.
-        n_unscored_documents: How many documents have no output with a score.
+    `weight` has a mean of 1; documents and systems are numbered from 0. `n_documents` and
+    `n_systems` count those with a score, `n_unscored_documents` the documents without any.
     """
 
     judge: Vector
@@ -295,10 +287,9 @@ class Rows:
     def n_untied(self) -> int:
         """How many documents differ from the most common value, in labels or in scores.
 
-        The number of documents with an output whose label is not the most common label is counted.
-        The same is counted for scores. The smaller of these two numbers is returned, because it
-        limits the precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are
-        informative.
+        Documents with an output whose label (or score) is not the most common are counted. The
+        smaller of both numbers limits the precision of rho over all outputs: if 27 of 30 outputs
+        pass, only 3 outputs are informative.
         """
 
         def n_differing(vector: Vector) -> int:
@@ -426,11 +417,10 @@ class Coefficient:
     """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: A function that takes two matrices of the same shape. The function returns the
-            coefficient between each row of the first matrix and the same row of the second matrix,
+        of_rows: Returns the coefficient between each row of one matrix and the same row of another,
             or NaN if one of the rows is constant.
-        of_weighted: A function that takes two vectors and a vector of weights with a mean of 1, and
-            returns the weighted coefficient. None if the coefficient has no weighted form.
+        of_weighted: Returns the weighted coefficient of two vectors, with weights that have a mean
+            of 1. None if the coefficient has no weighted form.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]

@@ -98,17 +98,10 @@ def outcome(interval: Interval | None, floor: float) -> str:
 def further_outputs(share: float, low: float, high: float, floor: float, n: int) -> int | None:
     """About how many more labelled outputs would decide whether a share holds its floor.
 
-    With that many outputs, the end of the Wilson interval that is nearer to the floor reaches it,
-    if the share stays the same. (With n outputs, an end e of the interval satisfies
-    (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs suffices, or if
-    more than `MOST_FURTHER` outputs are needed.
-
-    Args:
-        share: The share on the outputs that are labelled now.
-        low: The low end of the share's Wilson interval.
-        high: The high end of the share's Wilson interval.
-        floor: The floor.
-        n: How many outputs are labelled now.
+    With that many outputs, the end of the Wilson interval (`low`, `high`) that is nearer to the
+    floor reaches it, if the share stays the same. (With n outputs, an end e of the interval
+    satisfies (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs
+    suffices, or if more than `MOST_FURTHER` outputs are needed.
     """
     nearer_end = low if floor < share else high
     if share in (floor, nearer_end) or not 0 < nearer_end < 1:
@@ -133,20 +126,13 @@ def rounded_up(number: float) -> int:
 
 
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:
-    """How many independent labels are needed so that a judge holds its floors.
+    """How many independent labels are needed so that a judge holds its floors; None over 100,000.
 
-    With that many labels, the judge holds all of its floors with a probability of 90 % (`LIKELY`).
-    The number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at
-    least f + z sqrt(f (1 - f) / n).
-
-    Args:
-        floors: The floors by the names "tpr" (share of passes that the judge passes) and "tnr"
-            (share of fails that the judge fails); one of the two may be missing.
-        fails: The share of fails among the labels.
-        errors: The judge's true error rates, relative to the error rates that its floors allow.
-
-    Returns:
-        The number of labels; None for more than 100,000.
+    With that many labels, the judge holds all of its floors, by the names "tpr" and "tnr", with a
+    probability of 90 % (`LIKELY`). The share `fails` of the labels are fails, and `errors` are the
+    judge's true error rates, relative to those that its floors allow. The number is exact for
+    Wilson's intervals, whose low end reaches a floor f if the share is at least f + z sqrt(f (1 -
+    f) / n).
     """
     from scipy.special import bdtr, bdtrc
 

@@ -78,8 +78,7 @@ def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0
     """The quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
     `confidence` is the one-sided confidence level of all intervals together. By Sidak (1967), the
-    level of a single interval is confidence^(1 / n_intervals). `freedom` is the number of degrees
-    of freedom.
+    level of a single interval is confidence^(1 / n_intervals).
     """
     from scipy.special import stdtrit
 

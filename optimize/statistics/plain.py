@@ -33,13 +33,7 @@ LEAST_SHIFT = 0.25
 class OrderAgreement:
     """The share of pairs that a judge orders as people do. Pairs tied by people are left out.
 
-    Attributes:
-        value: The share, in [0, 1]; a pair on which the judge is tied counts half. NaN if there is
-            no pair.
-        interval: The 95 % interval of the share.
-        n_ties: On how many pairs the judge is tied.
-        n_documents: How many documents have a pair.
-        n_pairs: How many pairs there are.
+    A pair on which the judge is tied counts half. `value` is NaN if there is no pair.
     """
 
     value: float
@@ -52,12 +46,8 @@ class OrderAgreement:
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
     """The accuracy of a pairwise judge: the share of pairs with the same preference as people.
 
-    Args:
-        margin: (pairs,) the judge's margins in [-1, 1]: positive if the judge prefers A, negative
-            if the judge prefers B, 0 for a tie, and NaN for a failed judgement. Only the sign
-            counts.
-        human: (pairs,) people's margins in [-1, 1], without NaN. Ties are left out.
-        document: (pairs,) document ids.
+    Margins are positive for a preference for A, negative for B, and 0 for a tie; only the sign
+    counts. Pairs are left out if people tied, or if the judge's margin is NaN.
     """
     judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     is_decided = (human_margins != 0) & ~np.isnan(judge_margins)
@@ -115,9 +105,6 @@ def order_agreement(
     At summary level, only two outputs of the same document form a pair. At dataset level, or if
     every document has only one output, any two outputs form a pair. Pairs are weighted by the
     weights of their documents, also in the counts `n_pairs` and `n_ties`.
-
-    Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
@@ -248,9 +235,8 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 def quadratic_kappa(a: Vector, b: Vector) -> float:
     """Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
 
-    The expected mean is taken over random pairings of the ratings in `a` with the ratings in `b`.
-    The expected mean equals var(a) + var(b) + (mean(a) - mean(b))^2. If this is 0, because all
-    ratings are equal, kappa is NaN.
+    The expected mean, over random pairings of the ratings, is var(a) + var(b) + (mean(a) -
+    mean(b))^2. If this is 0, because all ratings are equal, kappa is NaN.
     """
     expected_square = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
     return float(1 - ((a - b) ** 2).mean() / expected_square) if expected_square > 0 else np.nan

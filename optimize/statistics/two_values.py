@@ -38,13 +38,10 @@ PRIOR_DOCUMENTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share or Cohen's kappa, with its interval.
+    """A share or Cohen's kappa (NaN if undefined), with its 95 % interval.
 
-    Attributes:
-        value: The share or kappa; NaN if it is undefined.
-        interval: The 95 % interval; None if there are too few outputs or documents.
-        n: The number of outputs.
-        n_documents: The number of documents; None for kappa and balanced accuracy.
+    The interval is None if there are too few outputs or documents. `n_documents` is None for kappa
+    and balanced accuracy.
     """
 
     value: float
@@ -68,18 +65,12 @@ class TwoValues:
     Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights.
 
     Attributes:
-        confusion: The confusion matrix. A key names the label and then the verdict: "pass_fail"
-            counts outputs that people pass and the judge fails.
+        confusion: The confusion matrix: "pass_fail" counts outputs that people pass and the judge
+            fails.
         base_rate: The share of outputs that people pass.
         judge_rate: The share of outputs that the judge passes.
-        tpr: The share of people's passes that the judge passes.
-        tnr: The share of people's fails that the judge fails.
         accuracy: The share of outputs on which label and verdict are equal.
-        balanced_accuracy: The mean of TPR and TNR.
-        kappa: Cohen's kappa.
-        n_more: How many more outputs labelled "pass", and labelled "fail", are needed for
-            intervals.
-        n_documents: How many documents have an output with a verdict.
+        n_more: How many more outputs labelled "pass" and "fail" are needed for intervals.
     """
 
     confusion: Mapping[str, int]
@@ -97,18 +88,10 @@ class TwoValues:
 def two_values(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
 ) -> TwoValues:
-    """Compare a judge's verdicts with human labels.
+    """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
-    Args:
-        judge: (outputs,) the judge's scores: .5 or more is a pass, less is a fail, and NaN is a
-            failed judgement.
-        human: (outputs,) human labels, 1 for a pass and 0 for a fail.
-        document: (outputs,) document ids.
-        weight: (outputs,) weights of the outputs' documents.
-
-    Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or a
-        label is neither 1 nor 0.
+    Raises ValueError if the vectors are invalid (see `read_rows`), or if a label is neither 1 nor
+    0.
     """
     rows = read_rows(judge, human, document, weight=weight)
     human_labels, passes = rows.human, (rows.judge >= THRESHOLD).astype(float)

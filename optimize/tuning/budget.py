@@ -32,7 +32,6 @@ from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
-    MAX_RACE_DOCUMENTS,
     JudgeItems,
     Pricing,
     SearchBudget,
@@ -44,6 +43,7 @@ from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
+from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (
     DEV_SHARE,
     FINALIST_COST,

@@ -23,7 +23,7 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchOptions,
 )
-from optimize.search.rank_search import Race
+from optimize.search.race import Race
 from optimize.statistics.intervals import stream
 
 
@@ -33,7 +33,7 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
     words = [f"w{number}" for number in range(20)]
     run = " ".join(words[start : start + length]).upper()
     wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
-    assert (wrong is not None) == copies
+    assert bool(wrong) == copies
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
         ("", "empty"),
         ("x" * (LONGEST_INSTRUCTION + 1), "1501 characters long; 1500 are allowed"),
         ("Rate  the TEXT.", "known already"),
-        ("Rate the text well.", None),
+        ("Rate the text well.", ""),
     ],
 )
 def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why):
