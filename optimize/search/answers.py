@@ -1,11 +1,9 @@
 """Learn from human labels how much each answer of a judge counts in the judge's score.
 
-A judge that is asked questions gives several answers: one to each question, and its own answer,
-which is its rating, verdict or preference. The score is a weighted sum of these answers. If the
-goal of the search is summary-level rho, the weights are fitted to answers and labels that are
-centred within each document; otherwise these are centred over all outputs. The margins of pairs are
-not centred. Weights are never negative. The weights are shrunk towards a prior, which gives all
-weight to the judge's own answer (`optimize.statistics.joining`).
+The score is a weighted sum of the answers to the questions and of the judge's own answer, which is
+its rating, verdict or preference. If the goal is summary-level rho, answers and labels are centred
+within each document, otherwise over all outputs; the margins of pairs are not centred. Weights are
+never negative, and are shrunk towards the judge's own answer (`optimize.statistics.joining`).
 """
 
 import math
@@ -25,14 +23,12 @@ from optimize.statistics.intervals import Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
 
 FOLDS = 5
-# A question is dropped if its share of the weights is smaller than this. In a test that added eight
-# questions with random answers to each of three recorded judges, one in eighty of the random
-# questions was kept.
+# A question is dropped if its share of the weights is smaller than this. Of random answers added to
+# recorded judges, one in eighty is kept.
 SMALLEST_SHARE = 0.1
-# Scores are fitted to the rating scale by a line with at least this slope. A flatter line would
-# make all scores nearly equal.
+# The least slope of the line that fits scores to the rating scale; a flatter one makes all alike.
 SMALLEST_SLOPE = 0.05
-# The seed with which the folds are drawn. It is fixed, so that every candidate has the same folds.
+# Fixed, so that every candidate has the same folds.
 SEED = 0
 
 
@@ -151,21 +147,14 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
     def useful_questions(self) -> tuple[Field, ...]:
-        """The questions that are worth asking, because they have a large share of the weights.
+        """The questions with a share of the weights of at least `SMALLEST_SHARE`.
 
-        Questions with a share below `SMALLEST_SHARE` are dropped, and the weights are fitted again.
-        Dropping and fitting are repeated until no share is too small.
+        The weights are fitted again without the others, until no share is too small.
         """
-        answers = self
-        while True:
-            shares = answers.fit_weights().shares(answers.fields)
-            questions = answers.fields[:-1]
-            useful_questions = tuple(
-                field for field in questions if shares[field.name] >= SMALLEST_SHARE
-            )
-            if useful_questions == questions:
-                return useful_questions
-            answers = answers.of_questions(useful_questions)
+        questions = self.fields[:-1]
+        shares = self.fit_weights().shares(self.fields)
+        useful = tuple(field for field in questions if shares[field.name] >= SMALLEST_SHARE)
+        return useful if useful == questions else self.of_questions(useful).useful_questions()
 
 
 def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:

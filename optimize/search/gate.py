@@ -1,17 +1,14 @@
 """The gate: decide whether the tuned judge ships instead of the untuned judge.
 
 The test uses every labelled document of train and dev, but no judge is tested on a document that it
-learned from. For this, the search runs twice: once on train, with a test on dev, and once on dev,
-with a test on train. (If a judge shows all labels as demonstrations, the test uses versions of the
-judge that each leave out a fold of documents.) The permutation test relies on a symmetry: if the
-search finds no better judge than the untuned judge, swapping the two judges on a document is as
-likely to raise the gain as to lower it (`optimize.statistics.intervals`).
+learned from: the search runs once on train, with a test on dev, and once on dev, with a test on
+train. If it finds no better judge, swapping the two judges on a document is as likely to raise the
+gain as to lower it (`optimize.statistics.intervals`).
 
-A single test decides about the mean gain of all finalists of both halves. The mean gain has a
-smaller error than the gain of a single finalist, and no selection among the finalists biases it.
-Judges that ask questions are a second kind of change. If a change of prompts and a change of
-questions are both tested, the test statistic is the larger of the two mean gains, in the data and
-in each permutation.
+A single test decides about the mean gain of all finalists of both halves, which has a smaller error
+than the gain of a single finalist, and which no selection among them biases. Judges that ask
+questions are a second kind of change. If both kinds are tested, the test statistic is the larger of
+the two mean gains, in the data and in each permutation.
 """
 
 import math
@@ -34,9 +31,8 @@ from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, 
 Contrasts = Sequence[Sequence[Contrast]]
 # The number of random permutations in the test.
 SWAPS = 2000
-# A correction of the interval for dataset-level rho. The ranks in this rho depend on the sample of
-# documents, which the permutation test ignores. Without the correction, up to .136 of the judges
-# that are no better than the untuned judge would ship at a risk of .10.
+# Widens the interval for dataset-level rho. Its ranks depend on the sample of documents, which the
+# permutation test ignores: without it, up to .136 of equal judges would ship at a risk of .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
@@ -174,11 +170,7 @@ def decide(
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
-    """The reason why a judge that passed the test should not ship; None if there is no such reason.
-
-    There are two reasons: the judge's gain is too small for its cost, or the judge is clearly worse
-    than the untuned judge on the outputs labelled "fail" or on the outputs labelled "pass".
-    """
+    """Why a judge that passed the test should not ship: its cost, or a rate; None if it should."""
     item_cost, gain = problem.evaluator.item_cost, mean_gain(tests, problem.goal)
     cost_ratio = item_cost(tuned) / item_cost(problem.untuned)
     required_gain = GAIN_FOR_COST * (cost_ratio - 1)
@@ -301,13 +293,11 @@ def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
     """The mean gain of the kind of change with the largest mean gain, with an interval.
 
-    The gain on a half is the mean of the half's contrasts. The mean gain weights the halves by
-    their numbers of documents. The interval lies above zero if less than the share `risk` of the
-    random permutations reach the gain. The interval is infinite for fewer than two documents, and
-    for dataset-level rho if there are too few untied documents.
+    The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The
+    interval lies above zero if less than the share `risk` of the random permutations reach the
+    gain. It is infinite for fewer than two documents, or for too few untied ones (dataset level).
     """
-    # For each draw and each kind of change, the sum of the gains over all documents. The first draw
-    # swaps no judges: these are the gains in the data.
+    # The first draw swaps no judges: its gains are those in the data.
     gain_sums = np.zeros((1 + SWAPS, len(kinds)))
     n_documents_by_kind, n_untied_by_kind = np.zeros((2, len(kinds)))
     for half in zip_longest(*kinds, fillvalue=()):

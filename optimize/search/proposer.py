@@ -38,9 +38,6 @@ from optimize.search.evidence import JudgedItems
 REPLY_TOKENS = 2048
 # When the model is asked again, at most this many characters of its faulty reply are sent back.
 LONGEST_REPLY_SHOWN = 6000
-# The search stops asking for instructions after this many rounds in a row without a usable
-# instruction.
-MOST_FRUITLESS_ROUNDS = 2
 # Upper bound on the characters of a rejected proposal's reason that are printed.
 MAX_REASON_LENGTH = 300
 
@@ -149,7 +146,6 @@ class Proposer:
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
-        self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
         self._answers = LETTERS if is_pairwise else ("yes", "no")
@@ -183,7 +179,7 @@ class Proposer:
 
         Raises SearchBudgetSpentError if the requests would cost more than is left of the budget.
         """
-        if not evidence or self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS:
+        if not evidence:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(evidence))
@@ -268,15 +264,10 @@ class Proposer:
             self._problem.record("rejected", round_number, why=fault)
         usable = list(filter(None, dict.fromkeys(proposal.instruction for proposal in proposals)))
         self._instructions += usable
-        self._n_fruitless_rounds += 1
-        if usable:
-            self._n_fruitless_rounds = 0
-        else:
+        if not usable:
             self._problem.print_line(
                 f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
                 f"{faults[0][:MAX_REASON_LENGTH]}"
-                + "; the search asks for no more instructions"
-                * (self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS)
             )
         return usable
 

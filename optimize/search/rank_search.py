@@ -38,8 +38,7 @@ from optimize.search.race import MAX_RACE_DOCUMENTS, Race, RaceResult
 from optimize.statistics.intervals import stream
 
 # The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
-# documents; and the share of a round's budget for scoring the untuned judge, from whose mistakes
-# the first instructions are written.
+# documents; and the share of a round's budget for scoring the untuned judge.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # A round begins only if at least this share of its full budget is left. Its race gets at least this
 # share of the round's budget, however much the proposals have cost.
@@ -48,23 +47,20 @@ MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 FEWEST_DOCUMENTS = 6
 # The number of the round that compares forms of reasoning, with the best instruction of round 1.
 REASONING_ROUND = 2
-# The sizes of the sets of demonstrations that race in round 3, and the share of train's documents
-# that a set is drawn from. In later rounds the sets have the size of the best set so far, or twice
-# its size.
+# The sizes of the sets of demonstrations that race in round 3 (later, the size of the best set so
+# far and twice its size), and the share of train's documents that a set is drawn from.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 # How many of the best candidates race again in the next round, and how many earlier instructions
 # the proposer's prompt shows.
 N_LEADERS, HISTORY_LENGTH = 2, 5
 # Before finalists are chosen, this many of the best candidates are scored on the same documents.
 LEADERS_MEASURED = 4
-# If the budget allows, the search runs at least this many rounds, because only then has every kind
-# of change been tried.
+# Only after this many rounds has every kind of change been tried.
 FEWEST_ROUNDS = 3
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
-# The assumed standard deviation of the true gains among candidates of one kind. Sets of
-# demonstrations of the same size have similar gains, and proposed instructions have very different
-# gains.
+# The assumed standard deviation of the true gains among candidates of one kind: instructions differ
+# more than sets of demonstrations of one size.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 # At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
 # this multiple of the untuned judge's cost.

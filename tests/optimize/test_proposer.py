@@ -110,17 +110,11 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, f
     assert fault in why
 
 
-def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
+def test_a_round_without_a_usable_instruction_is_printed_with_a_reason():
     lines = []
-    calls = []
-    model = Model(lambda *_: "I cannot help with that.")
-    source, _ = proposer_of(model, lines=lines)
-    for number in (1, 2, 3):
-        assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
-        calls.append(model.calls)
-    # Each round asks, and asks again with the fault named.
-    assert calls == [2, 4, 4]
-    assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
+    source, _ = proposer_of(Model(lambda *_: "I cannot help with that."), lines=lines)
+    assert source.propose(SEED.instruction, ["lesson"], [], 1) == []
+    assert lines[0].startswith("round 1: none of 1 proposed instructions is usable: no instruction")
 
 
 def test_without_the_means_for_another_a_faulty_reply_stays_rejected():
