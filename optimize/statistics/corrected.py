@@ -159,7 +159,7 @@ def estimate_mean(
     # With the largest weight, the correction is the judge's mean over unlabelled outputs minus the
     # judge's mean over labelled outputs.
     largest_weight = n_outputs / max(n_outputs - n_labels, 1)
-    correction_variance = float(correction_errors @ correction_errors)
+    correction_variance = float((correction_errors**2).sum())
     best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
     judge_weight = min(max(best_weight, 0.0), largest_weight)
     label_error = _norm(label_errors)
@@ -171,16 +171,16 @@ def estimate_mean(
     omission_probability = np.append(
         1 - np.minimum(probability, 1), np.full(pseudo_sums.shape[1], 1 - labelled_share)
     )
-    given_error = _norm(
-        np.sqrt(omission_probability) * (label_errors - judge_weight * labelled_score_errors)
-    )
+    omission_errors = label_errors - judge_weight * labelled_score_errors
+    given_error = float(np.sqrt((omission_probability * omission_errors**2).sum()))
     low, high = bounds or (-np.inf, np.inf)
     value = min(max(label_mean + judge_weight * correction, low), high)
     centre = label_centre + judge_weight * correction_centre
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
     label_freedom = max(sample.n_effective_documents + pseudo_sums.shape[1] - 1, 1)
     freedom = max(label_freedom - (judge_weight > 0), 1)
-    quantile = student_quantile(freedom, n_comparisons) * np.sqrt(label_freedom / freedom)
+    quantile = student_quantile(freedom, n_comparisons)
+    width_factor = np.sqrt(label_freedom / freedom)
 
     def interval(estimate: float, middle: float, half_width: float) -> Interval:
         """The interval around `middle`, extended to the estimate and clipped to the scale."""
@@ -191,9 +191,11 @@ def estimate_mean(
     variance_reduction = 1 - (estimate_error / (label_error or np.inf)) ** 2
     return Estimate(
         value=value,
-        interval=interval(value, centre, quantile * estimate_error),
+        interval=interval(value, centre, quantile * (width_factor * estimate_error)),
         given_interval=interval(
-            value, value + (1 - labelled_share) * (centre - value), quantile * given_error
+            value,
+            value + (1 - labelled_share) * (centre - value),
+            quantile * (width_factor * given_error),
         ),
         labels_only=IntervalEstimate(
             label_mean, interval(label_mean, label_centre, label_half_width)
@@ -303,7 +305,7 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
 
 
 def _norm(errors: Vector) -> float:
-    return float(np.sqrt(errors @ errors))
+    return float(np.sqrt((errors**2).sum()))
 
 
 def _means(sums: Matrix) -> tuple[float, float]:
