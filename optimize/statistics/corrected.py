@@ -188,7 +188,10 @@ def estimate_mean(
         return Interval(*(float(end) for end in np.clip(ends, low, high)))
 
     label_half_width = student_quantile(label_freedom, n_comparisons) * label_error
-    variance_reduction = 1 - (estimate_error / (label_error or np.inf)) ** 2
+    agreement = 0.0
+    if label_error > 0 and n_labels < n_outputs:
+        reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
+        agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
     return Estimate(
         value=value,
         interval=interval(value, centre, quantile * (width_factor * estimate_error)),
@@ -207,7 +210,7 @@ def estimate_mean(
         n_documents=sums.shape[1],
         n_failed=np.size(score) - n_outputs,
         label_sd=label_error * np.sqrt(n_labels),
-        agreement=float(np.sqrt(np.clip(variance_reduction * largest_weight, 0, 1))),
+        agreement=agreement,
     )
 
 
