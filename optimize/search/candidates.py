@@ -31,8 +31,7 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
-# An instruction is rejected as a copy if it shares this many consecutive words with a labelled
-# text.
+# An instruction that shares so many consecutive words with a labelled text is a copy.
 COPIED_WORDS = 8
 # The `kind` of a `DemoSet` that shows every labelled output.
 EVERYTHING = "all"
@@ -234,19 +233,12 @@ def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
 
 
 def agreed_comment(item: Item) -> str:
-    """The annotators' comment on an item if all annotators gave the same label, else "".
-
-    A demonstration shows the mean label. If the labels differ, the comment may explain another
-    label.
-    """
+    """The comment on an item; "" if labels differ, as it may explain another than the mean."""
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield items in turns: one for each choice, then one more for each choice, and so on.
-
-    For each choice, items whose human label is closest to the choice come first.
-    """
+    """Yield one item for each choice, then one more, and so on; those closest to it come first."""
     choices = prompt.answer.choices or ()
     values = choice_values(choices)
     by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}

@@ -35,17 +35,15 @@ from optimize.statistics.balanced import (
 from optimize.statistics.correlations import Level, contrast_judges, rho
 from optimize.statistics.intervals import Contrast
 
-# After a candidate has judged this many items, its cost per item is their mean cost. Before that,
-# the cost is estimated.
+# After this many items, a candidate's cost per item is their mean cost, and no estimate.
 ITEMS_MEASURED = 12
 
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
-# For each document with the rarer label, at most this many documents with the commoner label are
-# judged. More documents with the commoner label would lower the standard error of balanced accuracy
-# by 6 % at most.
+# At most so many documents with the commoner label are judged for each with the rarer label. More
+# would lower the standard error of balanced accuracy by 6 % at most.
 COMMONER_PER_RARER = 2
 
 
@@ -123,9 +121,7 @@ def _static_characters(prompt: Prompt) -> int:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The budget of a search: its limit, and the cost so far.
-
-    If a search is resumed, the cost includes the replies that were paid for before.
+    """The budget of a search: its limit, and the cost so far, with what earlier starts paid for.
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
@@ -163,8 +159,7 @@ class SearchBudget:
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Expect as much for the next request: some models write more hidden reasoning than
-        # estimated.
+        # Some models write more hidden reasoning than estimated.
         self.proposal = max(self.proposal, cost)
 
     @contextmanager
@@ -184,10 +179,7 @@ class SearchBudget:
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Judges items with candidates, charges the budget, and keeps the judgements.
-
-    `untuned` is the untuned prompt, from which the candidates' prompts are made.
-    """
+    """Judges items with candidates, charges the budget, and keeps the judgements."""
 
     untuned: Prompt
     judge: JudgeItems
@@ -241,10 +233,7 @@ class Evaluator:
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The candidate's judgements of scored items, with the candidate's answer weights applied.
-
-        Raises KeyError if the candidate has not scored one of the items.
-        """
+        """The candidate's judgements of scored items, with its answer weights applied."""
         item_judgements = self._judgements[candidate.id]
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
@@ -310,14 +299,9 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
 
 
 def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Whether a judge fails on few outputs, or on no more outputs than the judge of `base`.
-
-    `scores` and `base` are the scores of the two judges, in which NaN is a failed judgement.
-    """
-    failed_share, base_failed_share = (
-        np.isnan(vector).mean() if len(vector) else 0.0 for vector in (scores, base)
-    )
-    return bool(failed_share <= max(MOST_FAILED, base_failed_share))
+    """Whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
+    n_failed, n_base_failed = np.isnan([scores, base]).sum(axis=1)
+    return bool(n_failed <= max(MOST_FAILED * len(scores), n_base_failed))
 
 
 def _verdicts(scores: Vector, items: Items) -> Vector:
@@ -374,10 +358,7 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def threshold(self, candidate: Candidate, items: Items) -> float:
-        """The best threshold for the scores that the candidate already has on these items.
-
-        If the goal is not balanced accuracy, the candidate's `threshold` is returned unchanged.
-        """
+        """For balanced accuracy, the best threshold for the candidate's scores so far."""
         if self.goal != "balanced":
             return candidate.threshold
         return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)

@@ -1,10 +1,8 @@
 """Evidence: the part of the proposer's prompt that shows how people and the judge rate documents.
 
-From the evidence a language model (the proposer) writes a better instruction for the judge. The
-evidence shows documents with several outputs each. For each output the evidence lists people's
-ratings, the judge's score, and the output's rank by people and by the judge (called "place"). The
-texts are quoted as JSON strings on one line, so that no text can be mistaken for a line of the
-evidence.
+The evidence shows documents with several outputs each, and for each output people's ratings, the
+judge's score, and its rank by both (called "place"). Texts are quoted as JSON strings on one line,
+so that no text can be mistaken for a line of the evidence.
 """
 
 import json
@@ -22,17 +20,15 @@ from optimize.search.evaluator import reason_of
 from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.plain import order_agreement
 
-# Upper bounds on the documents in the evidence and on the outputs of each document. If documents
-# have few outputs, more documents are shown, with about `MAX_OUTPUTS` outputs in all.
+# Upper bounds on the documents and on the outputs of each. If documents have few outputs, more are
+# shown, with about `MAX_OUTPUTS` outputs in all.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
-# At most this share of the documents is shown in one prompt, so that the draws for several prompts
-# differ.
+# The largest share of documents in one prompt, so that the draws for several prompts differ.
 LARGEST_SHARE = 2 / 3
-# Upper bounds on the characters of the evidence, where it is cut off, and of a single text, reason
-# and comment, from which the middle is removed.
+# Upper bounds on the characters of the evidence, and of a single text, reason and comment, from
+# which the middle is removed.
 EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
-# The sampling weight of a document whose outputs the judge orders as people do. A document that the
-# judge orders the other way round has a weight of about 1.
+# The sampling weight of a document that the judge orders as people do; of the opposite, about 1.
 RIGHT_DOCUMENT_WEIGHT = 0.35
 # The factor by which the error on an output counts more if annotators commented on the output.
 COMMENT_WEIGHT = 2
@@ -81,10 +77,7 @@ class JudgedItems:
         self.weighted_gaps: Vector = self.gaps * weights
 
     def evidence(self, draws: Sequence[np.random.Generator]) -> list[str]:
-        """Write one version of the evidence for each generator in `draws`.
-
-        The generator draws the documents that are shown.
-        """
+        """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         weights, documents = self._weights(), list(self.items.document_rows.values())
         versions = []
@@ -110,10 +103,7 @@ class JudgedItems:
         return versions
 
     def document(self, rows: Sequence[int]) -> str:
-        """Write the lines on a document: first the texts that all outputs share, then each output.
-
-        `rows` are the indices of the document's outputs that are shown.
-        """
+        """The lines on a document: first the texts that all shown outputs share, then each."""
         common_texts = self._common_texts(rows)
         lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
         for row in rows:
@@ -130,10 +120,7 @@ class JudgedItems:
         return "\n".join(lines)
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
-        """The texts, by field name, that are the same for all of these outputs.
-
-        If there is only one output, no texts are returned.
-        """
+        """The texts, by field name, that are the same for all of several outputs."""
         texts = [self.items.items[row].texts for row in rows]
         if len(texts) == 1:
             return {}
@@ -145,11 +132,7 @@ class JudgedItems:
         }
 
     def _weights(self) -> Vector:
-        """The sampling weight of each document.
-
-        The weight is large if people's labels within the document differ, and if the judge ranks
-        the outputs wrongly.
-        """
+        """Documents weigh more if people's labels differ, and if the judge ranks them wrongly."""
         human, weights = self.items.human, []
         label_sd = float(human.std()) or 1.0
         for rows in self.items.document_rows.values():
@@ -161,10 +144,10 @@ class JudgedItems:
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
-        """Choose the outputs of a document to show, and sort them by people's labels, best first.
+        """Choose the outputs to show, and sort them by people's labels, best first.
 
-        The choice includes people's best and worst output, the outputs that the judge overrates and
-        underrates most, and the output that the judge ranks most accurately.
+        People's best and worst come before those that the judge overrates and underrates most, and
+        the one that it ranks most accurately.
         """
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
         weighted_gaps, gaps = self.weighted_gaps[rows], np.abs(self.gaps[rows])
@@ -216,10 +199,7 @@ class JudgedItems:
         yield from self._error_sentence(rows) if self.words else self._order_sentence()
 
     def _share_sentence(self, scores: Vector, labels: Vector) -> Iterator[str]:
-        """Yield a sentence on how often the judge and people give each rating of the scale.
-
-        Nothing is yielded if a human label is outside the judge's scale.
-        """
+        """Yield the shares of ratings, unless a human label is outside the judge's scale."""
         scale = [rating_of(choice, self.choices) for choice in self.choices]
         all_labels, n = self.items.human, len(scores)
         if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):

@@ -1,8 +1,7 @@
 """Optimizers: functions that take a `SearchProblem` and return an `Exploration` with finalists.
 
-An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. The optimizer is
-called once for each half of the labels, and the finalists from one half are tested on the other
-half (`optimize.search.gate`).
+An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. It is called
+once for each half of the labels, and its finalists are tested on the other half.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -136,10 +135,7 @@ class LastRound:
 
     @classmethod
     def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
-        """Combine the last rounds of both halves: mean gain, mean error and the sum of the costs.
-
-        Returns None if no half had a round.
-        """
+        """Mean gain, mean error and the sum of the costs; None if no half had a round."""
         rounds = list(filter(None, halves))
         if not rounds:
             return None
@@ -187,11 +183,7 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """The name by which `find_optimizer` finds the optimizer.
-
-    Raises SettingsError if the optimizer is a function that is not defined at the top level of a
-    module.
-    """
+    """The name of an optimizer; raises SettingsError if `find_optimizer` cannot find it by it."""
     if isinstance(optimizer, str):
         return optimizer
     name = f"{optimizer.__module__}:{getattr(optimizer, '__qualname__', '')}"
@@ -201,10 +193,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Find an optimizer by its name: "rank", "gepa", or MODULE:FUNCTION for any function.
-
-    Raises SettingsError if there is no optimizer or function of this name.
-    """
+    """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError if there is none."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)

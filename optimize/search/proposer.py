@@ -33,10 +33,9 @@ from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, rejection
 from optimize.search.evaluator import SearchProblem
 from optimize.search.evidence import JudgedItems
 
-# Upper bound on the tokens of a reply. Reasoning models get a multiple of it, because their hidden
-# reasoning counts as well.
+# Upper bound on the tokens of a reply; a multiple for models with hidden reasoning.
 REPLY_TOKENS = 2048
-# When the model is asked again, at most this many characters of its faulty reply are sent back.
+# Upper bound on the characters of a faulty reply that are sent back.
 LONGEST_REPLY_SHOWN = 6000
 # Upper bound on the characters of a rejected proposal's reason that are printed.
 MAX_REASON_LENGTH = 300
@@ -302,7 +301,7 @@ def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
 def read_instruction(reply: str) -> str:
     """Read the instruction under its header, or in the only code block of a reply without headers.
 
-    Raises NoScoreError, with a message for the proposer, if there is no instruction.
+    Raises NoScoreError, with a message for the proposer, if there is none.
     """
     text, sections = _sections_of(reply)
     if THOUGHT_START.search(text):

@@ -23,17 +23,15 @@ from optimize.statistics.intervals import stream
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
-# A race may drop a candidate only after it was scored on this many documents (or on half of all, if
-# that is less).
+# A candidate may be dropped after so many documents (or half of all, if that is less).
 MIN_RACE_DOCUMENTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """A candidate's result in a race, and its gain over the untuned judge on the same documents.
+    """A candidate's result in a race, with its gain over the untuned judge on the same documents.
 
-    `error` is the standard error of the gain. `is_reliable` says whether the candidate fails on few
-    enough outputs to be allowed to ship.
+    `error` is the standard error of the gain. A candidate that fails too often is not reliable.
     """
 
     candidate: Candidate
@@ -47,10 +45,8 @@ class RaceResult:
 class Race:
     """Compares candidates with the untuned judge on documents of train.
 
-    Attributes:
-        order: The ids of the documents that can tell judges apart, in random order. A race on n
-            documents uses the first n documents in this order.
-        min_documents: A candidate may be dropped only after it was scored on this many documents.
+    `order` are the ids of the documents that can tell judges apart, in random order; a race on n
+    documents uses the first n. A candidate may be dropped only after `min_documents`.
     """
 
     def __init__(self, problem: SearchProblem) -> None:
@@ -142,8 +138,7 @@ class Race:
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
         """Estimate the cost of a race that starts on `size` documents.
 
-        Each halving of the candidates doubles the documents. Which candidates will remain is not
-        known yet, so the cost of the first half of the candidates is used.
+        Each halving doubles the documents; the first half of the candidates stands for those left.
         """
         cost = self.cost(candidates, size)
         while len(candidates) > 1 and size < len(self.order):

@@ -78,11 +78,7 @@ def explore(problem: SearchProblem) -> Exploration:
 
 
 def show_labels(problem: SearchProblem) -> Exploration:
-    """Make a finalist that shows all labels of train and dev as demonstrations.
-
-    If the prompt may not show that many demonstrations, the finalist shows as many labels of train
-    as the prompt may show.
-    """
+    """Make a finalist that shows all labels, or as many of train as the prompt may show."""
     prompt, options = problem.evaluator.untuned, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
@@ -95,10 +91,8 @@ def show_labels(problem: SearchProblem) -> Exploration:
 class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
-    Attributes:
-        results: The latest result of each candidate, by the candidate's id.
-        best_reasoning: The best form of reasoning so far; None if it is the untuned judge's form.
-        last_round: The gain and the cost of the last round; None before the first round ends.
+    `results` holds the latest result of each candidate, by its id, and `best_reasoning` the best
+    form of reasoning so far; None if it is the untuned judge's form.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -200,8 +194,7 @@ class RankSearch:
     def _expected_gains(self) -> dict[str, float]:
         """The expected true gain of each candidate, by the candidate's id.
 
-        An expected gain is the candidate's gain, shrunk towards the mean gain of candidates of the
-        same kind. A gain with a larger standard error is shrunk more.
+        It is the candidate's gain, shrunk towards the mean gain of its kind by its standard error.
         """
         results = list(self.results.values())
         kinds = np.unique([result.candidate.kind for result in results], return_inverse=True)[1]
@@ -280,9 +273,8 @@ class RankSearch:
     def _candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
         """The new candidates of a round, which are made from the best candidate, `parent`.
 
-        The parent without demonstrations comes first. Then candidates with a new instruction,
-        another form of reasoning and another set of demonstrations alternate, so that even a small
-        budget pays for some of each kind.
+        The parent without demonstrations comes first. Then the kinds of change alternate, so that
+        even a small budget pays for some of each.
         """
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
@@ -325,10 +317,9 @@ class RankSearch:
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
-        All forms are scored on the same documents. No form is dropped early, because effects of
-        reasoning show only on many documents. If the limit does not pay for all forms, the most
-        expensive forms are left out. Among the forms whose gain is within a standard error of the
-        largest gain, the cheapest form is chosen.
+        No form is dropped early, because effects of reasoning show only on many documents. If the
+        limit does not pay for all forms, the most expensive are left out. Of the forms within a
+        standard error of the largest gain, the cheapest is chosen.
         """
         race, leader, limit = self.race, self._best_so_far(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]
@@ -349,9 +340,8 @@ class RankSearch:
     def _finalists(self) -> list[Candidate]:
         """The finalists: the best candidate, two cheaper versions of it, and the runners-up.
 
-        The two cheaper versions have no demonstrations, and the first version has no added
-        reasoning either. Demonstrations and reasoning add to the cost of every judged row, so the
-        test on dev has to show that they are worth their cost.
+        These have no demonstrations, and the first no added reasoning either. Both add to the cost
+        of every judged row, so the test on dev has to show that they are worth it.
         """
         leaders = self._above_untuned()
         if not leaders:

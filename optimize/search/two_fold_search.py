@@ -96,8 +96,7 @@ def _explore(
 ) -> tuple[list[Exploration], list[list[Finalist]]]:
     """Run the optimizer on each half, and test its finalists on the other half.
 
-    Returns the explorations and the finalists of the halves. If the budget is spent before the end,
-    the lists have fewer than two entries.
+    If the budget is spent before the end, the lists have fewer than two entries.
     """
     budget, explorations = halves[0].evaluator.budget, list[Exploration]()
     finalists: list[list[Finalist]] = []
@@ -176,11 +175,9 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 def _judge_items(
     problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
-    """Score the items with a judge, and learn the judge's threshold.
+    """Score the items with a judge, and return it with its threshold, and the scores or verdicts.
 
-    Returns the judge with its threshold, and the scores. For balanced accuracy the scores are
-    verdicts. The threshold for the verdicts is learned neither on the items themselves nor on
-    documents that the prompt shows.
+    The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
     if cross_fit and judge.demo_set.demos:
         scores = cross_fit.scores(problem.evaluator, judge, items)
@@ -194,11 +191,9 @@ def _judge_items(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """Select the items of train from which a candidate's threshold is learned.
+    """The items of train from which a candidate's threshold is learned, if it needs one.
 
-    Items are selected if the candidate has been scored on them; if the candidate has no scores, all
-    items of train are selected. Documents that the candidate's demonstrations show are left out. If
-    the goal is not balanced accuracy, no items are selected.
+    These are the items that it has been scored on, or else all, but never documents that it shows.
     """
     if problem.goal != "balanced":
         return Items(())

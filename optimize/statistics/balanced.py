@@ -1,9 +1,7 @@
 """Balanced accuracy of verdicts, its difference between two judges, and the best threshold.
 
-Balanced accuracy is the mean of sensitivity and specificity: the share of outputs with the human
-label "pass" that the judge passes, and the share of outputs with the human label "fail" that the
-judge fails. A judge that always gives the same answer has a balanced accuracy of .5, however rare
-fails are.
+Balanced accuracy is the mean of the share of people's passes that the judge passes, and the share
+of people's fails that it fails. A judge that always gives the same answer has .5.
 """
 
 from dataclasses import replace
@@ -13,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 
-# The error rate of `is_clearly_worse`: the probability that a judge is called clearly worse
-# although both judges are equally good.
+# The probability that a judge is called clearly worse although both judges are equally good.
 CLEAR_ERROR = 0.05
 # Each class (pass and fail) needs this many outputs for an interval, and this many for learning a
 # threshold.
@@ -29,10 +26,7 @@ HALF_WINDOW = 1 / 3
 
 
 def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
-    """Turn scores into verdicts: 1 for a pass, 0 for a fail, NaN for a failed judgement.
-
-    A score of at least `threshold` is a pass.
-    """
+    """Turn scores into verdicts: 1 for a pass (at least `threshold`), 0 for a fail; NaN stays."""
     scores_array = np.asarray(scores, dtype=float)
     return np.where(np.isnan(scores_array), np.nan, scores_array >= threshold)
 
@@ -40,9 +34,7 @@ def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
 def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
     """Balanced accuracy of verdicts, in [0, 1]; NaN if all human labels are equal.
 
-    `passes` holds the judge's verdicts and `human` the human labels. Verdicts and labels are 1 for
-    a pass and 0 for a fail, in vectors of shape (outputs,). A NaN in `passes` stands for a failed
-    judgement; this output is left out.
+    Verdicts and labels are 1 for a pass and 0 for a fail. Failed judgements (NaN) are left out.
     """
     verdicts_of_judge, labels = np.asarray(passes, dtype=float), np.asarray(human, dtype=float)
     has_verdict = ~np.isnan(verdicts_of_judge)

@@ -1,10 +1,10 @@
 """Estimate the mean human rating of all outputs from few human labels and many judgements.
 
 The method is prediction-powered inference (arXiv:2301.09633) with power tuning (arXiv:2311.01453):
-the mean of the judge's scores on all outputs, corrected by the judge's mean error on the labelled
-outputs. The interval is valid however bad the judge is, and a good judge makes it narrow. If
-documents are drawn for labelling with unequal probabilities (active inference, arXiv:2403.03208),
-each label has the weight 1 / probability.
+the mean of the judge's scores on all outputs, corrected by its mean error on the labelled outputs.
+The interval is valid however bad the judge is, and a good judge makes it narrow. If documents are
+drawn for labelling with unequal probabilities (active inference, arXiv:2403.03208), each label has
+the weight 1 / probability.
 
 If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-counts are
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
@@ -320,9 +320,8 @@ def _means(sums: Matrix) -> tuple[float, float]:
 def _errors(sums: Matrix) -> Matrix:
     """Each document's contribution to the errors of three means, of shape (3, documents).
 
-    The three rows are for the mean of the labels, the mean of all scores, and the mean of the
-    scores on labelled outputs. The sum of squares of a row is an unbiased estimate of the variance
-    of the row's mean.
+    The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
+    The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
     """
     weight, labels, scores, n_outputs, all_scores = sums
 
@@ -337,12 +336,10 @@ def _errors(sums: Matrix) -> Matrix:
 def _pseudo_documents(sums: Matrix, sample: _Sample, bounds: tuple[float, float]) -> Matrix:
     """The sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
 
-    The four pseudo-documents combine the lowest and the highest label of the scale with the judge's
-    lowest and highest score. The size of a pseudo-document grows with the square root of the mean
-    number of labelled outputs per document, because labels within a document are similar. A
-    pseudo-document is smaller if labels are seldom at the ends of the scale: its size is
-    proportional to the variance of the labels, divided by the largest variance that is possible
-    with their mean.
+    They combine the lowest and the highest label of the scale with the judge's lowest and highest
+    score. Their size grows with the square root of the mean number of labelled outputs per
+    document, because labels within a document are similar. It is proportional to the variance of
+    the labels, divided by the largest variance that is possible with their mean.
     """
     low, high = bounds
     labels, weights = np.append(sample.labels, bounds), np.append(sample.weights, [1, 1])

@@ -69,11 +69,7 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
 def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """The accuracy of pairwise judge A minus the accuracy of pairwise judge B.
-
-    Pairs that people tied, or that either judge failed on, are left out. The arguments are as for
-    `pair_accuracy`.
-    """
+    """The accuracy of pairwise judge A minus judge B's, without ties of people and failures."""
     margins_of_a, margins_of_b, human_margins = (
         np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human)
     )
@@ -159,10 +155,9 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """The interval for the share of pairs that judge and people put in the same order.
+    """The interval for the share of pairs in the same order, from the pairs of each document.
 
-    For each document, `same_order` counts the pairs in the same order, and `counts` counts all
-    pairs. A share s is treated as a correlation of 2s - 1.
+    A share s is treated as a correlation of 2s - 1.
     """
     if not counts.size:
         return None
@@ -222,10 +217,7 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """Round each value to the nearest rating of the scale.
-
-    A value halfway between two ratings gets the higher rating, and NaN stays NaN.
-    """
+    """Round each value to the nearest rating, halfway to the higher one; NaN stays NaN."""
     numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
     nearest_index = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")

@@ -1,17 +1,14 @@
 """Agreement of a judge's verdicts (pass or fail) with human labels: rates, kappa and intervals.
 
-The TPR is the share of outputs labelled "pass" that the judge passes. The TNR is the share of
-outputs labelled "fail" that the judge fails. The mean of TPR and TNR is the balanced accuracy,
-which is 0.5 for a judge that always gives the same verdict.
+The TPR is the share of outputs labelled "pass" that the judge passes, and the TNR the share of
+outputs labelled "fail" that it fails. Their mean is the balanced accuracy.
 
 A rate has Wilson's interval (1927) for the effective number of outputs, which is the number of
-outputs divided by the design effect of documents (Korn and Graubard 1998). Because few documents
-give a poor estimate of the design effect, the estimate is shrunk towards a prior: the square root
-of the number of outputs per document, times Kish's design effect of unequal weights. The interval
-for the balanced accuracy combines the intervals for TPR and TNR (MOVER, Zou and Donner 2008). The
-interval for kappa is computed on Fisher's z; with unequal weights, kappa has no interval. If there
-are too few outputs labelled "pass", the TPR has no interval. If there are too few outputs labelled
-"fail", the TNR has no interval.
+outputs divided by the design effect of documents (Korn and Graubard 1998). Few documents give a
+poor estimate of the design effect, so it is shrunk towards a prior: the square root of the number
+of outputs per document, times Kish's design effect of unequal weights. The interval for the
+balanced accuracy combines those for TPR and TNR (MOVER, Zou and Donner 2008). The interval for
+kappa is computed on Fisher's z; with unequal weights, kappa has none.
 """
 
 from collections.abc import Mapping
@@ -168,10 +165,7 @@ def _design_effect(
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
-    """Wilson's 95 % interval for a share of `n` independent outputs.
-
-    With `looks`, the intervals of that many looks at growing labels hold simultaneously.
-    """
+    """Wilson's 95 % interval for a share of `n` independent outputs, held with all `looks`."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
@@ -201,10 +195,7 @@ def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: Rows)
 
 
 def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bool) -> Rate:
-    """Cohen's kappa: (agreement - chance) / (1 - chance).
-
-    `chance` is the expected agreement of independent labels and verdicts.
-    """
+    """Cohen's kappa: (agreement - chance) / (1 - chance)."""
     n, is_agreement = passes.size, passes == human_labels
     if not n:
         return Rate(np.nan, None, n)
@@ -218,8 +209,7 @@ def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bo
     value = (agreement - chance) / (1 - chance)
     if not has_interval or verdict_rate in (0, 1):
         return Rate(value, None, n)
-    # Each output's influence on kappa, from the derivatives of kappa with respect to the agreement,
-    # the share of labels "pass" and the share of verdicts "pass".
+    # Each output's influence on kappa, by the derivatives of its agreement and both rates.
     chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1) + (
         passes - verdict_rate
     ) * (2 * label_rate - 1)
