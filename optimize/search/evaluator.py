@@ -1,8 +1,7 @@
 """`SearchProblem`, which an optimizer solves, and its parts: evaluator, budget and objective.
 
-Each judgement has a cost in the unit of the search's budget. The unit is dollars, or tokens if the
-price of the model is unknown, or calls if the model is free. The evaluator keeps all judgements, so
-a candidate never judges the same item twice.
+Costs are in dollars, or tokens if the price of the model is unknown, or calls if the model is free.
+The evaluator keeps all judgements, so a candidate never judges the same item twice.
 """
 
 import math
@@ -268,20 +267,16 @@ def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
     """The items of as many documents as cost at most `limit`, informative documents first."""
-    affordable_documents: list[str] = []
-    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
-        limit -= cost(items.of_documents([document]))
-        if limit < 0:
-            break
-        affordable_documents.append(document)
-    return items.of_documents(affordable_documents)
+    names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
+    costs = np.cumsum([cost(items.of_documents([name])) for name in names])
+    return items.of_documents(names[: int((costs <= limit).sum())])
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """Spearman's rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
-    For balanced accuracy, scores other than 0 and 1 are turned into verdicts by the threshold that
-    is best on these same items. This objective is biased upwards, so use it on train only.
+    Scores other than 0 and 1 become verdicts by the threshold that is best on these same items,
+    which is biased upwards, so use it on train only.
     """
     if goal == "balanced":
         return balanced_accuracy(_verdicts(scores, items), items.human)
@@ -341,8 +336,6 @@ class SearchProblem:
         train: The labelled items to learn from.
         dev: The labelled items on which the finalists are tested.
         test_reserve: How much the budget reserves for that test while the optimizer runs.
-        record_trial: A function that is called with the fields of each trial, to log it.
-        print_line: A function that is called with each line to print for the user.
     """
 
     evaluator: Evaluator
