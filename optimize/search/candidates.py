@@ -233,12 +233,12 @@ def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
 
 
 def agreed_comment(item: Item) -> str:
-    """The comment on an item; "" if labels differ, as it may explain another than the mean."""
+    """The comment on an item; "" if labels differ, because it may explain any one of them."""
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield one item for each choice, then one more, and so on; those closest to it come first."""
+    """Yield one item for each choice, then one more, and so on, the closest labels first."""
     choices = prompt.answer.choices or ()
     values = choice_values(choices)
     by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}

@@ -31,7 +31,7 @@ MIN_RACE_DOCUMENTS = 20
 class RaceResult:
     """A candidate's result in a race, with its gain over the untuned judge on the same documents.
 
-    `error` is the standard error of the gain. A candidate that fails too often is not reliable.
+    `error` is the standard error of the gain. A candidate that fails too often is unreliable.
     """
 
     candidate: Candidate

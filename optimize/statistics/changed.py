@@ -85,5 +85,5 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """How many changed rows to label so that an equally good judge is not worse by `margin`."""
+    """How many rows to label so that 80 % of equally good judges are shown not to be worse."""
     return max(FEWEST_TO_LABEL, math.ceil((MARGIN_IN_ERRORS * n_changed / n_rows / margin) ** 2))

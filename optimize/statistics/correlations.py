@@ -183,7 +183,7 @@ def correlation(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation at one of the three levels; ValueError if `system` is missing for its own."""
+    """The correlation at one level; raises ValueError if the system level lacks `system`."""
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     rows = read_rows(judge, human, document, system if level == "system" else None, weight)

@@ -165,7 +165,7 @@ def _design_effect(
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
-    """Wilson's 95 % interval for a share of `n` independent outputs, held with all `looks`."""
+    """Wilson's 95 % interval for a share of `n` outputs; those of all looks hold together."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
