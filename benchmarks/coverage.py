@@ -25,7 +25,7 @@ from summeval import MODELS, labelled, recorded
 from swaps import ALIKE, draws
 
 from optimize.measuring.floors import floor_flags
-from optimize.statistics.corrected import Estimate, mean_score, system_differences
+from optimize.statistics.corrected import Estimate, estimate_mean, system_differences
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.floor import deciding_interval
 from optimize.statistics.human import one_annotator
@@ -125,7 +125,7 @@ def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fi
     how: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
     (gap,) = system_differences("ba", some, scores, document, system, weight=weight, **how)
     all_known = system_differences("ba", human, scores, document, system, weight=weight, **how)
-    mean, truth = mean_score(some, scores, document, **how), human[~np.isnan(scores)].mean()
+    mean, truth = estimate_mean(some, scores, document, **how), human[~np.isnan(scores)].mean()
 
     def of_given(estimate: Estimate, truth: float) -> tuple[float, Interval | None]:
         ends = estimate.given_interval
@@ -153,7 +153,7 @@ def print_told_apart(draws: int) -> None:
             chosen = rng.choice(np.unique(document), 40, replace=False)
             some = np.where(np.isin(document, chosen), human, np.nan)
             sides, how = (some, scores, document), {"bounds": (1.0, 5.0)}
-            means = {n: mean_score(*(side[system == n] for side in sides), **how) for n in names}
+            means = {n: estimate_mean(*(side[system == n] for side in sides), **how) for n in names}
             for each in system_differences(names, *sides, system, weight=weight, **how):
                 figure, gap = each.estimate, truth[each.system] - truth[each.less]
                 one, other = (means[name].interval for name in (each.system, each.less))

@@ -33,8 +33,8 @@ from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import (
     Estimate,
     SystemDifference,
+    estimate_mean,
     labels_needed,
-    mean_score,
     system_differences,
 )
 from optimize.statistics.correlations import Mask
@@ -106,9 +106,9 @@ class Sample:
         return Sample(**{vector.name: getattr(self, vector.name)[rows] for vector in fields(self)})
 
     def mean(self, bounds: Bounds) -> Estimate:
-        """The estimated mean label; raises ValueError for too few labels (see `mean_score`)."""
+        """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
-        return mean_score(*vectors, weight=self.weight, bounds=bounds)
+        return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

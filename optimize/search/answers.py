@@ -1,11 +1,9 @@
 """Learn from human labels how much each answer of a judge counts in the judge's score.
 
-A judge that is asked questions gives several answers: one to each question, and its own answer,
-which is its rating, verdict or preference. The score is a weighted sum of these answers. If the
-goal of the search is summary-level rho, the weights are fitted to answers and labels that are
-centred within each document; otherwise these are centred over all outputs. The margins of pairs are
-not centred. Weights are never negative. The weights are shrunk towards a prior, which gives all
-weight to the judge's own answer (`optimize.statistics.joining`).
+The score is a weighted sum of the answers to the questions and of the judge's own answer, which is
+its rating, verdict or preference. If the goal is summary-level rho, answers and labels are centred
+within each document, otherwise over all outputs; the margins of pairs are not centred. Weights are
+never negative, and are shrunk towards the judge's own answer (`optimize.statistics.joining`).
 """
 
 import math
@@ -25,14 +23,12 @@ from optimize.statistics.intervals import Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
 
 FOLDS = 5
-# A question is dropped if its share of the weights is smaller than this. In a test that added eight
-# questions with random answers to each of three recorded judges, one in eighty of the random
-# questions was kept.
+# A question is dropped if its share of the weights is smaller than this. Of random answers added to
+# recorded judges, one in eighty is kept.
 SMALLEST_SHARE = 0.1
-# Scores are fitted to the rating scale by a line with at least this slope. A flatter line would
-# make all scores nearly equal.
+# The least slope of the line that fits scores to the rating scale; a flatter one makes all alike.
 SMALLEST_SLOPE = 0.05
-# The seed with which the folds are drawn. It is fixed, so that every candidate has the same folds.
+# Fixed, so that every candidate has the same folds.
 SEED = 0
 
 
@@ -42,13 +38,10 @@ class LabelledAnswers:
 
     Attributes:
         answers: The answers as numbers, of shape (outputs, fields); NaN if the judgement failed.
-        human: (outputs,) the human labels.
-        group: (outputs,) the number of the output's group. Outputs are ranked within groups: each
-            document is a group, or all outputs are one group.
-        fold: (outputs,) the number of the output's cross-validation fold. A document lies in a
-            single fold.
-        fields: The output fields of the prompt that have choices: the questions, and last the field
-            of the judge's own answer.
+        group: (outputs,) outputs are ranked within groups: each document, or all outputs together.
+        fold: (outputs,) the number of the output's cross-validation fold, which holds whole
+            documents.
+        fields: The questions, and last the field of the judge's own answer.
     """
 
     answers: Matrix
@@ -84,6 +77,8 @@ class LabelledAnswers:
         labels, unless scores could then leave the rating scale.
         """
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
+        if not has_answers.any():
+            return AnswerWeights(intercept=0.0, slopes={self.fields[-1].name: 1.0})
         slopes = self._slopes(has_answers)
         low, high = np.array([answer_range(field) for field in self.fields]).T
         lowest, highest = low[-1], high[-1]
@@ -93,9 +88,9 @@ class LabelledAnswers:
         shift = 0.0 if is_pairwise else lowest - float(slopes @ low)
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
-        if human.size and (score_sd := float(scores.std())):
+        if score_sd := float(scores.std()):
             line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / score_sd))
-        if human.size and not is_pairwise:
+        if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # With an offset outside these bounds, a score could leave the scale.
             offset = min(max(offset, lowest * (1 - line_slope)), highest * (1 - line_slope))
@@ -112,8 +107,6 @@ class LabelledAnswers:
         own_answer_only = np.zeros(len(self.fields))
         own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
-        if not len(human):
-            return own_answer_only
         if self.fields[-1].choices != LETTERS:
             centred_columns = centred(np.column_stack([answers, human]), group)
             answers, human = centred_columns[:, :-1], centred_columns[:, -1]
@@ -154,21 +147,14 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
     def useful_questions(self) -> tuple[Field, ...]:
-        """The questions that are worth asking, because they have a large share of the weights.
+        """The questions with a share of the weights of at least `SMALLEST_SHARE`.
 
-        Questions with a share below `SMALLEST_SHARE` are dropped, and the weights are fitted again.
-        Dropping and fitting are repeated until no share is too small.
+        The weights are fitted again without the others, until no share is too small.
         """
-        answers = self
-        while True:
-            shares = answers.fit_weights().shares(answers.fields)
-            questions = answers.fields[:-1]
-            useful_questions = tuple(
-                field for field in questions if shares[field.name] >= SMALLEST_SHARE
-            )
-            if useful_questions == questions:
-                return useful_questions
-            answers = answers.of_questions(useful_questions)
+        questions = self.fields[:-1]
+        shares = self.fit_weights().shares(self.fields)
+        useful = tuple(field for field in questions if shares[field.name] >= SMALLEST_SHARE)
+        return useful if useful == questions else self.of_questions(useful).useful_questions()
 
 
 def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:

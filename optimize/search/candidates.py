@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,8 +31,7 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
-# An instruction is rejected as a copy if it shares this many consecutive words with a labelled
-# text.
+# An instruction that shares so many consecutive words with a labelled text is a copy.
 COPIED_WORDS = 8
 # The `kind` of a `DemoSet` that shows every labelled output.
 EVERYTHING = "all"
@@ -44,13 +44,9 @@ Demo = Mapping[str, Value]
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    Attributes:
-        demos: The demonstrations; each maps the names of the prompt's fields to values.
-        comments: The annotators' comment on each demonstration, or "". If the judge writes a reason
-            before its answer, the demonstration shows the comment as the reason.
-        ids: The ids of the items that the demonstrations were made from.
-        kind: Which items the set shows: "none", `EVERYTHING`, or the size that was asked for.
-        documents: The ids of the documents that these items belong to.
+    `comments` are the annotators' comments, or "", which a judge that writes reasons shows as its
+    reasons. `kind` says which items the set shows: "none", `EVERYTHING`, or the size that was asked
+    for.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -64,19 +60,13 @@ class DemoSet:
 class Candidate:
     """A judge that the search tries and that may become the tuned judge.
 
-    A candidate is never evaluated on documents that its demonstrations show.
+    A candidate is never evaluated on documents that its demonstrations show. If `reasoning` or
+    `questions` is None, it has those of the untuned judge.
 
     Attributes:
-        instruction: The instruction of the prompt.
-        demo_set: The demonstrations in the prompt.
-        round: The number of the search round in which the instruction was written; 0 for the
-            untuned judge's instruction.
-        reasoning: What the judge writes before its answer; None to keep what the untuned judge
-            writes.
-        questions: The questions that the judge is asked; None to keep the untuned judge's
-            questions.
-        weights: The weights of the judge's answers in its score; None if the score is the judge's
-            rating, verdict or preference alone.
+        round: The search round in which the instruction was written; 0 for the untuned judge's.
+        weights: The weights of the judge's answers in its score; None if only its own answer
+            counts.
         threshold: The lowest score with which an output passes.
     """
 
@@ -102,10 +92,7 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """A hash of the prompt; candidates with the same prompt have the same id."""
-        hashed_parts: list[object] = [
-            self.instruction,
-            [dict(demo) for demo in self.demo_set.demos],
-        ]
+        hashed_parts: list[object] = [self.instruction, self.demo_set.demos]
         if any(self.demo_set.comments):
             hashed_parts.append(self.demo_set.comments)
         if self.reasoning is not None:
@@ -122,19 +109,17 @@ class Candidate:
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
         reason_fields = [field.name for field in prompt.outputs if not field.choices]
         demos = (
-            {**demo, **dict.fromkeys(reason_fields if comment else (), comment)}
+            {**demo, **dict.fromkeys(reason_fields, comment)} if comment else demo
             for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True)
         )
         return replace(prompt, demos=tuple(demos))
 
 
-def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
-    """The reason why the search may not try an instruction; None if it may try the instruction.
+def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str:
+    """The reason why the search may not try an instruction; "" if it may try the instruction.
 
-    Args:
-        instruction: The proposed instruction.
-        text_hashes: The hashes of all word runs in the labelled texts (see `word_runs`).
-        earlier: The instructions that the search has already tried.
+    `text_hashes` are the hashes of all word runs in the labelled texts (see `word_runs`), and
+    `earlier` the instructions that the search has already tried.
     """
     if not instruction:
         return "empty"
@@ -144,7 +129,7 @@ def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _words(instruction) in map(_words, earlier):
         return "known already"
-    return None
+    return ""
 
 
 def _words(text: str) -> list[str]:
@@ -170,20 +155,9 @@ def draw_demo_set(
 ) -> DemoSet:
     """Draw a set of demonstrations that shows all ratings about equally often.
 
-    The draw goes round the ratings: one item with each rating, then one more with each rating, and
-    so on. For each rating, items whose human label is closest to the rating come first.
-
-    Args:
-        items: The labelled items to draw from.
-        prompt: The prompt that will show the demonstrations.
-        size: Upper bound on the number of demonstrations.
-        rng: The generator for the draw.
-        max_characters: Upper bound on the characters of all texts and comments together.
-        share: Upper bound on the share of the documents that the demonstrations come from.
-        reasons: Reasons that a judge wrote before a right answer, by item id.
-
-    Returns:
-        The set; its `kind` is `EVERYTHING` if it shows every distinct output.
+    The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
+    from at most the share `share` of the documents. Its `kind` is `EVERYTHING` if it shows every
+    distinct output. `reasons` are reasons that a judge wrote before a right answer, by item id.
     """
     if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))
@@ -236,46 +210,42 @@ def _fitting_demos(
         characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
 
-def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The choice that is nearest to `value`, which is a mean label or a score.
-
-    A value halfway between two choices gets the lower choice. If the choices are the letters of a
-    pair, `value` is a margin and the preferred letter is returned.
-    """
+def choice_values(choices: tuple[Value, ...]) -> dict[Value, int]:
+    """Each choice as a number: its rating, or for the letters of a pair the margin 1 or -1."""
     if choices == LETTERS:
-        return "A" if value > 0 else "B"
+        return {"A": 1, "B": -1}
+    return {choice: rating_of(choice, choices) for choice in choices}
 
-    def distance(choice: Value) -> tuple[float, int]:
-        rating = rating_of(choice, choices)
-        return abs(rating - value), rating
 
-    return min(choices, key=distance)
+def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
+    """The choice that is nearest to a mean label or a score; of two, the lower choice."""
+    values = choice_values(choices)
+    return min(values, key=lambda choice: (abs(values[choice] - value), values[choice]))
+
+
+def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
+    """Whether a score and a label are nearest to the same choice; a tie of a pair is no choice."""
+    if choices == LETTERS:
+        return score * human > 0
+    if math.isnan(score):
+        return False
+    return nearest_choice(choices, score) == nearest_choice(choices, human)
 
 
 def agreed_comment(item: Item) -> str:
-    """The annotators' comment on an item if all annotators gave the same label, else "".
-
-    A demonstration shows the mean label. If the labels differ, the comment may explain another
-    label.
-    """
+    """The comment on an item; "" if labels differ, because it may explain any one of them."""
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
-    """Yield items in turns: one for each choice, then one more for each choice, and so on.
-
-    For each choice, items whose human label is closest to the choice come first.
-    """
+    """Yield one item for each choice, then one more, and so on, the closest labels first."""
     choices = prompt.answer.choices or ()
-    by_choice: dict[Value, list[Item]] = {}
+    values = choice_values(choices)
+    by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
         item = items.items[index]
-        by_choice.setdefault(nearest_choice(choices, item.human), []).append(item)
+        by_choice[nearest_choice(choices, item.human)].append(item)
     for choice, items_of_choice in by_choice.items():
-        target_label = (
-            {"A": 1, "B": -1}[str(choice)] if choices == LETTERS else rating_of(choice, choices)
-        )
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
-        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - target_label)))
-    rounds = zip_longest(*(by_choice[choice] for choice in sorted(by_choice, key=str)))
-    return filter(None, chain.from_iterable(rounds))
+        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - values[choice])))
+    return filter(None, chain.from_iterable(zip_longest(*by_choice.values())))

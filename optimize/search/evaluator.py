@@ -1,8 +1,7 @@
 """`SearchProblem`, which an optimizer solves, and its parts: evaluator, budget and objective.
 
-Each judgement has a cost in the unit of the search's budget. The unit is dollars, or tokens if the
-price of the model is unknown, or calls if the model is free. The evaluator keeps all judgements, so
-a candidate never judges the same item twice.
+Costs are in dollars, or tokens if the price of the model is unknown, or calls if the model is free.
+The evaluator keeps all judgements, so a candidate never judges the same item twice.
 """
 
 import math
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Literal
 
 import numpy as np
@@ -35,19 +34,15 @@ from optimize.statistics.balanced import (
 from optimize.statistics.correlations import Level, contrast_judges, rho
 from optimize.statistics.intervals import Contrast
 
-# After a candidate has judged this many items, its cost per item is their mean cost. Before that,
-# the cost is estimated.
+# After this many items, a candidate's cost per item is their mean cost, and no estimate.
 ITEMS_MEASURED = 12
 
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
-# Upper bound on the documents of train on which candidates are compared.
-MAX_RACE_DOCUMENTS = 48
-# For each document with the rarer label, at most this many documents with the commoner label are
-# judged. More documents with the commoner label would lower the standard error of balanced accuracy
-# by 6 % at most.
+# At most so many documents with the commoner label are judged for each with the rarer label. More
+# would lower the standard error of balanced accuracy by 6 % at most.
 COMMONER_PER_RARER = 2
 
 
@@ -82,13 +77,9 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The cost of judging one item, in the budget's unit.
 
-    Attributes:
-        price: The price of input and output tokens.
-        per_call: The cost of each call in addition to the cost of its tokens.
-        tokens_in: How many input tokens the untuned judge takes for one item, over all calls.
-        tokens_out: How many output tokens the untuned judge takes for one item, over all replies.
-        calls: How many calls judge one item.
-        replies: How many replies judge one item; a call may return several.
+    One item takes `calls` calls with `replies` replies, as a call may return several. The untuned
+    judge takes `tokens_in` and `tokens_out` for them together. A call costs `per_call` in addition
+    to its tokens.
     """
 
     price: Price = FREE
@@ -110,9 +101,8 @@ class Pricing:
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the cost of judging one item with a prompt, from the length of the prompt.
 
-        The estimate is the cost with the untuned judge, plus the cost of the tokens that `prompt`
-        has more than the `untuned` prompt. The estimate is at least half the cost with the untuned
-        judge.
+        It is the untuned judge's cost, plus the cost of the tokens that `prompt` has more than the
+        `untuned` prompt; at least half the untuned judge's cost.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
@@ -122,31 +112,22 @@ class Pricing:
 
 def _static_characters(prompt: Prompt) -> int:
     """The number of characters in the part of a prompt that is the same for every item."""
-    n_demo_characters = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
-    return (
-        len(prompt.instruction)
-        + n_demo_characters
-        + sum(len(field.description) for field in prompt.fields)
-    )
+    demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
+    n_demo_characters = sum(map(len, map(str, demo_values)))
+    descriptions = "".join(field.description for field in prompt.fields)
+    return len(prompt.instruction) + n_demo_characters + len(descriptions)
 
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The budget of a search: its limit, and the cost so far.
-
-    If a search is resumed, the cost includes the replies that were paid for before.
+    """The budget of a search: its limit, and the cost so far, with what earlier starts paid for.
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
-        unit: The unit of all costs.
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
         proposal: The expected cost of asking the proposer for one instruction.
         proposal_price: The price of the proposer's tokens; None if each request costs 1.
-        set_aside: A function that reserves the same amount in the budget of the models; it is
-            called with `reserved`.
-        reserved: The amount that is reserved for later steps.
-        total_cost: The cost so far.
-        calls: How many calls the judge's model and the proposer have answered so far.
+        set_aside: Reserves the amount `reserved` in the budget of the models, too.
     """
 
     limit: float
@@ -177,8 +158,7 @@ class SearchBudget:
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Expect as much for the next request: some models write more hidden reasoning than
-        # estimated.
+        # Some models write more hidden reasoning than estimated.
         self.proposal = max(self.proposal, cost)
 
     @contextmanager
@@ -198,10 +178,7 @@ class SearchBudget:
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Judges items with candidates, charges the budget, and keeps the judgements.
-
-    `untuned` is the untuned prompt, from which the candidates' prompts are made.
-    """
+    """Judges items with candidates, charges the budget, and keeps the judgements."""
 
     untuned: Prompt
     judge: JudgeItems
@@ -271,44 +248,38 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """The ids of the documents that can tell judges apart, sorted so that the first few can, too.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, documents labelled "pass" and documents labelled
-    "fail" alternate. At most twice as many documents have the commoner label as have the rarer
-    label, because the rarer label limits the precision of balanced accuracy. In all other cases,
-    and if no document can tell judges apart, all documents are returned.
+    accuracy, if every document has only one label, the labels alternate, and at most twice as many
+    documents have the commoner label, because the rarer label limits the precision. In all other
+    cases, and if no document can tell judges apart, all documents are returned.
     """
     varied_documents = [
         name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0
     ]
-    if goal == "summary":
-        return tuple(varied_documents) or items.documents
-    if goal != "balanced" or varied_documents or np.ptp(items.human) == 0:
-        return items.documents
-    by_label: list[list[str]] = [[], []]
-    for name, rows in items.document_rows.items():
-        by_label[int(items.human[rows[0]] >= 0.5)].append(name)
-    rarer, commoner = sorted(by_label, key=len)
-    alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
-    return tuple(name for pair in alternating for name in pair if name is not None)
+    informative: Iterable[str] = varied_documents if goal == "summary" else ()
+    if goal == "balanced" and not varied_documents:
+        by_label: list[list[str]] = [[], []]
+        for name, rows in items.document_rows.items():
+            by_label[int(items.human[rows[0]] >= 0.5)].append(name)
+        rarer, commoner = sorted(by_label, key=len)
+        alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
+        informative = filter(None, chain.from_iterable(alternating))
+    return tuple(informative) or items.documents
 
 
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
     """The items of as many documents as cost at most `limit`, informative documents first."""
-    affordable_documents: list[str] = []
-    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
-        limit -= cost(items.of_documents([document]))
-        if limit < 0:
-            break
-        affordable_documents.append(document)
-    return items.of_documents(affordable_documents)
+    names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
+    costs = np.cumsum([cost(items.of_documents([name])) for name in names])
+    return items.of_documents(names[: int((costs <= limit).sum())])
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """Spearman's rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
-    For balanced accuracy, scores other than 0 and 1 are turned into verdicts by the threshold that
-    is best on these same items. This objective is biased upwards, so use it on train only.
+    Scores other than 0 and 1 become verdicts by the threshold that is best on these same items,
+    which is biased upwards, so use it on train only.
     """
     if goal == "balanced":
         return balanced_accuracy(_verdicts(scores, items), items.human)
@@ -326,14 +297,9 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
 
 
 def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Whether a judge fails on few outputs, or on no more outputs than the judge of `base`.
-
-    `scores` and `base` are the scores of the two judges, in which NaN is a failed judgement.
-    """
-    failed_share, base_failed_share = (
-        np.isnan(vector).mean() if len(vector) else 0.0 for vector in (scores, base)
-    )
-    return bool(failed_share <= max(MOST_FAILED, base_failed_share))
+    """Whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
+    n_failed, n_base_failed = np.isnan([scores, base]).sum(axis=1)
+    return bool(n_failed <= max(MOST_FAILED * len(scores), n_base_failed))
 
 
 def _verdicts(scores: Vector, items: Items) -> Vector:
@@ -345,12 +311,8 @@ class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
     Attributes:
-        seed: The seed of every random draw.
-        rounds: Upper bound on the rounds of the rank search.
         proposals: How many instructions the proposer is asked for in a round.
-        max_demos: Upper bound on the demonstrations in a prompt.
-        longest_demos: Upper bound on the characters of all demonstrations in a prompt, because
-            every later call pays for them.
+        longest_demos: Upper bound on the characters of all demonstrations in a prompt.
         max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
         reasoning: The forms of reasoning to try in addition to the untuned judge's form.
         risk: The probability that a judge ships although it is no better than the untuned judge.
@@ -371,16 +333,12 @@ class SearchProblem:
     """The task of an optimizer: find a prompt that judges outputs as people do.
 
     Attributes:
-        evaluator: The evaluator that judges items with candidates, within the budget.
         proposer: The client of the language model that writes instructions; None if there is none.
         questions: Questions that candidates may ask, most promising first.
         new_questions: Whether candidates may ask questions that the untuned judge does not ask.
         train: The labelled items to learn from.
         dev: The labelled items on which the finalists are tested.
-        goal: What to maximise.
-        options: The options of the search.
-        record_trial: A function that is called with the fields of each trial, to log it.
-        print_line: A function that is called with each line to print for the user.
+        test_reserve: How much the budget reserves for that test while the optimizer runs.
     """
 
     evaluator: Evaluator
@@ -391,17 +349,19 @@ class SearchProblem:
     dev: Items
     goal: Goal
     options: SearchOptions = field(default_factory=SearchOptions)
+    test_reserve: float = 0
     record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
 
     def threshold(self, candidate: Candidate, items: Items) -> float:
-        """The best threshold for the scores that the candidate already has on these items.
-
-        If the goal is not balanced accuracy, the candidate's `threshold` is returned unchanged.
-        """
+        """For balanced accuracy, the best threshold for the candidate's scores so far."""
         if self.goal != "balanced":
             return candidate.threshold
         return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
+
+    def decided(self, scores: Vector, threshold: float) -> Vector:
+        """The verdicts with this threshold if the goal is balanced accuracy; else the scores."""
+        return verdicts(scores, threshold) if self.goal == "balanced" else scores
 
     @cached_property
     def untuned(self) -> Candidate:

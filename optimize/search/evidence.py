@@ -1,10 +1,8 @@
 """Evidence: the part of the proposer's prompt that shows how people and the judge rate documents.
 
-From the evidence a language model (the proposer) writes a better instruction for the judge. The
-evidence shows documents with several outputs each. For each output the evidence lists people's
-ratings, the judge's score, and the output's rank by people and by the judge (called "place"). The
-texts are quoted as JSON strings on one line, so that no text can be mistaken for a line of the
-evidence.
+The evidence shows documents with several outputs each, and for each output people's ratings, the
+judge's score, and its rank by both (called "place"). Texts are quoted as JSON strings on one line,
+so that no text can be mistaken for a line of the evidence.
 """
 
 import json
@@ -22,18 +20,15 @@ from optimize.search.evaluator import reason_of
 from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.plain import order_agreement
 
-# Upper bounds on the documents in the evidence and on the outputs of each document. If documents
-# have few outputs, more documents are shown, with about `MAX_OUTPUTS` outputs in all.
+# Upper bounds on the documents and on the outputs of each. If documents have few outputs, more are
+# shown, with about `MAX_OUTPUTS` outputs in all.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
-# At most this share of the documents is shown in one prompt, so that the draws for several prompts
-# differ.
+# The largest share of documents in one prompt, so that the draws for several prompts differ.
 LARGEST_SHARE = 2 / 3
-# Upper bounds on the characters of the evidence, where it is cut off, and of a single text, reason
-# and comment, from which the middle is removed.
+# Upper bounds on the characters of the evidence, and of a single text, reason and comment, from
+# which the middle is removed.
 EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
-MAX_RATINGS_LISTED = 6
-# The sampling weight of a document whose outputs the judge orders as people do. A document that the
-# judge orders the other way round has a weight of about 1.
+# The sampling weight of a document that the judge orders as people do; of the opposite, about 1.
 RIGHT_DOCUMENT_WEIGHT = 0.35
 # The factor by which the error on an output counts more if annotators commented on the output.
 COMMENT_WEIGHT = 2
@@ -52,7 +47,6 @@ class JudgedItems:
             items). Rank 1 is the best; NaN stands for a failed judgement.
         gaps: How much the judge overrates each output: the difference between the two ranks, in
             standard deviations of ranks. For pairs, the judge's margin minus people's margin.
-        weighted_gaps: The gaps, doubled for outputs on which annotators commented.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -83,10 +77,7 @@ class JudgedItems:
         self.weighted_gaps: Vector = self.gaps * weights
 
     def evidence(self, draws: Sequence[np.random.Generator]) -> list[str]:
-        """Write one version of the evidence for each generator in `draws`.
-
-        The generator draws the documents that are shown.
-        """
+        """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         weights, documents = self._weights(), list(self.items.document_rows.values())
         versions = []
@@ -112,10 +103,7 @@ class JudgedItems:
         return versions
 
     def document(self, rows: Sequence[int]) -> str:
-        """Write the lines on a document: first the texts that all outputs share, then each output.
-
-        `rows` are the indices of the document's outputs that are shown.
-        """
+        """The lines on a document: first the texts that all shown outputs share, then each."""
         common_texts = self._common_texts(rows)
         lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
         for row in rows:
@@ -132,26 +120,19 @@ class JudgedItems:
         return "\n".join(lines)
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
-        """The texts, by field name, that are the same for all of these outputs.
-
-        If there is only one output, no texts are returned.
-        """
-        first_texts, *other_texts = [self.items.items[row].texts for row in rows]
-        names = (
-            [name for name in first_texts if name not in self.output_names] if other_texts else []
-        )
+        """The texts, by field name, that are the same for all of several outputs."""
+        texts = [self.items.items[row].texts for row in rows]
+        if len(texts) == 1:
+            return {}
+        shared = set.intersection(*(set(each.items()) for each in texts))
         return {
-            name: first_texts[name]
-            for name in names
-            if all(texts[name] == first_texts[name] for texts in other_texts)
+            name: text
+            for name, text in texts[0].items()
+            if (name, text) in shared and name not in self.output_names
         }
 
     def _weights(self) -> Vector:
-        """The sampling weight of each document.
-
-        The weight is large if people's labels within the document differ, and if the judge ranks
-        the outputs wrongly.
-        """
+        """Documents weigh more if people's labels differ, and if the judge ranks them wrongly."""
         human, weights = self.items.human, []
         label_sd = float(human.std()) or 1.0
         for rows in self.items.document_rows.values():
@@ -163,10 +144,10 @@ class JudgedItems:
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
-        """Choose the outputs of a document to show, and sort them by people's labels, best first.
+        """Choose the outputs to show, and sort them by people's labels, best first.
 
-        The choice includes people's best and worst output, the outputs that the judge overrates and
-        underrates most, and the output that the judge ranks most accurately.
+        People's best and worst come before those that the judge overrates and underrates most, and
+        the one that it ranks most accurately.
         """
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
         weighted_gaps, gaps = self.weighted_gaps[rows], np.abs(self.gaps[rows])
@@ -183,8 +164,6 @@ class JudgedItems:
         item, score = self.items.items[row], self.scores[row]
         ratings = sorted(item.ratings)
         ratings_text = ", ".join(f"{rating:g}" for rating in ratings)
-        if len(ratings) > MAX_RATINGS_LISTED:
-            ratings_text = f"{len(ratings)} ratings from {ratings[0]:g} to {ratings[-1]:g}"
         people = f"- people {item.human:.3g}" + f" ({ratings_text})" * (len(ratings) > 1)
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
@@ -203,18 +182,14 @@ class JudgedItems:
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        vote_counts = Counter(
-            "A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings
-        )
+        vote_counts = Counter(_preferred(vote, "tie") for vote in item.ratings)
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}" + f" ({votes})" * bool(votes)
         line += f"; judge {_preference_text(self.scores[row])}"
-        if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
-            line += (
-                f" ({judgement.order_ab} where A stands first, {judgement.order_ba} where B does)"
-            )
-        agreement = np.nan_to_num(item.human * self.scores[row])
-        return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
+        if orders := _choices_by_order(judgement):
+            line += f" ({orders[0]} where A stands first, {orders[1]} where B does)"
+        agreement = np.sign(item.human * self.scores[row])
+        return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 
     def _overview(self) -> Iterator[str]:
         """Yield sentences on how judge and people use the scale, and how often they agree."""
@@ -224,10 +199,7 @@ class JudgedItems:
         yield from self._error_sentence(rows) if self.words else self._order_sentence()
 
     def _share_sentence(self, scores: Vector, labels: Vector) -> Iterator[str]:
-        """Yield a sentence on how often the judge and people give each rating of the scale.
-
-        Nothing is yielded if a human label is outside the judge's scale.
-        """
+        """Yield the shares of ratings, unless a human label is outside the judge's scale."""
         scale = [rating_of(choice, self.choices) for choice in self.choices]
         all_labels, n = self.items.human, len(scores)
         if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):
@@ -280,12 +252,9 @@ class JudgedItems:
             f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
             f"other in {(agreement < 0).sum() / n:.0%}."
         )
-        is_inconsistent = [
-            verdict.order_ab != verdict.order_ba
-            for verdict in self.judgements
-            if isinstance(verdict, Preference) and verdict.order_ab and verdict.order_ba
-        ]
-        if is_inconsistent:
+        choices = list(filter(None, map(_choices_by_order, self.judgements)))
+        if choices:
+            is_inconsistent = [in_ab != in_ba for in_ab, in_ba in choices]
             yield (
                 "Asked in both orders, it follows the place and not the text in "
                 f"{np.mean(is_inconsistent):.0%} of pairs."
@@ -322,7 +291,18 @@ def _quote(text: str, length: int = TEXT_LENGTH) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def _preferred(margin: float, tie: str) -> str:
+    return "A" if margin > 0 else "B" if margin < 0 else tie
+
+
 def _preference_text(margin: float) -> str:
     if np.isnan(margin):
         return "none"
-    return f"{'A' if margin > 0 else 'B' if margin < 0 else 'neither'} ({margin:+.2g})"
+    return f"{_preferred(margin, 'neither')} ({margin:+.2g})"
+
+
+def _choices_by_order(judgement: AnyJudgement) -> tuple[str, str] | None:
+    """What the judge chose with A first and with B first; None if it was not asked in both."""
+    if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
+        return judgement.order_ab, judgement.order_ba
+    return None

@@ -1,17 +1,14 @@
 """The gate: decide whether the tuned judge ships instead of the untuned judge.
 
 The test uses every labelled document of train and dev, but no judge is tested on a document that it
-learned from. For this, the search runs twice: once on train, with a test on dev, and once on dev,
-with a test on train. (If a judge shows all labels as demonstrations, the test uses versions of the
-judge that each leave out a fold of documents.) The permutation test relies on a symmetry: if the
-search finds no better judge than the untuned judge, swapping the two judges on a document is as
-likely to raise the gain as to lower it (`optimize.statistics.intervals`).
+learned from: the search runs once on train, with a test on dev, and once on dev, with a test on
+train. If it finds no better judge, swapping the two judges on a document is as likely to raise the
+gain as to lower it (`optimize.statistics.intervals`).
 
-A single test decides about the mean gain of all finalists of both halves. The mean gain has a
-smaller error than the gain of a single finalist, and no selection among the finalists biases it.
-Judges that ask questions are a second kind of change. If a change of prompts and a change of
-questions are both tested, the test statistic is the larger of the two mean gains, in the data and
-in each permutation.
+A single test decides about the mean gain of all finalists of both halves, which has a smaller error
+than the gain of a single finalist, and which no selection among them biases. Judges that ask
+questions are a second kind of change. If both kinds are tested, the test statistic is the larger of
+the two mean gains, in the data and in each permutation.
 """
 
 import math
@@ -25,18 +22,17 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable, objective
+from optimize.search.evaluator import Goal, SearchProblem, contrast, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
-from optimize.statistics.balanced import is_clearly_worse, verdicts
+from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
 # The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
 Contrasts = Sequence[Sequence[Contrast]]
 # The number of random permutations in the test.
 SWAPS = 2000
-# A correction of the interval for dataset-level rho. The ranks in this rho depend on the sample of
-# documents, which the permutation test ignores. Without the correction, up to .136 of the judges
-# that are no better than the untuned judge would ship at a risk of .10.
+# Widens the interval for dataset-level rho. Its ranks depend on the sample of documents, which the
+# permutation test ignores: without it, up to .136 of equal judges would ship at a risk of .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
@@ -47,21 +43,13 @@ GAIN_FOR_COST = 0.02
 class Finalist:
     """A candidate that is tested against the untuned judge on items that it did not learn from.
 
-    Attributes:
-        candidate: The candidate.
-        items: The items of the test.
-        scores: The candidate's scores on the items; if the goal is balanced accuracy, its verdicts.
-        untuned: The untuned judge's scores (or verdicts) on the same items.
+    `scores` and `untuned` are the two judges' scores on the items; for balanced accuracy, verdicts.
     """
 
     candidate: Candidate
     items: Items
     scores: Vector
     untuned: Vector
-
-    @property
-    def is_reliable(self) -> bool:
-        return is_reliable(self.scores, self.untuned)
 
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.untuned, self.items, goal)
@@ -82,11 +70,9 @@ class Finalist:
 class QuestionTest:
     """A judge that asks questions, and its tests on both halves of the labels.
 
-    Attributes:
-        candidate: The judge that asks only the useful questions, with weights learned from all
-        labels.
-        finalists: The tests, one for each half. Each document is scored with questions and weights
-            that were learned from other documents.
+    The candidate asks only the useful questions, with weights learned from all labels. In the
+    tests, each document is scored with questions and weights that were learned from other
+    documents.
     """
 
     candidate: Candidate
@@ -97,12 +83,8 @@ class QuestionTest:
 class Gain:
     """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    Attributes:
-        value: The gain.
-        low: The low end of the interval, which is above 0 exactly if the test is passed.
-        high: The high end of the interval.
-        n_documents: The number of documents in the test.
-        kind: The index of the kind of change with the largest gain, among the tested kinds.
+    The low end is above 0 exactly if the test is passed. `kind` is the index of the kind of change
+    with the largest gain, among the tested kinds.
     """
 
     value: float
@@ -144,7 +126,6 @@ def decide(
     problem: SearchProblem,
     halves: Sequence[Sequence[Finalist]],
     n_tried: int,
-    out_of_budget: ShipDecision | None = None,
     questions: QuestionTest | None = None,
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
@@ -152,39 +133,31 @@ def decide(
     If questions are the kind of change with the largest gain, the tuned judge is the judge that
     asks questions. Otherwise the tuned judge is the finalist with the largest gain after a
     deduction for cost (`worth_most`). The tuned judge ships if the test is passed and `_objection`
-    finds no reason against it.
-
-    Args:
-        problem: The search problem.
-        halves: The finalists that were tested on each half. Finalists whose judgements fail too
-            often are ignored.
-        n_tried: How many candidates the search has tried.
-        out_of_budget: None if the finalists were tested. If the budget prevented this
-            test: the decision to return if there was no test of questions either.
-        questions: The test of a judge that asks questions; None if there was no such test.
-
-    Returns:
-        The tuned judge and the decision.
+    finds no reason against it. `n_tried` is how many candidates the search has tried.
     """
-    reliable = [[finalist for finalist in half if finalist.is_reliable] for half in halves]
     with_questions = [[finalist] for finalist in questions.finalists] if questions else []
-    if out_of_budget and not with_questions:
-        finalists = list(chain(*reliable))
-        return (worth_most(problem, finalists) if finalists else problem.untuned), out_of_budget
-    kinds = [kind for kind in ([] if out_of_budget else reliable, with_questions) if any(kind)]
+    kinds = [kind for kind in (halves, with_questions) if any(kind)]
     if not kinds:
-        return problem.untuned, ShipDecision(ship=False, reason=_no_finalist(halves, n_tried))
-    rng, risk = stream(problem.options.seed, "gate"), problem.options.risk
-    contrasts = [
-        [[finalist.gain(problem.goal) for finalist in half] for half in kind] for kind in kinds
-    ]
-    decision = decision_on(contrasts, problem.goal, rng, risk)
-    best_kind = kinds[decision.gain.kind]
-    tuned, tests = _choose_tuned(
-        problem, list(chain(*best_kind)), questions if best_kind is with_questions else None
-    )
-    decision = _apply_objection(problem, decision, tuned, tests)
-    gain = decision.gain
+        reason = (
+            "No reliable candidate within the limit beat the untuned judge on train "
+            f"({n_tried} tried)."
+        )
+        return problem.untuned, ShipDecision(ship=False, reason=reason)
+    goal, risk = problem.goal, problem.options.risk
+    contrasts = [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
+    decision = decision_on(contrasts, goal, stream(problem.options.seed, "gate"), risk)
+    gain, best_kind = decision.gain, kinds[decision.gain.kind]
+    tests = list(chain(*best_kind))
+    if questions and best_kind is with_questions:
+        tuned = questions.candidate
+    else:
+        tuned = worth_most(problem, tests)
+        tests = [test for test in tests if test.candidate.id == tuned.id]
+    if decision.ship and (objection := _objection(problem, tuned, tests)):
+        reason = (
+            f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
+        )
+        decision = replace(decision, ship=False, reason=reason)
     problem.record(
         "gate",
         candidate=tuned.id,
@@ -196,32 +169,8 @@ def decide(
     return tuned, decision
 
 
-def _choose_tuned(
-    problem: SearchProblem, tests: Sequence[Finalist], questions: QuestionTest | None
-) -> tuple[Candidate, Sequence[Finalist]]:
-    """Choose the tuned judge, and return it with its own tests."""
-    if questions:
-        return questions.candidate, tests
-    tuned = worth_most(problem, tests)
-    return tuned, [test for test in tests if test.candidate.id == tuned.id]
-
-
-def _apply_objection(
-    problem: SearchProblem, decision: ShipDecision, tuned: Candidate, tests: Sequence[Finalist]
-) -> ShipDecision:
-    """Reverse the decision to ship if there is an objection to the tuned judge."""
-    if not decision.ship or not (objection := _objection(problem, tuned, tests)):
-        return decision
-    reason = f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
-    return replace(decision, ship=False, reason=reason)
-
-
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
-    """The reason why a judge that passed the test should not ship; None if there is no such reason.
-
-    There are two reasons: the judge's gain is too small for its cost, or the judge is clearly worse
-    than the untuned judge on the outputs labelled "fail" or on the outputs labelled "pass".
-    """
+    """Why a judge that passed the test should not ship: its cost, or a rate; None if it should."""
     item_cost, gain = problem.evaluator.item_cost, mean_gain(tests, problem.goal)
     cost_ratio = item_cost(tuned) / item_cost(problem.untuned)
     required_gain = GAIN_FOR_COST * (cost_ratio - 1)
@@ -237,10 +186,9 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
 def rate_objection(tests: Sequence[Finalist]) -> str | None:
     """A sentence on a true rate of the tuned judge that is clearly worse; None if there is none.
 
-    A judge can have a higher balanced accuracy than the untuned judge although its TPR or its TNR
-    is lower. The lower rate is an objection only if two conditions hold: the rate is clearly lower,
-    by a sign test on the outputs on which the judges differ, and the rate is below both the TPR and
-    the TNR of the untuned judge.
+    Balanced accuracy can rise although TPR or TNR falls. That is an objection only if the rate is
+    clearly lower, by a sign test on the outputs on which the judges differ, and below both the TPR
+    and the TNR of the untuned judge.
     """
     human = np.concatenate([test.items.human for test in tests])
     tuned, untuned = np.hstack([(test.scores, test.untuned) for test in tests])
@@ -278,40 +226,30 @@ def decision_on(
 ) -> ShipDecision:
     """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
-    Args:
-        kinds: The contrasts with the untuned judge, for each kind of change.
-        goal: What the search maximises.
-        rng: The generator for the random permutations.
-        risk: The error rate of the test, in (0, 1): the probability that a tuned judge ships
-            although no tuned judge is better than the untuned judge.
+    `kinds` are the contrasts with the untuned judge, for each kind of change. `risk` is the
+    probability that a tuned judge ships although none is better than the untuned judge.
     """
     gain = gain_of(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
-    amount = f"{abs(gain.value):.3f} {figure_of(goal)}"
+    amount = f"the untuned judge by {abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         reason = (
-            f"{subject} beat the untuned judge by {amount}. If tuning did nothing, "
-            f"{100 * risk:g}% of such runs would ship all the same."
+            f"{subject} beat {amount}. If tuning did nothing, {100 * risk:g}% of such runs would "
+            "ship all the same."
         )
-    elif np.isnan(gain.value) or gain.n_documents < n_needed:
-        documents = "document is" if gain.n_documents == 1 else "documents are"
+    elif gain.n_documents < n_needed or not math.isfinite(gain.low):
         reason = (
-            f"{gain.n_documents} {documents} too few to compare the tuned with the untuned judge "
-            f"at --risk {risk:g}; at least {n_needed} are needed."
-        )
-    elif np.isinf(gain.low):
-        reason = (
-            "Labels or scores are too alike to compare the tuned with the untuned judge: at least "
-            f"{FEWEST_UNTIED} of the {gain.n_documents} documents must have another label than the "
-            "commonest, and get another score. Label more documents that deserve the rarer labels."
+            f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
+            f"to compare the tuned with the untuned judge at --risk {risk:g}: at least {n_needed} "
+            "must differ in both."
         )
     elif gain.value <= 0:
-        reason = f"{subject} fall short of the untuned judge by {amount}."
+        reason = f"{subject} fall short of {amount}."
     else:
         reason = (
-            f"{subject} beat the untuned judge by {amount}. If tuning did nothing, over "
-            f"{100 * risk:g}% of runs would show as much."
+            f"{subject} beat {amount}. If tuning did nothing, over {100 * risk:g}% of runs would "
+            "show as much."
         )
     return ShipDecision(ship=gain.is_clear, reason=reason, gain=gain)
 
@@ -343,63 +281,42 @@ def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate
     evaluator = problem.evaluator
     items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
     items = items.of_documents({*items.documents} - candidate.documents - best.documents)
-    scores, best_scores = (evaluator.scores_so_far(judge, items) for judge in (candidate, best))
-    if problem.goal == "balanced":
-        scores, best_scores = (
-            verdicts(scores, candidate.threshold),
-            verdicts(best_scores, best.threshold),
-        )
+    scores, best_scores = (
+        problem.decided(evaluator.scores_so_far(judge, items), judge.threshold)
+        for judge in (candidate, best)
+    )
     extra_cost = evaluator.item_cost(candidate) - evaluator.item_cost(best)
     required_gain = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
     return contrast(scores, best_scores, items, problem.goal).value > required_gain
 
 
-def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
-    """A sentence that says why there is no finalist to test."""
-    if not n_tried:
-        return "No candidate could be tried."
-    failure_rates = [float(np.isnan(finalist.scores).mean()) for finalist in chain(*halves)]
-    if failure_rates:
-        lowest = f"{min(failure_rates):.0%}"
-        return f"Every finalist fails to judge at least {lowest} of the outputs."
-    return f"None of {n_tried} candidates beat the untuned judge on train."
-
-
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
     """The mean gain of the kind of change with the largest mean gain, with an interval.
 
-    The gain on a half is the mean of the half's contrasts. The mean gain weights the halves by
-    their numbers of documents. The interval lies above zero if less than the share `risk` of the
-    random permutations reach the gain. The interval is infinite for fewer than two documents, and
-    for dataset-level rho if there are too few untied documents.
+    The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The
+    interval lies above zero if less than the share `risk` of the random permutations reach the
+    gain. It is infinite for fewer than two documents, or for too few untied ones (dataset level).
     """
-    # For each draw and each kind of change, the sum of the gains over all documents. The first draw
-    # swaps no judges: these are the gains in the data.
-    gain_sums, n_documents_by_kind = np.zeros((1 + SWAPS, len(kinds))), np.zeros(len(kinds))
-    n_untied_by_kind = np.zeros(len(kinds))
-    for contrasts_by_kind in zip_longest(*kinds, fillvalue=()):
-        defined = [
-            [judge_contrast for judge_contrast in kind_contrasts if judge_contrast.documents]
-            for kind_contrasts in contrasts_by_kind
-        ]
+    # The first draw swaps no judges: its gains are those in the data.
+    gain_sums = np.zeros((1 + SWAPS, len(kinds)))
+    n_documents_by_kind, n_untied_by_kind = np.zeros((2, len(kinds)))
+    for half in zip_longest(*kinds, fillvalue=()):
         # If a draw swaps the judges on a document, they are swapped for all kinds of change.
-        documents = _documents(chain(*defined))
+        documents = _documents(chain(*half))
         signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
-        for kind, kind_contrasts in enumerate(defined):
-            n = len(_documents(kind_contrasts))
-            document_columns = [
-                np.searchsorted(documents, judge_contrast.documents)
-                for judge_contrast in kind_contrasts
+        for kind, contrasts in enumerate(half):
+            defined = [each for each in contrasts if each.documents]
+            if not defined:
+                continue
+            n = len(_documents(defined))
+            columns = [np.searchsorted(documents, each.documents) for each in defined]
+            swapped = [
+                each.swapped(signs[:, indices])
+                for each, indices in zip(defined, columns, strict=True)
             ]
-            pairs = zip(kind_contrasts, document_columns, strict=True)
-            gains = [
-                n * judge_contrast.swapped(signs[:, indices]) for judge_contrast, indices in pairs
-            ]
-            gain_sums[:, kind] += np.mean(gains, axis=0) if n else 0
-            n_untied_by_kind[kind] += min(
-                (judge_contrast.n_untied for judge_contrast in kind_contrasts), default=0
-            )
+            gain_sums[:, kind] += n * np.mean(swapped, axis=0)
+            n_untied_by_kind[kind] += min(each.n_untied for each in defined)
             n_documents_by_kind[kind] += n
     tested_kinds = np.flatnonzero(n_documents_by_kind)
     if not tested_kinds.size:
@@ -412,9 +329,8 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
         # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not
         # exceed an equal draw by a rounding error. At a risk of .5 it is about 0 and may be
         # negative.
-        half_width = max(
-            0.0, float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
-        ) * (1 + 1e-9)
+        quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
+        half_width = max(0.0, quantile) * (1 + 1e-9)
         half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
     return Gain(value=value, low=low, high=high, n_documents=n, kind=int(best_kind))
@@ -422,4 +338,4 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
 
 def _documents(contrasts: Iterable[Contrast]) -> list[str]:
     """The ids of all documents in the contrasts, sorted."""
-    return sorted({name for judge_contrast in contrasts for name in judge_contrast.documents})
+    return sorted(set[str]().union(*(each.documents for each in contrasts)))

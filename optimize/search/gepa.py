@@ -1,8 +1,8 @@
 """The optimizer "gepa": the package gepa, which DSPy also offers, run on the search's objective.
 
-Each document is one example for GEPA. When GEPA evaluates a batch of documents, they get scores
-whose mean is the objective over the whole batch. GEPA lets the proposer write instructions from the
-evidence on judged documents, and the search's budget pays for these requests.
+Each document is one example for GEPA. The documents of a batch get scores whose mean is the
+objective over the whole batch. The proposer writes instructions from the evidence on judged
+documents, and the search's budget pays for these requests.
 """
 
 from collections.abc import Mapping, Sequence, Sized
@@ -33,15 +33,12 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import document_terms, midranks, read_rows
 from optimize.statistics.intervals import stream
 
-# A minibatch has at least this many documents and about this many outputs. GEPA writes a proposal
-# from a minibatch and scores it on the same minibatch, and on fewer outputs the objective is too
-# noisy.
+# A minibatch, from which GEPA writes a proposal and on which it scores it, has at least this many
+# documents and about this many outputs; on fewer the objective is too noisy.
 FEWEST_DOCUMENTS, FEWEST_OUTPUTS = 6, 30
-# The proposer's seeds in two runs differ by at least this number, which is more than the requests
-# of a run.
+# The proposer's seeds in two runs differ by this number, which is more than the requests of a run.
 PROPOSER_SEED = 10_000
-# The search ends after this many replies in a row without a new instruction. GEPA itself has no
-# such limit.
+# The search ends after this many replies in a row without a new instruction; GEPA has no limit.
 MOST_FRUITLESS = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
@@ -50,11 +47,8 @@ INSTRUCTION = "instruction"
 class Adapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    Attributes:
-        values: The objective of each candidate that was scored on all documents in `choosing`.
-        candidate_ids: The ids of all candidates that were scored.
-        fatal_error: The error that ends the search. The error is kept here, because GEPA would
-            treat it as a single bad reply.
+    `values` is the objective of each candidate that was scored on all documents in `choosing`.
+    `fatal_error` ends the search; it is kept, as GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -138,12 +132,11 @@ class Adapter:
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
     """A score for each document, by its id, so that the mean score is the objective.
 
-    If the objective is undefined, the mean is 0. At summary level, a document's score is the rho
-    within the document. At dataset level, a document's score is a scaled sum over the document's
-    outputs of 1 minus half the squared difference between the judge's and people's standardised
-    mid-ranks. For balanced accuracy, a document's score is a scaled sum over the right verdicts,
-    which count more if the label is the rarer label. At system level, and if all scores or all
-    labels are equal, each document's score is the objective over all documents.
+    If the objective is undefined, the mean is 0. At summary level, the score is the rho within the
+    document. At dataset level, it is a scaled sum over the document's outputs of 1 minus half the
+    squared difference between the judge's and people's standardised mid-ranks. For balanced
+    accuracy, it is a scaled sum over the right verdicts, which count more for the rarer label. At
+    system level, and if all scores or labels are equal, it is the objective over all documents.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
     scored = np.flatnonzero(~np.isnan(scores))

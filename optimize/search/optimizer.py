@@ -1,8 +1,7 @@
 """Optimizers: functions that take a `SearchProblem` and return an `Exploration` with finalists.
 
-An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. The optimizer is
-called once for each half of the labels, and the finalists from one half are tested on the other
-half (`optimize.search.gate`).
+An optimizer learns from `problem.train`, within the budget of `problem.evaluator`. It is called
+once for each half of the labels, and its finalists are tested on the other half.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -40,9 +39,7 @@ class CrossFit:
     """Cross-validates a judge that shows all labels of train and dev as demonstrations.
 
     Each fold of documents is scored by a version of the judge that does not show the fold.
-
-    Attributes:
-        demo_set: The demonstrations of the judge itself, made from train and dev.
+    `demo_set` are the demonstrations of the judge itself.
     """
 
     def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
@@ -127,12 +124,8 @@ class ByJudge(Generic[T]):
 class LastRound:
     """The last round of a search: how much it improved the best candidate, measured on train.
 
-    Attributes:
-        gain: The gain of the round.
-        error: The standard error of the best candidate's gain over the untuned judge.
-        cost: The cost of the round, in the budget's unit.
-        is_final: Whether the search ended because another round would not be worth its cost; false
-            if a limit ended the search: of calls, of dollars or of rounds.
+    `error` is the standard error of the best candidate's gain over the untuned judge. `is_final`
+    says whether another round would not be worth its cost; false if a limit ended the search.
     """
 
     gain: float
@@ -142,19 +135,14 @@ class LastRound:
 
     @classmethod
     def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
-        """Combine the last rounds of both halves: mean gain, mean error and the sum of the costs.
-
-        Returns None if no half had a round.
-        """
-        rounds = [last_round for last_round in halves if last_round]
+        """Mean gain, mean error and the sum of the costs; None if no half had a round."""
+        rounds = list(filter(None, halves))
         if not rounds:
             return None
-        return cls(
-            gain=sum(last_round.gain for last_round in rounds) / len(rounds),
-            error=sum(last_round.error for last_round in rounds) / len(rounds),
-            cost=sum(last_round.cost for last_round in rounds),
-            is_final=all(last_round.is_final for last_round in rounds),
-        )
+        figures = [(last_round.gain, last_round.error, last_round.cost) for last_round in rounds]
+        gain, error, cost = np.mean(figures, axis=0).tolist()
+        is_final = all(last_round.is_final for last_round in rounds)
+        return cls(gain=gain, error=error, cost=len(rounds) * cost, is_final=is_final)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,24 +152,29 @@ class Exploration:
     Attributes:
         finalists: The candidates to test on the other half, best first.
         candidate_ids: The ids of all candidates that were scored.
-        cross_fit: The cross-validation of a finalist that shows labels of dev as well as train;
-            None if there is no such finalist.
-        n_too_expensive: How many candidates beat the untuned judge on train but cost too much.
+        cross_fit: The cross-validation of a finalist that shows labels of dev as well as train.
         last_round: The last round; None if the optimizer does not work in rounds.
         questions: The questions that the proposer wrote from train.
-        is_starved: Whether the budget could not pay for a single proposed instruction.
     """
 
     finalists: Sequence[Candidate] = ()
     candidate_ids: Collection[str] = ()
     cross_fit: CrossFit | None = None
-    n_too_expensive: int = 0
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
-    is_starved: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
+# The optimizers that ask the proposer for questions. The search reserves the cost of their test.
+WRITE_QUESTIONS: set[Optimizer] = set()
+
+
+def writes_questions(optimizer: Optimizer) -> Optimizer:
+    """Declare, as a decorator, that an optimizer asks the proposer for questions."""
+    WRITE_QUESTIONS.add(optimizer)
+    return optimizer
+
+
 # Modules are named as strings and imported on use, because the imports take half a second.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",
@@ -190,11 +183,7 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """The name by which `find_optimizer` finds the optimizer.
-
-    Raises SettingsError if the optimizer is a function that is not defined at the top level of a
-    module.
-    """
+    """The name of an optimizer; raises SettingsError if `find_optimizer` cannot find it by it."""
     if isinstance(optimizer, str):
         return optimizer
     name = f"{optimizer.__module__}:{getattr(optimizer, '__qualname__', '')}"
@@ -204,10 +193,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Find an optimizer by its name: "rank", "gepa", or MODULE:FUNCTION for any function.
-
-    Raises SettingsError if there is no optimizer or function of this name.
-    """
+    """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError if there is none."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)

@@ -29,8 +29,7 @@ def fewest_documents(risk: float) -> int:
     """The fewest documents with which the permutation test can be significant at this risk.
 
     The judges can be swapped on n documents in 2^n ways, so the smallest possible p-value is 1 /
-    2^n. With 4 documents the smallest p-value is 1/16, which suffices for a risk of .10. With 6
-    documents the smallest p-value is 1/64, which suffices for a risk of .025.
+    2^n: with 4 documents 1/16, which suffices for a risk of .10.
     """
     return max(2, math.ceil(-math.log2(risk)))
 
@@ -38,14 +37,8 @@ def fewest_documents(risk: float) -> int:
 def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> float:
     """The probability, in [0, 1], that a tuned judge with this true gain ships.
 
-    The probability is computed as the power of a one-sided t test over documents.
-
-    Args:
-        n_documents: The number of documents in train and dev.
-        outputs: The effective number of outputs in a document; at summary level, this is the number
-            of outputs minus one.
-        gain: The true difference in rho between the tuned and the untuned judge.
-        risk: The risk of the gate.
+    It is the power of a one-sided t test over documents. `outputs` is the effective number of
+    outputs in a document; at summary level, the number of outputs minus one.
     """
     from scipy.special import nctdtr, stdtrit
 
@@ -69,15 +62,9 @@ def chance_of_gain(
 ) -> tuple[str, int]:
     """Estimate the probability that a gain of `GAIN` ships, and the documents that would suffice.
 
-    Args:
-        everything: All labelled items, with those of test.
-        items: The items of train and dev.
-        goal: What the search maximises.
-        risk: The risk of the gate.
-
-    Returns:
-        A sentence with the probability now and, if more are needed, the number of labelled
-        documents with which the probability is `TARGET_POWER`; and this number.
+    `everything` holds all labelled items, and `items` those of train and dev. Returns a sentence
+    with the probability and, if more are needed, the number of labelled documents with which it is
+    `TARGET_POWER`; and this number.
     """
     n, metric = len(items.documents), "rho"
     outputs = len(items) / n

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,14 +33,10 @@ from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, rejection
 from optimize.search.evaluator import SearchProblem
 from optimize.search.evidence import JudgedItems
 
-# Upper bound on the tokens of a reply. Reasoning models get a multiple of it, because their hidden
-# reasoning counts as well.
+# Upper bound on the tokens of a reply; a multiple for models with hidden reasoning.
 REPLY_TOKENS = 2048
-# When the model is asked again, at most this many characters of its faulty reply are sent back.
+# Upper bound on the characters of a faulty reply that are sent back.
 LONGEST_REPLY_SHOWN = 6000
-# The search stops asking for instructions after this many rounds in a row without a usable
-# instruction.
-MOST_FRUITLESS_ROUNDS = 2
 # Upper bound on the characters of a rejected proposal's reason that are printed.
 MAX_REASON_LENGTH = 300
 
@@ -127,8 +123,17 @@ _QUESTION = re.compile(
 )
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
-# The text of a reply or an instruction. If there is no usable text: an error with the reason.
-Proposal = str | NoScoreError
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """What one request brought: a usable instruction, or the fault because of which there is none.
+
+    `reply` is empty if the model did not answer.
+    """
+
+    instruction: str = ""
+    fault: str = ""
+    reply: str = ""
 
 
 class Proposer:
@@ -136,12 +141,10 @@ class Proposer:
 
     Attributes:
         questions: The usable questions that the model has proposed so far, by name.
-        n_answered: How many requests the model has answered.
     """
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
-        self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
         self._answers = LETTERS if is_pairwise else ("yes", "no")
@@ -152,13 +155,10 @@ class Proposer:
     ) -> list[str]:
         """Write one version of the evidence for each generator in `draws`.
 
-        The evidence shows how the candidate judged the items. Items that the candidate has not been
-        scored on are left out.
+        The evidence shows how the candidate judged those of the items that it has been scored on.
         """
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
-        if not len(items):
-            return ["none" for _ in draws]
         judgements = evaluator.judgements(candidate, items)
         return JudgedItems(items, judgements, evaluator.untuned).evidence(draws)
 
@@ -171,23 +171,14 @@ class Proposer:
         *,
         ask_questions: bool = False,
     ) -> list[str]:
-        """Ask for new instructions.
+        """Ask for instructions that are better than the `current` one, and return the usable ones.
 
-        Args:
-            current: The instruction to improve.
-            evidence: One version of the evidence for each request.
-            history: Earlier instructions, each with its value of the objective.
-            round_number: The number of the round.
-            ask_questions: Whether the model shall also propose questions; usable questions are
-                added to `questions`.
+        Each version of the evidence makes one request. With `ask_questions`, the model also
+        proposes questions, and usable ones are added to `questions`.
 
-        Returns:
-            The instructions that the search may try, at most one for each request.
-
-        Raises:
-            SearchBudgetSpentError: The requests would cost more than is left of the budget.
+        Raises SearchBudgetSpentError if the requests would cost more than is left of the budget.
         """
-        if not evidence or self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS:
+        if not evidence:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(evidence))
@@ -206,22 +197,16 @@ class Proposer:
             "history": "\n".join(history_lines) or "none",
         }
         prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]
-        replies = list(self._replies(prompts, seed))
-        proposals = [self._read(reply) for reply in replies]
-        retry_prompts = {
-            index: _with_complaint(prompts[index], reply, str(proposals[index]))
-            for index, reply in enumerate(replies)
-            if isinstance(reply, str) and isinstance(proposals[index], NoScoreError)
-        }
-        if budget.remaining >= budget.proposal * len(retry_prompts):
-            replies = list(self._replies(list(retry_prompts.values()), seed + 50))
-            for index, reply in zip(retry_prompts, replies, strict=True):
-                if isinstance(reply, str):
-                    proposals[index] = self._read(reply)
+        proposals = list(self._ask(prompts, seed))
+        faulty = [number for number, each in enumerate(proposals) if each.fault and each.reply]
+        if budget.remaining >= budget.proposal * len(faulty):
+            complaints = [_with_complaint(prompts[number], proposals[number]) for number in faulty]
+            for number, proposal in zip(faulty, self._ask(complaints, seed + 50), strict=True):
+                proposals[number] = proposal
         return self._usable(proposals, round_number)
 
-    def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
-        """Yield the text of the reply to each prompt, or an error if no usable reply came."""
+    def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:
+        """Send the prompts to the model, and yield the proposal of each."""
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + index), whole_text)
@@ -231,40 +216,31 @@ class Proposer:
         try:
             for response in self._client.run(requests):
                 n_answered += 1
-                yield self._charge(response)
+                yield self._read(response)
         except BudgetSpentError as error:
             # All requests together would exceed the budget, because each is booked at its worst
             # cost. Sent one by one, some may still fit: each is settled at its true cost before the
             # next request is booked.
             for request in requests[n_answered:]:
                 try:
-                    yield self._charge(self._client.ask(request))
+                    yield self._read(self._client.ask(request))
                 except BudgetSpentError:
-                    yield NoScoreError(str(error))
+                    yield _Proposal(fault=str(error))
 
-    def _charge(self, response: Response) -> Proposal:
-        """Charge a response to the budget. Return its text, or an error if the text is missing."""
-        self.n_answered += 1
-        budget = self._problem.evaluator.budget
-        budget.charge_proposal(response.tokens_in, response.tokens_out)
-        if response.values:
-            return str(response.values[0])
-        return NoScoreError(" ".join((response.error or "no reply").split()))
-
-    def _read(self, reply: Proposal) -> Proposal:
-        """Read the instruction in a reply; return an error if there is no usable instruction.
-
-        Usable questions in the reply are added to `questions`.
-        """
-        if isinstance(reply, NoScoreError):
-            return reply
+    def _read(self, response: Response) -> _Proposal:
+        """Charge a response to the budget, and read its instruction and its questions."""
+        self._problem.evaluator.budget.charge_proposal(response.tokens_in, response.tokens_out)
+        if response.error is not None:
+            return _Proposal(fault=" ".join(response.error.split()))
+        reply = str(response.values[0])
         self._keep_questions(reply)
         try:
             instruction = read_instruction(reply)
         except NoScoreError as error:
-            return error
-        reason = rejection_reason(instruction, self._problem.text_hashes, self._instructions)
-        return NoScoreError(reason) if reason else instruction
+            return _Proposal(fault=str(error), reply=reply)
+        hashes, earlier = self._problem.text_hashes, self._instructions
+        fault = rejection_reason(instruction, hashes, earlier)
+        return _Proposal(instruction="" if fault else instruction, fault=fault, reply=reply)
 
     def _keep_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
@@ -280,20 +256,17 @@ class Proposer:
                 if name not in reserved_names and not is_copy:
                     self.questions.setdefault(name, question.field)
 
-    def _usable(self, proposals: Sequence[Proposal], round_number: int) -> list[str]:
+    def _usable(self, proposals: Sequence[_Proposal], round_number: int) -> list[str]:
         """The distinct usable instructions; the reasons why others are unusable are recorded."""
-        faults = [str(proposal) for proposal in proposals if isinstance(proposal, NoScoreError)]
-        for reason in faults:
-            self._problem.record("rejected", round_number, why=reason)
-        usable = list(dict.fromkeys(text for text in proposals if isinstance(text, str)))
+        faults = [proposal.fault for proposal in proposals if proposal.fault]
+        for fault in faults:
+            self._problem.record("rejected", round_number, why=fault)
+        usable = list(filter(None, dict.fromkeys(proposal.instruction for proposal in proposals)))
         self._instructions += usable
-        self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
         if not usable:
             self._problem.print_line(
                 f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
                 f"{faults[0][:MAX_REASON_LENGTH]}"
-                + "; the search asks for no more instructions"
-                * (self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS)
             )
         return usable
 
@@ -309,7 +282,7 @@ def describe(prompt: Prompt) -> str:
 
 
 def questions_field(answers: tuple[str, str]) -> Field:
-    """The output field in which the proposer writes questions that have these two answers."""
+    """The output field in which the proposer writes questions with these two answers."""
     description = (
         f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
         f"'name: question'. Each is about one thing that {_SUBJECTS[answers]}"
@@ -318,11 +291,7 @@ def questions_field(answers: tuple[str, str]) -> Field:
 
 
 def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
-    """Split a reply into sections.
-
-    Returns the reply without the model's thoughts, and the text of each section by the lower-case
-    name in its header.
-    """
+    """The reply without thoughts, and the text of each section by its header's lower-case name."""
     thoughts_end = max((match.end() for match in THOUGHT_END.finditer(reply)), default=0)
     text = reply[thoughts_end:].replace("\r\n", "\n").strip()
     _, *names_and_texts = _HEADER.split(text)
@@ -332,7 +301,7 @@ def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
 def read_instruction(reply: str) -> str:
     """Read the instruction under its header, or in the only code block of a reply without headers.
 
-    Raises NoScoreError, with a message for the proposer, if there is no instruction.
+    Raises NoScoreError, with a message for the proposer, if there is none.
     """
     text, sections = _sections_of(reply)
     if THOUGHT_START.search(text):
@@ -349,23 +318,18 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """The text of a reply.
-
-    Raises NoScoreError if the reply is cut short, so that the client asks again.
-    """
+    """The text of a reply; raises NoScoreError if it is cut short, so that it is asked again."""
     if reply.truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
 
 
-def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
+def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Message]:
     """Continue a conversation with the faulty reply and a request for another instruction."""
     reply_format = messages[-1]["content"].rpartition("\n\n")[2]
-    complaint = (
-        f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{reply_format}"
-    )
+    complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     return [
         *messages,
-        Message(role="assistant", content=reply[:LONGEST_REPLY_SHOWN]),
-        Message(role="user", content=complaint),
+        Message(role="assistant", content=proposal.reply[:LONGEST_REPLY_SHOWN]),
+        Message(role="user", content=f"{complaint}\n\n{reply_format}"),
     ]

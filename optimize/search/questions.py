@@ -1,10 +1,9 @@
 """Choose the questions that a judge answers in addition to its rating, and test whether they help.
 
-For each labelled output, one request asks all questions under consideration. Each document
-is then scored with questions, weights and a threshold that were learned from other documents. The
-questions that the proposer wrote from one half of the labels are tested on the other half, together
-with the instruction that was found on the first half. So no score depends on the labels that the
-score is compared with, and the gate can test questions like any other change.
+For each labelled output, one request asks all questions. Each document is then scored with
+questions, weights and a threshold that were learned from other documents, and the questions and the
+instruction that came from one half of the labels are tested on the other half. So no score depends
+on the labels that it is compared with, and the gate can test questions like any other change.
 """
 
 from collections.abc import Sequence
@@ -20,24 +19,21 @@ from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem, first_documents, is_reliable, objective
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
-from optimize.statistics.balanced import best_threshold, verdicts
+from optimize.statistics.balanced import best_threshold
 from optimize.statistics.correlations import Mask
 
-# Upper bound on the questions in one request. Questions by the proposer are added last, and only up
-# to this number.
+# Upper bound on the questions in one request; those by the proposer come last.
 MOST_QUESTIONS = 12
-# Upper bound on the outputs of each half about which questions are asked. More outputs would hardly
-# improve the weights.
+# Upper bound on the outputs of each half to ask about; more would hardly improve the weights.
 MOST_OUTPUTS = 300
-# The expected cost of the test of questions, as a multiple of the cost of judging these outputs
-# once with the untuned judge: all questions are asked with the best instruction of each half, and
-# then the useful questions are asked once more. At most the share `ASKING_SHARE` of the search's
-# budget is reserved for this.
+# The expected cost of the test, as a multiple of judging these outputs once with the untuned judge:
+# all questions are asked with the best instruction of each half, and then the useful ones again. At
+# most the share `ASKING_SHARE` of the search's budget is reserved for this.
 ASKING_COST, ASKING_SHARE = 4.5, 0.35
 
 
 class NotTestedError(JudgesError):
-    """Raised if questions cannot be tested; the message is a sentence with the reason."""
+    """Raised if questions cannot be tested; the message is the reason."""
 
 
 def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
@@ -59,17 +55,9 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
-    Args:
-        halves: The search problems of both halves.
-        explorations: The result of the optimizer on each half.
-
-    Returns:
-        The judge that asks the useful questions, with its tests; None if there are no questions.
-
-    Raises:
-        NotTestedError: No question is worth asking, the judge fails on too many outputs when it
-            asks the questions, or the limit cannot pay for the questions on test.
-        SearchBudgetSpentError: The test of questions costs more than the budget has left.
+    Returns None if there are no questions. Raises NotTestedError if no question is worth asking, if
+    the judge fails too often when asked, or if the limit cannot pay for the questions on test; and
+    SearchBudgetSpentError if the budget cannot pay for them now.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     items_of_halves = [_outputs(half.dev, problem.goal) for half in halves]
@@ -85,12 +73,12 @@ def ask_questions(
         useful_by_half.append(_useful(answers, half))
         if not useful_by_half[-1]:
             n_asked = len(judge.questions or ())
-            raise NotTestedError(f"None of {n_asked} questions improves on the rating alone.")
+            raise NotTestedError(f"none of {n_asked} improves on the rating alone")
         is_tested = np.isin(items.document_ids, half_items.documents)
-        untuned_scores = evaluator.scores(half.untuned, half_items)
-        if half.goal == "balanced":
-            learning_items = items.of_rows(np.flatnonzero(~is_tested))
-            untuned_scores = verdicts(untuned_scores, half.threshold(half.untuned, learning_items))
+        learning_items = items.of_rows(np.flatnonzero(~is_tested))
+        untuned_scores = half.decided(
+            evaluator.scores(half.untuned, half_items), half.threshold(half.untuned, learning_items)
+        )
         scores = held_out_scores(answers, is_tested, half)[is_tested]
         finalist = Finalist(
             candidate=judge, items=half_items, scores=scores, untuned=untuned_scores
@@ -100,7 +88,7 @@ def ask_questions(
     best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
     candidate = replace(judges[best_half], questions=useful_by_half[best_half])
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
-        raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
+        raise NotTestedError("the limit does not pay for them on test")
     evaluator.scores(candidate, items)
     weights = labelled_answers(problem, candidate, items).fit_weights()
     candidate = replace(candidate, weights=weights)
@@ -111,18 +99,14 @@ def ask_questions(
 def _answers(
     problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
 ) -> LabelledAnswers:
-    """Collect the judge's answers to all of its questions about the items.
-
-    `untuned` holds the untuned judge's scores on the items. Raises NotTestedError if the judge
-    fails on too many items.
-    """
+    """Collect the judge's answers; raises NotTestedError if it fails on too many items."""
     if not is_reliable(problem.evaluator.scores(judge, items), untuned):
         judgements = problem.evaluator.judgements(judge, items)
         failures = [judgement.failure for judgement in judgements if judgement.failure]
         share = len(failures) / len(judgements)
         raise NotTestedError(
-            f"Questions were not tested: when the judge was asked them, {share:.0%} of its "
-            f"judgements failed, for example: {failures[0]}."
+            f"when the judge was asked them, {share:.0%} of its judgements failed, for example: "
+            f"{failures[0]}"
         )
     return labelled_answers(problem, judge, items)
 
@@ -140,11 +124,8 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProbl
         learning_answers = answers.of_rows(~in_fold)
         weights = learning_answers.of_questions(_useful(learning_answers, problem)).fit_weights()
         fold_scores = answers.scores(weights)
-        if problem.goal == "balanced":
-            fold_scores = verdicts(
-                fold_scores, best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
-            )
-        scores[in_fold] = fold_scores[in_fold]
+        threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
+        scores[in_fold] = problem.decided(fold_scores[in_fold], threshold)
     return scores
 
 
@@ -154,18 +135,14 @@ def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ..
 
 
 def _outputs(items: Items, goal: Goal) -> Items:
-    """Select at most `MOST_OUTPUTS` items, in whole documents, to ask questions about.
-
-    If the first document alone has more outputs than that, all items are returned.
-    """
+    """Select at most `MOST_OUTPUTS` items, in whole documents; all if the first has more."""
     return first_documents(items, goal, MOST_OUTPUTS, len) or items
 
 
 def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
-    """Add all questions to the half's best candidate that has no demonstrations.
+    """Add all questions to the half's best candidate without demonstrations.
 
-    Candidates with demonstrations are skipped, because their demonstrations would need answers to
-    the questions, which nobody has given.
+    Demonstrations would need answers to the questions, which nobody has given.
     """
     questions = half.evaluator.untuned.questions
     if half.new_questions:
@@ -184,23 +161,14 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
-    """For each question, by name: how much the objective would fall on these items without it.
-
-    The objective is computed from cross-validated scores. Items that the candidate has not been
-    scored on are ignored.
-    """
+    """How much the objective, on cross-validated scores, would fall without each question."""
     items = problem.evaluator.scored_items(candidate, items)
     answers = labelled_answers(problem, candidate, items)
-    all_tested, fixed_questions_problem = (
-        np.ones(len(items), bool),
-        replace(problem, new_questions=False),
-    )
+    all_tested, fixed_questions = np.ones(len(items), bool), replace(problem, new_questions=False)
 
     def objective_with(questions: Sequence[Field]) -> float:
-        scores = held_out_scores(
-            answers.of_questions(questions), all_tested, fixed_questions_problem
-        )
-        return objective(scores, items, problem.goal)
+        asked = answers.of_questions(questions)
+        return objective(held_out_scores(asked, all_tested, fixed_questions), items, problem.goal)
 
     questions = answers.fields[:-1]
     objective_with_all = objective_with(questions)

@@ -1,13 +1,10 @@
 """The optimizer "rank": rounds in which instructions, reasoning and demonstrations race.
 
 In each round, candidates with new instructions, other forms of reasoning or other sets of
-demonstrations are compared on train. The comparison is a race by successive halving
-(arXiv:1502.07943): a race repeatedly drops the worse half of the candidates and scores the
-remaining candidates on about twice as many documents. Instructions and forms of reasoning race in
-the first rounds, without demonstrations, because this costs least. Small sets of demonstrations
-race before large sets. The budget of the first round depends on the cost of judging the labelled
-outputs, and each later round has twice the budget of the round before. The search ends at its
-limit, or when a round gains less than a standard error.
+demonstrations are compared on train (`optimize.search.race`). Instructions and forms of reasoning
+race in the first rounds, without demonstrations, because this costs least. Small sets of
+demonstrations race before large sets. Each round has twice the budget of the round before, and the
+search ends at its limit, or when a round gains less than a standard error.
 
 Without a proposer (the embedded model writes no instructions) there is nothing to search. Then the
 only finalist is a judge that shows all labels as demonstrations.
@@ -16,85 +13,72 @@ The same seed, items and replies give the same trials, also in a run that is res
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
 
-from judges.prompt import LETTERS, Reasoning
+import numpy as np
+
+from judges.prompt import Reasoning
 from optimize.items import Items
-from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
-from optimize.search.evaluator import (
-    BUDGET_ERRORS,
-    MAX_RACE_DOCUMENTS,
-    Evaluator,
-    SearchProblem,
-    contrast,
-    informative_documents,
-    is_reliable,
-    objective,
-    reason_of,
-)
+from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
+from optimize.search.evaluator import BUDGET_ERRORS, Evaluator, SearchProblem, reason_of
 from optimize.search.optimizer import (
     N_FINALISTS,
     CrossFit,
     Exploration,
     LastRound,
     largest_demo_set,
+    writes_questions,
 )
 from optimize.search.proposer import Proposer
+from optimize.search.race import MAX_RACE_DOCUMENTS, Race, RaceResult
 from optimize.statistics.intervals import stream
 
 # The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
-# documents; and the share of a round's budget for scoring the untuned judge, from whose mistakes
-# the first instructions are written.
+# documents; and the share of a round's budget for scoring the untuned judge.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # A round begins only if at least this share of its full budget is left. Its race gets at least this
 # share of the round's budget, however much the proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
-# A round needs at least this many documents, because chance would decide on fewer. A race may drop
-# a candidate only after it was scored on this many documents (or on half of all, if that is less).
-FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
+# A round needs at least this many documents, because chance would decide on fewer.
+FEWEST_DOCUMENTS = 6
 # The number of the round that compares forms of reasoning, with the best instruction of round 1.
 REASONING_ROUND = 2
-# The sizes of the sets of demonstrations that race in round 3, and the share of train's documents
-# that a set is drawn from. In later rounds the sets have the size of the best set so far, or twice
-# its size.
+# The sizes of the sets of demonstrations that race in round 3 (later, the size of the best set so
+# far and twice its size), and the share of train's documents that a set is drawn from.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 # How many of the best candidates race again in the next round, and how many earlier instructions
 # the proposer's prompt shows.
 N_LEADERS, HISTORY_LENGTH = 2, 5
 # Before finalists are chosen, this many of the best candidates are scored on the same documents.
 LEADERS_MEASURED = 4
-# If the budget allows, the search runs at least this many rounds, because only then has every kind
-# of change been tried.
+# Only after this many rounds has every kind of change been tried.
 FEWEST_ROUNDS = 3
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
-# The assumed standard deviation of the true gains among candidates of one kind. Sets of
-# demonstrations of the same size have similar gains, and proposed instructions have very different
-# gains.
+# The assumed standard deviation of the true gains among candidates of one kind: instructions differ
+# more than sets of demonstrations of one size.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 # At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
 # this multiple of the untuned judge's cost.
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
+@writes_questions
 def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
-    if problem.proposer is None:
-        return show_labels(problem)
-    return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
+    # The search reserves what the test of its own finalists costs, in place of the usual amount.
+    with problem.evaluator.budget.reserving(-problem.test_reserve):
+        if problem.proposer is None:
+            return show_labels(problem)
+        return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
 def show_labels(problem: SearchProblem) -> Exploration:
-    """Make a finalist that shows all labels of train and dev as demonstrations.
-
-    If the prompt may not show that many demonstrations, the finalist shows as many labels of train
-    as the prompt may show.
-    """
+    """Make a finalist that shows all labels, or as many of train as the prompt may show."""
     prompt, options = problem.evaluator.untuned, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
@@ -104,143 +88,11 @@ def show_labels(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=[candidate] if candidate.demo_set.demos else [])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceResult:
-    """A candidate's result in a race, and its gain over the untuned judge on the same documents.
-
-    `error` is the standard error of the gain. `is_reliable` says whether the candidate fails on few
-    enough outputs to be allowed to ship.
-    """
-
-    candidate: Candidate
-    value: float
-    gain: float
-    error: float
-    n_documents: int
-    is_reliable: bool = True
-
-
-class Race:
-    """Compares candidates with the untuned judge on documents of train.
-
-    Attributes:
-        order: The ids of the documents that can tell judges apart, in random order. A race on n
-            documents uses the first n documents in this order.
-        min_documents: A candidate may be dropped only after it was scored on this many documents.
-    """
-
-    def __init__(self, problem: SearchProblem) -> None:
-        self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
-        train, document_ids = problem.train, problem.train.documents
-        order = stream(problem.options.seed, "order").permutation(len(document_ids))
-        shuffled = [document_ids[index] for index in order]
-        self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
-        self.order = informative_documents(self.items(shuffled), self.goal)
-        half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
-        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
-
-    def documents(self, candidate: Candidate, size: int) -> list[str]:
-        """The first `size` documents in `order` that the candidate's demonstrations do not show."""
-        return [name for name in self.order if name not in candidate.documents][:size]
-
-    def items(self, documents: Iterable[str]) -> Items:
-        return Items(tuple(item for name in documents for item in self._items_of_document[name]))
-
-    def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of scoring each candidate, and the untuned judge, on `size` documents.
-
-        Candidates may have different documents, because a candidate is not scored on documents in
-        its demonstrations. The untuned judge is scored on all of these documents.
-        """
-        documents = [self.documents(candidate, size) for candidate in candidates]
-        all_documents = {
-            name for candidate_documents in documents for name in candidate_documents
-        } or self.order[:size]
-        return self.evaluator.cost(self._untuned, self.items(all_documents)) + sum(
-            self.evaluator.cost(candidate, self.items(candidate_documents))
-            for candidate, candidate_documents in zip(candidates, documents, strict=True)
-        )
-
-    def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
-        """The largest number of documents with a cost of at most `limit`.
-
-        `cost` is a non-decreasing function of the number of documents.
-        """
-        return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
-
-    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
-        """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
-        items = self.items(self.documents(candidate, size))
-        judges = candidate, base or self._untuned
-        scores, base_scores = (self.evaluator.scores(judge, items) for judge in judges)
-        difference = contrast(scores, base_scores, items, self.goal)
-        return RaceResult(
-            candidate=candidate,
-            value=objective(scores, items, self.goal),
-            gain=difference.value if difference.documents else 0.0,
-            error=difference.error,
-            n_documents=len(items.documents),
-            is_reliable=is_reliable(scores, base_scores),
-        )
-
-    def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
-        """Race the candidates at a cost of at most `limit`, and return the results, best first.
-
-        If the limit does not pay for scoring all candidates on `min_documents` documents, the last
-        candidates are left out.
-        """
-        budget, entrants = self.evaluator.budget, list(candidates)
-        cost_at_limit = budget.total_cost + limit
-        while len(entrants) > 1 and self.cost(entrants, self.min_documents) > limit:
-            entrants.pop()
-        latest_results: dict[str, tuple[int, RaceResult]] = {}
-        n_documents = 0
-        while entrants:
-            remaining = cost_at_limit - budget.total_cost
-            size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
-            if (
-                not latest_results
-                and size < self.min_documents
-                and self.cost(entrants, self.min_documents) <= remaining
-            ):
-                # This spends most of the limit on the first comparison, but scores every candidate.
-                size = self.min_documents
-            if size <= n_documents:
-                break
-            n_documents = size
-            results = [self.compare(candidate, size) for candidate in entrants]
-            latest_results |= {result.candidate.id: (size, result) for result in results}
-            results.sort(key=lambda result: (-result.gain, result.candidate.id))
-            better_half = results[: math.ceil(len(results) / 2)]
-            entrants = [result.candidate for result in better_half if result.is_reliable]
-        # Sort by the number of documents, and then by the gain minus its standard error, because
-        # even candidates with the same number of documents may have different documents.
-        ranked_results = sorted(
-            latest_results.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain)
-        )
-        return [result for _, result in ranked_results]
-
-    def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
-        """Estimate the cost of a race that starts on `size` documents.
-
-        Each halving of the candidates doubles the documents. Which candidates will remain is not
-        known yet, so the cost of the first half of the candidates is used.
-        """
-        cost = self.cost(candidates, size)
-        while len(candidates) > 1 and size < len(self.order):
-            candidates = candidates[: math.ceil(len(candidates) / 2)]
-            earlier_cost, size = self.cost(candidates, size), min(2 * size, len(self.order))
-            cost += self.cost(candidates, size) - earlier_cost
-        return cost
-
-
 class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
-    Attributes:
-        results: The latest result of each candidate, by the candidate's id.
-        best_reasoning: The best form of reasoning so far; None if it is the untuned judge's form.
-        last_round: The gain and the cost of the last round; None before the first round ends.
+    `results` holds the latest result of each candidate, by its id, and `best_reasoning` the best
+    form of reasoning so far; None if it is the untuned judge's form.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -263,12 +115,8 @@ class RankSearch:
         return Exploration(
             finalists=self._finalists(),
             candidate_ids=self.results.keys(),
-            n_too_expensive=sum(
-                not self._is_affordable(candidate) for candidate in self._above_untuned()
-            ),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
-            is_starved=not self.proposer.n_answered,
         )
 
     def _run_rounds(self) -> None:
@@ -277,27 +125,24 @@ class RankSearch:
             self.n_rounds = round_number
             former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):
-                has_raced = self._run_round(round_number)
-            if not has_raced:
-                break
+                if not self._run_round(round_number):
+                    return
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
             gains, leader = self._expected_gains(), self._best_so_far().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
-            is_worthwhile = round_number < FEWEST_ROUNDS or gain > error
+            is_final = round_number >= FEWEST_ROUNDS and gain <= error
             cost = self.budget.total_cost - cost_before
-            self.last_round = LastRound(
-                gain=gain, error=error, cost=cost, is_final=not is_worthwhile
-            )
-            if not is_worthwhile:
-                break
+            self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
+            if is_final:
+                return
 
     def _measure_leaders(self) -> None:
         """Score the best candidates on as many documents as any candidate was scored on."""
         most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with self.budget.reserving(self._dev_cost()):
-            for candidate in self._affordable_leaders()[:LEADERS_MEASURED]:
+            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
                 self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
@@ -324,7 +169,7 @@ class RankSearch:
         min_size = min(FEWEST_DOCUMENTS, len(race.order))
         if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
-        race.compare(self.problem.untuned, size)
+        race.scores(self.problem.untuned, size)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
@@ -349,38 +194,33 @@ class RankSearch:
     def _expected_gains(self) -> dict[str, float]:
         """The expected true gain of each candidate, by the candidate's id.
 
-        An expected gain is the candidate's gain, shrunk towards the mean gain of candidates of the
-        same kind. A gain with a larger standard error is shrunk more.
+        It is the candidate's gain, shrunk towards the mean gain of its kind by its standard error.
         """
-        by_kind: dict[str, list[RaceResult]] = {}
-        for result in self.results.values():
-            by_kind.setdefault(result.candidate.kind, []).append(result)
-        gains: dict[str, float] = {}
-        for results in by_kind.values():
-            gain_sum = sum(result.n_documents * result.gain for result in results)
-            n_documents = sum(result.n_documents for result in results)
-            mean_gain = gain_sum / (n_documents + PRIOR_DOCUMENTS)
-            for result in results:
-                gain_sd = INSTRUCTION_GAIN_SD if result.candidate.round else DEMO_GAIN_SD
-                shrinkage_weight = gain_sd**2 / (gain_sd**2 + result.error**2)
-                gains[result.candidate.id] = mean_gain + shrinkage_weight * (
-                    result.gain - mean_gain
-                )
-        return gains
+        results = list(self.results.values())
+        kinds = np.unique([result.candidate.kind for result in results], return_inverse=True)[1]
+        is_proposed = [result.candidate.round > 0 for result in results]
+        columns = [(result.n_documents, result.gain, result.error) for result in results]
+        n_documents, gains, errors = np.array(columns).reshape(-1, 3).T
+        sums = np.bincount(kinds, n_documents * gains)
+        means = (sums / (np.bincount(kinds, n_documents) + PRIOR_DOCUMENTS))[kinds]
+        gain_sds = np.where(is_proposed, INSTRUCTION_GAIN_SD, DEMO_GAIN_SD)
+        expected = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
+        return dict(zip(self.results, expected.tolist(), strict=True))
 
     def _leaders(self) -> list[RaceResult]:
-        """The results of all reliable candidates, sorted by expected gain, largest first."""
+        """The results of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
-        reliable = [result for result in self.results.values() if result.is_reliable]
+        results = [
+            result
+            for result in self.results.values()
+            if result.is_reliable and self._is_affordable(result.candidate)
+        ]
         return sorted(
-            reliable, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
+            results, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
         )
 
     def _above_untuned(self) -> list[Candidate]:
         return [result.candidate for result in self._leaders() if result.gain > 0]
-
-    def _affordable_leaders(self) -> list[Candidate]:
-        return list(filter(self._is_affordable, self._above_untuned()))
 
     def _best_so_far(self) -> Candidate:
         return next(iter(self._above_untuned()), self.problem.untuned)
@@ -395,10 +235,11 @@ class RankSearch:
             stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
         evidence = self.proposer.evidence(parent, self.problem.train, draws)
-        best_values: dict[str, float] = {}
-        for result in self.results.values():
-            instruction = result.candidate.instruction
-            best_values[instruction] = max(best_values.get(instruction, -1.0), result.value)
+        by_value = sorted(
+            (float(np.nan_to_num(result.value, nan=-1)), result.candidate.instruction)
+            for result in self.results.values()
+        )
+        best_values = {text: value for value, text in by_value}
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
         ask_questions = round_number == 1 and self.problem.new_questions
         return self.proposer.propose(
@@ -432,9 +273,8 @@ class RankSearch:
     def _candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
         """The new candidates of a round, which are made from the best candidate, `parent`.
 
-        The parent without demonstrations comes first. Then candidates with a new instruction,
-        another form of reasoning and another set of demonstrations alternate, so that even a small
-        budget pays for some of each kind.
+        The parent without demonstrations comes first. Then the kinds of change alternate, so that
+        even a small budget pays for some of each.
         """
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
@@ -477,25 +317,18 @@ class RankSearch:
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
-        All forms are scored on the same documents. No form is dropped early, because effects of
-        reasoning show only on many documents. If the limit does not pay for all forms, the most
-        expensive forms are left out. Among the forms whose gain is within a standard error of the
-        largest gain, the cheapest form is chosen.
+        No form is dropped early, because effects of reasoning show only on many documents. If the
+        limit does not pay for all forms, the most expensive are left out. Of the forms within a
+        standard error of the largest gain, the cheapest is chosen.
         """
-        race, leader = self.race, self._best_so_far()
+        race, leader, limit = self.race, self._best_so_far(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]
-        affordable_versions = filter(
-            self._is_affordable, (replace(leader, reasoning=form) for form in forms)
-        )
-        entrants, size = [leader, *sorted(affordable_versions, key=self.item_cost)], 0
-        while len(entrants) > 1 and size < race.min_documents:
-            size = race.affordable_size(
-                partial(race.cost, entrants), end_cost - self.budget.total_cost
-            )
-            entrants = entrants if size >= race.min_documents else entrants[:-1]
+        versions = self._affordable(replace(leader, reasoning=form) for form in forms)
+        entrants = race.affordable([leader, *sorted(versions, key=self.item_cost)], limit)
+        size = race.affordable_size(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record(round_number, race.compare(candidate, size))
-        results = [race.compare(candidate, size, leader) for candidate in entrants]
+        results = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
         best_result = max(results, key=lambda result: result.gain)
         nearly_best = [
             result.candidate
@@ -507,11 +340,10 @@ class RankSearch:
     def _finalists(self) -> list[Candidate]:
         """The finalists: the best candidate, two cheaper versions of it, and the runners-up.
 
-        The two cheaper versions have no demonstrations, and the first version has no added
-        reasoning either. Demonstrations and reasoning add to the cost of every judged row, so the
-        test on dev has to show that they are worth their cost.
+        These have no demonstrations, and the first no added reasoning either. Both add to the cost
+        of every judged row, so the test on dev has to show that they are worth it.
         """
-        leaders = self._affordable_leaders()
+        leaders = self._above_untuned()
         if not leaders:
             return []
         without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
@@ -521,16 +353,11 @@ class RankSearch:
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
-    """The reasons that the candidate wrote before right answers, by item id.
-
-    The right answer is the choice that is nearest to the human label.
-    """
+    """The reasons that the candidate wrote before right answers, by item id."""
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
-    reasons = {}
-    for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True):
-        is_undecided = math.isnan(judgement.score) or (choices == LETTERS and not judgement.score)
-        answers = {nearest_choice(choices, value) for value in (judgement.score, item.human)}
-        if len(answers) == 1 and not is_undecided:
-            reasons[item.id] = reason_of(judgement)
-    return {name: reason for name, reason in reasons.items() if reason}
+    return {
+        item.id: reason_of(judgement)
+        for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True)
+        if is_right(judgement.score, item.human, choices)
+    }

@@ -1,9 +1,7 @@
 """Balanced accuracy of verdicts, its difference between two judges, and the best threshold.
 
-Balanced accuracy is the mean of sensitivity and specificity: the share of outputs with the human
-label "pass" that the judge passes, and the share of outputs with the human label "fail" that the
-judge fails. A judge that always gives the same answer has a balanced accuracy of .5, however rare
-fails are.
+Balanced accuracy is the mean of the share of people's passes that the judge passes, and the share
+of people's fails that it fails. A judge that always gives the same answer has .5.
 """
 
 from dataclasses import replace
@@ -13,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 
-# The error rate of `is_clearly_worse`: the probability that a judge is called clearly worse
-# although both judges are equally good.
+# The probability that a judge is called clearly worse although both judges are equally good.
 CLEAR_ERROR = 0.05
 # Each class (pass and fail) needs this many outputs for an interval, and this many for learning a
 # threshold.
@@ -29,10 +26,7 @@ HALF_WINDOW = 1 / 3
 
 
 def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
-    """Turn scores into verdicts: 1 for a pass, 0 for a fail, NaN for a failed judgement.
-
-    A score of at least `threshold` is a pass.
-    """
+    """Turn scores into verdicts: 1 for a pass (at least `threshold`), 0 for a fail; NaN stays."""
     scores_array = np.asarray(scores, dtype=float)
     return np.where(np.isnan(scores_array), np.nan, scores_array >= threshold)
 
@@ -40,9 +34,7 @@ def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
 def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
     """Balanced accuracy of verdicts, in [0, 1]; NaN if all human labels are equal.
 
-    `passes` holds the judge's verdicts and `human` the human labels. Verdicts and labels are 1 for
-    a pass and 0 for a fail, in vectors of shape (outputs,). A NaN in `passes` stands for a failed
-    judgement; this output is left out.
+    Verdicts and labels are 1 for a pass and 0 for a fail. Failed judgements (NaN) are left out.
     """
     verdicts_of_judge, labels = np.asarray(passes, dtype=float), np.asarray(human, dtype=float)
     has_verdict = ~np.isnan(verdicts_of_judge)
@@ -53,10 +45,10 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     """The threshold for a pass: the midpoint of two neighbouring scores that separates best.
 
     For each midpoint, balanced accuracy is averaged over all thresholds up to a third of the
-    scores' standard deviation away, because balanced accuracy at a single threshold depends on the
-    luck of a few outputs. (This is a smoothed maximum score estimator, Horowitz 1992.) Among
-    equally good midpoints, the function returns the midpoint nearest to .5. The threshold is .5 if
-    all scores are already 0 or 1, or if fewer than five outputs have the rarer label.
+    scores' standard deviation away, because a single threshold depends on the luck of a few outputs
+    (a smoothed maximum score estimator, Horowitz 1992). Of equally good midpoints, the one nearest
+    to .5 is returned. The threshold is .5 if all scores are already 0 or 1, or if fewer than five
+    outputs have the rarer label.
     """
     values, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
     has_score = ~np.isnan(values)
@@ -103,12 +95,10 @@ def balanced_contrast(
 ) -> Contrast:
     """Judge A's balanced accuracy minus judge B's, on the outputs that both judges scored.
 
-    Each document has one term, which is a sum over the document's outputs. The mean difference
-    between the judges' verdicts is subtracted from every output's difference first. The subtraction
-    does not change the value of the contrast, but narrows the interval if documents differ in their
-    share of passes. If a class (pass or fail) has fewer than ten outputs, nothing is subtracted, so
-    that the permutation test stays exact. The interval is None if a class has fewer than ten
-    outputs, or if the judges differ on fewer than six documents.
+    The mean difference between the verdicts is subtracted from every output's difference. This does
+    not change the value, but narrows the interval if documents differ in their share of passes. If
+    a class has fewer than ten outputs, nothing is subtracted, so that the permutation test stays
+    exact, and there is no interval; nor if the judges differ on fewer than six documents.
     """
     verdicts_a, verdicts_b, labels = (
         np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human)

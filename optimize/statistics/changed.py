@@ -2,11 +2,10 @@
 
 A row is "changed" if the two judges give it different verdicts. Only changed rows need human
 labels: on all other rows both judges are right or both are wrong. The difference in accuracy is the
-share of changed rows, times the mean gain on labelled changed rows. The gain of a row is 1 if only
-the new judge is right, and -1 if only the old judge is right. The labelled rows must be a random
-sample of the changed rows. The standard error is clustered by document. The standard error covers
-two sources of chance: which documents are in the data, and which changed rows were drawn for
-labelling.
+share of changed rows, times the mean gain on labelled changed rows: 1 if only the new judge is
+right, and -1 if only the old judge is right. The labelled rows must be a random sample of the
+changed rows. The standard error, clustered by document, covers two sources of chance: which
+documents are in the data, and which changed rows were drawn for labelling.
 """
 
 import math
@@ -17,9 +16,8 @@ from numpy.typing import ArrayLike
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Interval, Vector
 
-# The margin of a noninferiority test, in standard errors. The first normal quantile gives an error
-# rate of 5 % (a new judge that is worse by the margin passes), the second a power of 80 % (a new
-# judge that is exactly as good as the old judge passes).
+# The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
+# 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
 MARGIN_IN_ERRORS = 1.644854 + 0.841621
 # At least this many changed rows are to be labelled.
 FEWEST_TO_LABEL = 30
@@ -28,14 +26,9 @@ FEWEST_TO_LABEL = 30
 def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
     """Compute the arguments of `cautious_interval`: one term for each document, and `least_size`.
 
-    The mean of the terms is the difference in accuracy between the new and the old judge. All terms
-    are NaN if no changed row has a label.
-
-    Args:
-        gain: (rows,) for a changed row -1, 0 or 1, or NaN if it has no label; other values are
-            ignored.
-        changed: (rows,) whether the judges' verdicts on the row differ.
-        document: (rows,) document ids.
+    `gain` is -1, 0 or 1 for a labelled row, and is ignored unless the row is `changed`. The mean of
+    the terms is the difference in accuracy between the new and the old judge. All terms are NaN if
+    no changed row has a label.
     """
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     document_codes = np.unique(np.asarray(document), return_inverse=True)[1]
@@ -66,10 +59,9 @@ def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vec
 def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     """The 90 % interval for the difference in accuracy on exactly these rows.
 
-    The only source of error is which changed rows were drawn for labelling. If all changed rows
-    have a label, the interval is a single point. If no changed row has a label, the interval is
-    None. As in `cautious_interval`, two pseudo-rows, with the gains 1 and -1, are added, so that
-    the interval does not get too narrow with few labels. The arguments are as for `gain_terms`.
+    The only source of error is which changed rows were drawn for labelling: if all have a label,
+    the interval is a single point, and if none has, it is None. As in `cautious_interval`, two
+    pseudo-rows, with the gains 1 and -1, are added.
     """
     from scipy.special import stdtrit
 
@@ -93,8 +85,5 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """How many changed rows to label to show that the new judge is not worse by `margin`.
-
-    With this many labels, a new judge that is as good as the old judge passes in 80 % of cases.
-    """
+    """How many rows to label so that 80 % of equally good judges are shown not to be worse."""
     return max(FEWEST_TO_LABEL, math.ceil((MARGIN_IN_ERRORS * n_changed / n_rows / margin) ** 2))

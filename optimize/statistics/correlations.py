@@ -3,11 +3,9 @@
 The three levels are: over all outputs (dataset), within each document and then averaged (summary),
 and over the systems' means (system). All functions take vectors of shape (outputs,): the judge's
 scores, people's mean ratings, and the ids (of any type) of the outputs' documents or systems. A
-score is NaN if the judgement failed; these outputs are left out and counted. Ratings are never NaN.
-If documents were drawn with unequal probabilities, `weight` is the weight of each output's
-document. Intervals are in closed form. An interval is for the population that the documents (at
-system level, the systems) are a sample of. `contrast_judges` compares two judges on the same
-outputs.
+score is NaN if the judgement failed; these outputs are left out and counted. If documents were
+drawn with unequal probabilities, `weight` is the weight of each output's document. An interval is
+for the population that the documents (at system level, the systems) are a sample of.
 """
 
 import math
@@ -36,11 +34,10 @@ Undefined = Literal["judge_zero", "left_out"]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# The default convention for documents without a defined rho: a document is left out if people rate
-# all of its outputs alike, and counts as a rho of 0 if only the judge scores all outputs alike.
+# By default, a document is left out if people rate all of its outputs alike, and counts as a rho of
+# 0 if only the judge scores all alike.
 DEFAULT_UNDEFINED: Undefined = "judge_zero"
-# At system level, the standard error of a difference between two judges is computed from this many
-# random swaps of their scores.
+# Random swaps of two judges' scores, for the standard error of their difference at system level.
 N_SWAPS = 1000
 
 
@@ -52,14 +49,12 @@ class Correlation:
         value: The correlation, in [-1, 1]; NaN if it is undefined.
         coefficient: A name of `COEFFICIENTS`, such as "spearman".
         level: "dataset", "summary" or "system".
-        interval: The 95 % interval. The interval is None for fewer than 15 documents (at system
-            level, systems) and for a perfect or undefined value. At dataset level the interval is
-            also None if nearly all labels or nearly all scores are equal. At dataset and system
-            level only Spearman's rho has an interval.
+        interval: The 95 % interval; None for fewer than 15 documents (at system level, systems),
+            for a perfect or undefined value, and at dataset level if nearly all labels or scores
+            are equal. At dataset and system level only Spearman's rho has one.
         n_outputs: How many outputs have a score.
         n_documents: From how many documents the value is computed.
-        n_undefined: At summary level, how many documents have no correlation, because their scores
-            or labels are constant or because fewer than two outputs have a score.
+        n_undefined: At summary level, how many documents have no correlation.
         n_failed: How many outputs have no score because the judge failed.
         n_zero: How many of the `n_undefined` documents count as a correlation of 0.
         undefined: The convention for documents without a correlation (see `summary_level`).
@@ -93,11 +88,10 @@ def dataset_level(
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
-        document: (outputs,) document ids, which affect the interval only. By default each output is
-            its own document.
+        document: (outputs,) document ids, for the interval; by default one for each output.
         coefficient: "spearman", "kendall" or "pearson".
-        undefined: The value for a judge that gives every output the same score although people's
-            ratings vary: 0 with "judge_zero", NaN with "left_out".
+        undefined: The value if only the judge's scores are constant: 0 with "judge_zero", NaN with
+            "left_out".
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
@@ -131,8 +125,7 @@ def summary_level(
         document: (outputs,) document ids.
         coefficient: "spearman", "kendall" or "pearson".
         undefined: With "judge_zero", a document counts as 0 if only the judge's scores on it are
-            constant, and is left out if people's ratings on it are constant. With "left_out", a
-            document is left out in both cases, as in most published tables.
+            constant, and with "left_out" never, as in most published tables.
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
@@ -163,10 +156,9 @@ def system_level(
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         system: (outputs,) system ids.
-        document: (outputs,) document ids, which are used only to count the documents.
+        document: (outputs,) document ids, to count the documents.
         coefficient: "spearman", "kendall" or "pearson". Only Spearman's rho has an interval.
-        undefined: The value if the judge's mean score is the same for all systems (see
-            `dataset_level`).
+        undefined: The value if all systems have the same mean score (see `dataset_level`).
         weight: (outputs,) weights of the outputs' documents.
 
     Returns:
@@ -191,11 +183,7 @@ def correlation(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation at one of the three levels.
-
-    The arguments are as for `summary_level` and `system_level`. Raises ValueError at system level
-    if `system` is missing.
-    """
+    """The correlation at one level; raises ValueError if the system level lacks `system`."""
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     rows = read_rows(judge, human, document, system if level == "system" else None, weight)
@@ -213,8 +201,7 @@ def _correlation(level: Level, rows: "Rows", coefficient: str, undefined: Undefi
         value = np.nan
         if values.size:
             value = float(np.average(values, weights=weights))
-            # Shift the values so that their plain mean is the weighted mean. With equal weights
-            # this changes nothing.
+            # Shift the values so that their plain mean is the weighted mean.
             values += (weights / weights.mean() - 1) * (values - value)
         interval = correlation_interval(value, values)
         n_documents, n_zero = values.size, values.size - n_defined
@@ -247,10 +234,7 @@ def rho(
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
 ) -> float:
-    """Spearman's rho at one of the three levels, as a number without an interval.
-
-    Documents without a rho are treated by the default convention (`DEFAULT_UNDEFINED`).
-    """
+    """Spearman's rho at one of the three levels, by the default convention, without an interval."""
     rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
         terms = document_terms(rows, level)
@@ -264,16 +248,8 @@ def rho(
 class Rows:
     """The outputs that have a score, sorted by document, as vectors; and counts.
 
-    Attributes:
-        judge: The judge's scores.
-        human: People's mean ratings.
-        weight: The weights of the outputs' documents, scaled to a mean of 1.
-        document: The number of each output's document, from 0.
-        system: The number of each output's system, from 0.
-        n_documents: How many documents have an output with a score.
-        n_systems: How many systems have an output with a score.
-        n_failed: How many outputs have no score.
-        n_unscored_documents: How many documents have no output with a score.
+    `weight` has a mean of 1; documents and systems are numbered from 0. `n_documents` and
+    `n_systems` count those with a score, `n_unscored_documents` the documents without any.
     """
 
     judge: Vector
@@ -295,10 +271,9 @@ class Rows:
     def n_untied(self) -> int:
         """How many documents differ from the most common value, in labels or in scores.
 
-        The number of documents with an output whose label is not the most common label is counted.
-        The same is counted for scores. The smaller of these two numbers is returned, because it
-        limits the precision of rho over all outputs: if 27 of 30 outputs pass, only 3 outputs are
-        informative.
+        Documents with an output whose label (or score) is not the most common are counted. The
+        smaller of both numbers limits the precision of rho over all outputs: if 27 of 30 outputs
+        pass, only 3 outputs are informative.
         """
 
         def n_differing(vector: Vector) -> int:
@@ -318,10 +293,7 @@ def read_rows(
 ) -> Rows:
     """Check the vectors, drop failed outputs (NaN in `judge`) and number the documents.
 
-    Without `document` each output is its own document.
-
-    Raises:
-        ValueError: The shapes differ, `human` is not finite, or `judge` is infinite.
+    Raises ValueError if the shapes differ, `human` is not finite, or `judge` is infinite.
     """
     scores, ratings = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
     documents = np.arange(scores.size) if document is None else np.asarray(document)
@@ -361,10 +333,7 @@ def read_rows(
 
 
 def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
-    """The coefficient between each row of `x` and the same row of `y`; NaN if a row is constant.
-
-    Raises KeyError if `coefficient` is not in `COEFFICIENTS`.
-    """
+    """The coefficient between each row of `x` and the same row of `y`; NaN if a row is constant."""
     return COEFFICIENTS[coefficient].of_rows(x, y)
 
 
@@ -402,8 +371,7 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
     """Kendall's tau-b of each row, without scipy.stats, because its import takes a second."""
-    # Three sums over pairs of values: concordant minus discordant pairs, pairs that are not tied in
-    # x, and pairs that are not tied in y.
+    # Sums over pairs: concordant minus discordant, not tied in x, and not tied in y.
     pair_sums = np.zeros((3, len(x)))
     with np.errstate(over="ignore", invalid="ignore"):
         for lag in range(1, x.shape[-1]):
@@ -426,11 +394,10 @@ class Coefficient:
     """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: A function that takes two matrices of the same shape. The function returns the
-            coefficient between each row of the first matrix and the same row of the second matrix,
+        of_rows: Returns the coefficient between each row of one matrix and the same row of another,
             or NaN if one of the rows is constant.
-        of_weighted: A function that takes two vectors and a vector of weights with a mean of 1, and
-            returns the weighted coefficient. None if the coefficient has no weighted form.
+        of_weighted: Returns the weighted coefficient of two vectors, with weights that have a mean
+            of 1. None if the coefficient has no weighted form.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]
@@ -483,10 +450,9 @@ def _rounded(means: Matrix) -> Matrix:
 def document_terms(rows: Rows, level: Level) -> Vector:
     """One term for each document; the mean of the terms is Spearman's rho.
 
-    At summary level, a document's term is the rho within the document, with 0 or NaN by the default
-    convention (`DEFAULT_UNDEFINED`) if this rho is undefined. NaN terms are left out of the mean.
-    At dataset level, a document's term is the rho over all outputs plus the document's influence on
-    this rho.
+    At summary level, a term is the rho within the document, with 0 or NaN (left out of the mean) by
+    the default convention. At dataset level, it is the rho over all outputs plus the document's
+    influence on it.
     """
     if level == "summary":
         return _by_convention(_document_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
@@ -498,11 +464,7 @@ def document_terms(rows: Rows, level: Level) -> Vector:
 
 
 def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
-    """The coefficient within each document.
-
-    The coefficient is NaN if scores or labels are constant, or if fewer than two outputs have a
-    score.
-    """
+    """The coefficient within each document; NaN for constants and for fewer than two scores."""
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
@@ -555,10 +517,7 @@ def _ranks(scores: Vector, weight: Vector) -> Vector:
 
 
 def _sums_above(scores: Vector, values: Vector) -> Vector:
-    """For each output, sum `values` over the outputs with a higher score.
-
-    Half of the sum over the outputs with an equal score (and the output itself) is added.
-    """
+    """The sum of `values` over outputs with a higher score, and half of that over equal scores."""
     sort_order = np.argsort(scores, kind="stable")
     sorted_scores, cumulative = (
         scores[sort_order],
@@ -573,9 +532,8 @@ def _sums_above(scores: Vector, values: Vector) -> Vector:
 def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
     """How each output changes rho through its effect on the ranks of all other outputs.
 
-    An output raises the rank of every output with a higher score by one, and the rank of every
-    output with an equal score by a half. `slope` is how much rho changes with an output's
-    standardised rank. The result is centred.
+    It raises the rank of an output with a higher score by one, and with an equal score by a half.
+    `slope` is how much rho changes with an output's standardised rank. The result is centred.
     """
     ranks = _ranks(scores, weight)
     centred = ranks - np.average(ranks, weights=weight)
@@ -637,16 +595,14 @@ def contrast_judges(
 def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...]) -> Contrast:
     """The contrast of two judges at system level.
 
-    Scores are standardised first, because a swap exchanges the two judges' scores on a document,
-    and so both judges' scores must have the same scale.
+    Scores are standardised first, because a swap exchanges the two judges' scores on a document.
     """
     shape = rows_a.n_documents, rows_a.n_systems
     document_system_codes, outputs_per_system = (
         rows_a.document * rows_a.n_systems + rows_a.system,
         np.bincount(rows_a.system, minlength=shape[1]),
     )
-    # Arrays of shape (documents, systems): how much each document contributes to each system's mean
-    # score.
+    # Of shape (documents, systems): each document's part of each system's mean score.
     standard_scores = (_standard_vector(rows.judge, rows.weight) for rows in (rows_a, rows_b))
     contributions_a, contributions_b = (
         np.bincount(document_system_codes, scores, math.prod(shape)).reshape(shape)

@@ -1,13 +1,10 @@
 """Floors for a statistic: whether a judge holds one, which to suggest, how many labels to plan.
 
-A floor is the lowest acceptable value. A judge holds a floor if the whole interval of its
-statistic is above the floor. A suggested floor
-is chosen so that a judge which stays as good as today will hold it on as many new labels with a
-probability of 90 %. A suggested floor is computed in two steps. The first step finds the value
-below which the statistic on new labels falls with a probability of 10 %. The floor is the low end
-of the interval around this value. Today's statistic and the statistic on new labels have the same
-standard error around the same true value, so the variance of the difference between the two is
-twice the variance of either.
+A floor is the lowest acceptable value. A judge holds a floor if the whole interval of its statistic
+is above the floor. A judge that stays as good as today holds a suggested floor on as many new
+labels with a probability of 90 %: the floor is the low end of the interval around the value below
+which the statistic on new labels falls with a probability of 10 %. Both statistics have the same
+standard error around the same true value, so the variance of their difference is twice as large.
 """
 
 import math
@@ -22,24 +19,19 @@ from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
 
 # Upper bounds on the numbers that are reported: further outputs to label, and labels in total.
 MOST_FURTHER, MOST_LABELS = 10_000, 100_000
-# Labels are planned so that a judge holds its floors with the probability `LIKELY`. Two judges are
-# assumed: the first errs half as often as the floors allow, the second three quarters as often. For
-# floors of .8, their true rates are .9 and .85.
+# Labels are planned so that a judge holds its floors with the probability `LIKELY`, if it errs half
+# or three quarters as often as they allow. For floors of .8, its true rates are .9 and .85.
 LIKELY, ERRORS = 0.9, (0.5, 0.75)
 # Normal quantiles by the number of floors; all of these floors hold with a probability of 90 %.
 NORMAL_QUANTILES = {1: 1.281552, 2: 1.632219}
-# Estimated intervals have a random width, with a relative error of 1 / sqrt(2 f). Here f is the
-# effective number of outputs divided by (1 + the design effect). To first order, the random width
-# increases the variance of the difference by the factor 1 + 4.5 / f with one floor, and by the
-# factor 1 + 5.5 / f with two floors. This constant lies between 4.5 and 5.5.
+# Estimated intervals have a random width, with a relative error of 1 / sqrt(2 f), where f is the
+# effective number of outputs divided by (1 + the design effect). To first order, this increases the
+# variance of the difference by 1 + 4.5 / f with one floor, and by 1 + 5.5 / f with two.
 WIDTH_NOISE = 5
 
 
 def correlation_floor(value: float, low: float) -> float:
-    """The suggested floor for a correlation whose interval has the low end `low`.
-
-    The floor is computed on Fisher's z.
-    """
+    """The suggested floor, on Fisher's z, for a correlation whose interval has this low end."""
     z, low_z = math.atanh(value), math.atanh(low)
     return math.tanh(
         low_z - math.sqrt(2) * NORMAL_QUANTILES[1] / student_quantile(math.inf) * (z - low_z)
@@ -49,9 +41,8 @@ def correlation_floor(value: float, low: float) -> float:
 def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> float:
     """The suggested floor for a share of `n_outputs` whose Wilson interval has the low end `low`.
 
-    The effective number of independent outputs follows from the low end. The variance of today's
-    share and the variance of the share on new labels are both computed at the mean of the two
-    shares. `n_floors` is the number of floors that the judge has to hold simultaneously.
+    The effective number of outputs follows from the low end. Both variances are computed at the
+    mean of today's share and the share on new labels. The judge holds `n_floors` simultaneously.
     """
     n_effective = effective_outputs(share, low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
@@ -62,11 +53,7 @@ def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> floa
 
 
 def deciding_interval(figure: Correlation | Rate, looks: int) -> Interval | None:
-    """The 95 % interval of a statistic, widened so that the intervals of all looks hold together.
-
-    `looks` is the number of interim analyses of growing labels (see
-    `optimize.statistics.intervals`).
-    """
+    """The 95 % interval of a statistic, widened so that those of all looks hold together."""
     value, interval = figure.value, figure.interval
     if interval is None or looks == 1:
         return interval
@@ -85,11 +72,7 @@ def effective_outputs(share: float, end: float) -> float:
 
 
 def outcome(interval: Interval | None, floor: float) -> str:
-    """Compare an interval with a floor.
-
-    Returns "holds" if the interval is above the floor, "falls short" if it is below the floor, and
-    "undecided" if it contains the floor or is None.
-    """
+    """Whether a judge "holds" the floor, "falls short" of it, or is "undecided"."""
     if interval is None or interval.low < floor <= interval.high:
         return "undecided"
     return "holds" if interval.low >= floor else "falls short"
@@ -98,17 +81,10 @@ def outcome(interval: Interval | None, floor: float) -> str:
 def further_outputs(share: float, low: float, high: float, floor: float, n: int) -> int | None:
     """About how many more labelled outputs would decide whether a share holds its floor.
 
-    With that many outputs, the end of the Wilson interval that is nearer to the floor reaches it,
-    if the share stays the same. (With n outputs, an end e of the interval satisfies
-    (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs suffices, or if
-    more than `MOST_FURTHER` outputs are needed.
-
-    Args:
-        share: The share on the outputs that are labelled now.
-        low: The low end of the share's Wilson interval.
-        high: The high end of the share's Wilson interval.
-        floor: The floor.
-        n: How many outputs are labelled now.
+    With that many outputs, the end of the Wilson interval (`low`, `high`) that is nearer to the
+    floor reaches it, if the share stays the same. (With n outputs, an end e of the interval
+    satisfies (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs
+    suffices, or if more than `MOST_FURTHER` outputs are needed.
     """
     nearer_end = low if floor < share else high
     if share in (floor, nearer_end) or not 0 < nearer_end < 1:
@@ -133,20 +109,13 @@ def rounded_up(number: float) -> int:
 
 
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:
-    """How many independent labels are needed so that a judge holds its floors.
+    """How many independent labels are needed so that a judge holds its floors; None over 100,000.
 
-    With that many labels, the judge holds all of its floors with a probability of 90 % (`LIKELY`).
-    The number is exact for Wilson's intervals, whose low end reaches a floor f if the share is at
-    least f + z sqrt(f (1 - f) / n).
-
-    Args:
-        floors: The floors by the names "tpr" (share of passes that the judge passes) and "tnr"
-            (share of fails that the judge fails); one of the two may be missing.
-        fails: The share of fails among the labels.
-        errors: The judge's true error rates, relative to the error rates that its floors allow.
-
-    Returns:
-        The number of labels; None for more than 100,000.
+    With that many labels, the judge holds all of its floors, by the names "tpr" and "tnr", with a
+    probability of 90 % (`LIKELY`). The share `fails` of the labels are fails, and `errors` are the
+    judge's true error rates, relative to those that its floors allow. The number is exact for
+    Wilson's intervals, whose low end reaches a floor f if the share is at least f + z sqrt(f (1 -
+    f) / n).
     """
     from scipy.special import bdtr, bdtrc
 

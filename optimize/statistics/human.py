@@ -62,16 +62,10 @@ def _read(ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorAgreement:
-    """The agreement of two annotators, or of the judge and an annotator.
+    """The agreement of two annotators, or of the judge (`first` is None) and an annotator.
 
-    Attributes:
-        first: The first annotator's column in `ratings`; None for the judge.
-        second: The second annotator's column in `ratings`.
-        equal: The share of outputs to which the two give the same label, in [0, 1].
-        kappa: Cohen's kappa with quadratic weights. With only two labels, such as pass and fail,
-            weighted and unweighted kappa are the same.
-        rho: Spearman's rho.
-        n_outputs: How many outputs have labels by both.
+    `first` and `second` are columns of `ratings`. `equal` is the share of outputs to which the two
+    give the same label, and `kappa` has quadratic weights.
     """
 
     first: int | None
@@ -98,15 +92,11 @@ def annotator_agreement(
         document: (outputs,) document ids. By default each output is its own document.
         level: The level of rho: "dataset", "summary" or "system".
         system: (outputs,) system ids, for the system level.
-        judge: (outputs,) the judge's scores, NaN for failed judgements. By default only annotators
-            are compared.
-        scale: All possible ratings. For `equal` and `kappa`, scores are rounded to the nearest
-            rating.
+        judge: (outputs,) the judge's scores, NaN for failed judgements.
+        scale: All possible ratings, to which scores are rounded for `equal` and `kappa`.
 
     Returns:
-        First the agreement of the judge with each annotator, then the agreement of each pair of
-        annotators, in the order of the columns. Pairs without an output that both have labelled are
-        left out.
+        The judge with each annotator, then each pair of annotators who share an output.
 
     Raises:
         ValueError: The shapes of the arguments do not match.
@@ -150,16 +140,9 @@ def _agreement(
 class OneAnnotator:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
-    The intervals are clustered by document. An interval is None at system level, for fewer than 15
+    Both are Spearman's rho, averaged over the annotators, and `gap` is the judge's minus the
+    annotator's. Intervals are clustered by document; None at system level, for fewer than 15
     documents, and at dataset level if nearly all labels are equal.
-
-    Attributes:
-        annotator: Spearman's rho of an annotator with the mean of all other annotators, averaged
-            over the annotators.
-        judge: Spearman's rho of the judge with the same means, averaged in the same way.
-        gap: The judge's rho minus the annotator's rho, in [-2, 2].
-        n_outputs: How many outputs have a score and ratings by at least two annotators.
-        n_documents: How many documents these outputs belong to.
     """
 
     annotator: IntervalEstimate
@@ -179,11 +162,10 @@ def one_annotator(
 ) -> OneAnnotator | None:
     """Compare the judge with a single annotator by their agreement with all other annotators.
 
-    Each annotator in turn is compared with the mean rating of all other annotators, and so is the
-    judge. Judge and annotator are compared on the same outputs: the outputs rated by the annotator,
-    by at least one more annotator and by the judge. A document is left out if the mean ratings of
-    its outputs are all equal. If the annotator (or the judge) gives all outputs of a document the
-    same rating, the annotator's (or the judge's) rho on this document counts as 0.
+    Each annotator in turn, and the judge, are compared with the mean rating of all other
+    annotators, on the same outputs: those rated by all of them. A document is left out if the mean
+    ratings of its outputs are all equal, and counts as 0 for an annotator or judge whose own
+    ratings are all equal.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -193,8 +175,7 @@ def one_annotator(
         system: (outputs,) system ids, for the system level.
 
     Returns:
-        The comparison. None if no output has a score and ratings by two annotators, or if no rho is
-        defined.
+        The comparison; None if no rho is defined.
 
     Raises:
         ValueError: The shapes of the arguments do not match.
@@ -254,10 +235,7 @@ def _terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) ->
 
 
 def _terms_of_mean(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The documents' terms of a statistic that is averaged over documents, then over annotators.
-
-    `terms` has the shape (2, annotators, documents), and the result has the shape (2, documents).
-    """
+    """The documents' terms of the mean over annotators, of terms (2, annotators, documents)."""
     has_term = ~np.isnan(terms)
     document_has_term = has_term.any(axis=(0, 1))
     annotator_means = np.nanmean(terms, axis=-1, keepdims=True)
@@ -277,9 +255,9 @@ def reliability(
 ) -> float:
     """The reliability of an output's mean rating, by the Spearman-Brown formula.
 
-    The reliability is k r / (1 + (k - 1) r). In this formula, r is the mean rho between two single
-    ratings of the same outputs, and k is the harmonic mean of the number of ratings per output. A
-    judge's rho with the mean rating cannot be much higher than the square root of the reliability.
+    It is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of the same
+    outputs, and k the harmonic mean of the number of ratings per output. A judge's rho with the
+    mean rating cannot be much higher than its square root.
 
     Args:
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.

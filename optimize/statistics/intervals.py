@@ -1,19 +1,15 @@
 """Confidence intervals in closed form, and `Contrast`, the difference between two judges.
 
-Every document has one term of a statistic, and the mean of the terms is the value of the statistic.
-If the statistic is a mean over documents, a document's term is the document's own value. For other
-statistics the terms are linearised (infinitesimal jackknife). An interval is the value ± Student's
-t times the standard error of the mean of the terms; an interval for a correlation is computed on
+Every document has one term of a statistic, and the mean of the terms is its value. For statistics
+that are no means over documents the terms are linearised (infinitesimal jackknife). An interval is
+the value ± Student's t times the standard error of the mean of the terms; for a correlation, on
 Fisher's z. An interval is withheld (None) if it would cover the true value in fewer than 93 or more
 than 97 of 100 samples. benchmarks/coverage.py prints the coverage of all intervals.
 
-The parameter `looks` is the number of interim analyses (looks) of a data set to which labels are
-added. The intervals of all looks hold simultaneously. As in Pocock (1977), each look has the same
-critical value. The one-sided error rate of a look is 1 - (1 - e)^(1 / looks) (Sidak 1967), which is
-valid however many labels are added between looks, because statistics on growing data are positively
-correlated. Pocock's own constants assume that the same number of labels is added before each look.
-If the number of labels doubles before each look, his constants turn an error rate of .025 into .028
-with four looks, and into .036 with eight looks.
+The intervals of all `looks` (interim analyses) at growing labels hold simultaneously. As in Pocock
+(1977), each look has the same critical value, but the error rate of a look is Sidak's (1967),
+1 - (1 - e)^(1 / looks), which is valid however many labels are added between looks: if labels
+double before each, Pocock's constants turn an error rate of .025 into .036 with eight looks.
 """
 
 import hashlib
@@ -78,8 +74,7 @@ def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0
     """The quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
     `confidence` is the one-sided confidence level of all intervals together. By Sidak (1967), the
-    level of a single interval is confidence^(1 / n_intervals). `freedom` is the number of degrees
-    of freedom.
+    level of a single interval is confidence^(1 / n_intervals).
     """
     from scipy.special import stdtrit
 
@@ -94,8 +89,7 @@ def effective_number(weight: Vector) -> float:
 def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | None:
     """Student's t interval for the mean of one value a document, clipped to [-bound, bound].
 
-    NaN values are left out. The interval is None if fewer than 15 documents have a value, or if all
-    values are equal.
+    It is None if fewer than 15 documents have a value (not NaN), or if all values are equal.
     """
     values = values[~np.isnan(values)]
     if values.size < FEW_DOCUMENTS or np.ptp(values) == 0:
@@ -134,9 +128,8 @@ def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Inter
 def correlation_interval(value: float, terms: Vector) -> Interval | None:
     """The interval for a correlation `value`, which is the mean of the documents' `terms`.
 
-    The interval is computed on Fisher's z, so the standard error is divided by 1 - value^2. The
-    interval is None for fewer than 15 documents, for a perfect correlation, and if all terms are
-    equal.
+    On Fisher's z, the standard error is divided by 1 - value^2. The interval is None for fewer than
+    15 documents, for a perfect correlation, and if all terms are equal.
     """
     n = terms.size
     if n < FEW_DOCUMENTS or np.ptp(terms) == 0 or abs(value) >= PERFECT:
@@ -170,19 +163,15 @@ class Contrast:
     difference as to lower it. So the test is valid even if the judges differ on few documents.
 
     Attributes:
-        value: The difference, in [-2, 2] for correlations and [-1, 1] for shares.
         error: The standard error of the difference, clustered by document; infinite for fewer than
             two documents.
         documents: The documents from which the difference is computed.
-        terms: One term for each document, at system level for each system; the mean of the terms is
-            the value.
-        interval: The 95 % interval for the population that the documents (at system level, the
-            systems) are a sample of; None for fewer than 15 documents (or systems).
-        swapped: A function that computes the difference after swaps. The function's argument has
-            the shape (draws, documents) and is -1 if the draw swaps the judges on the document,
-            else 1. The function returns the difference in each draw.
+        terms: One term for each document, at system level for each system; their mean is the value.
+        interval: The 95 % interval; None for fewer than 15 documents (or systems).
+        swapped: Returns the difference in each draw of swaps. Its argument, of shape (draws,
+            documents), is -1 if the draw swaps the judges on the document, else 1.
         n_untied: At dataset level, how many documents have a label, and scores by both judges, that
-            differ from the most common value (see `Rows.n_untied`); infinite at other levels.
+            differ from the most common value; infinite at other levels.
     """
 
     value: float
@@ -195,10 +184,7 @@ class Contrast:
 
 
 def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """The contrast whose value is the mean of the documents' differences.
-
-    Documents with a NaN difference are left out.
-    """
+    """The contrast whose value is the mean of the documents' differences, without NaN."""
     is_defined = ~np.isnan(differences)
     terms = differences[is_defined]
     n = terms.size

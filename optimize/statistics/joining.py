@@ -14,23 +14,14 @@ SHRINKAGE = 100.0
 def joining_weights(
     answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
 ) -> Vector:
-    """Fit weights so that the weighted sum of the answers predicts the labels.
+    """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.
 
-    Weights are non-negative and sum to 1.
-
-    The fit is a ridge regression that shrinks the weights towards `prior`. Without shrinkage,
-    weights that fit the outputs of some systems do not fit the outputs of new systems.
-
-    Args:
-        answers: (outputs, answers) the answers as numbers. Each column has a mean of 0 within each
-            group of outputs that are ranked together (see `centred`), and a mean square of about 1.
-        human: (outputs,) human labels, also with a mean of 0 within each group.
-        prior: (answers,) the weights to shrink towards, which sum to 1.
-        shrinkage: How many labelled outputs have as much influence as the prior.
-
-    Returns:
-        The weights. If the sum weighted by `prior` does not correlate positively with the labels,
-        this is `prior` itself.
+    The fit is a ridge regression that shrinks the weights towards `prior`, which counts as much as
+    `shrinkage` labelled outputs. Without shrinkage, weights that fit the outputs of some systems do
+    not fit those of new systems. Each column of `answers` (outputs, answers), and `human`, have a
+    mean of 0 within each group of outputs that are ranked together (see `centred`); the columns
+    have a mean square of about 1. If the sum weighted by `prior` does not correlate positively with
+    the labels, the result is `prior` itself.
     """
     from scipy.optimize import nnls
 

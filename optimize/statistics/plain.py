@@ -33,13 +33,7 @@ LEAST_SHIFT = 0.25
 class OrderAgreement:
     """The share of pairs that a judge orders as people do. Pairs tied by people are left out.
 
-    Attributes:
-        value: The share, in [0, 1]; a pair on which the judge is tied counts half. NaN if there is
-            no pair.
-        interval: The 95 % interval of the share.
-        n_ties: On how many pairs the judge is tied.
-        n_documents: How many documents have a pair.
-        n_pairs: How many pairs there are.
+    A pair on which the judge is tied counts half. `value` is NaN if there is no pair.
     """
 
     value: float
@@ -52,12 +46,8 @@ class OrderAgreement:
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
     """The accuracy of a pairwise judge: the share of pairs with the same preference as people.
 
-    Args:
-        margin: (pairs,) the judge's margins in [-1, 1]: positive if the judge prefers A, negative
-            if the judge prefers B, 0 for a tie, and NaN for a failed judgement. Only the sign
-            counts.
-        human: (pairs,) people's margins in [-1, 1], without NaN. Ties are left out.
-        document: (pairs,) document ids.
+    Margins are positive for a preference for A, negative for B, and 0 for a tie; only the sign
+    counts. Pairs are left out if people tied, or if the judge's margin is NaN.
     """
     judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     is_decided = (human_margins != 0) & ~np.isnan(judge_margins)
@@ -79,11 +69,7 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
 def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """The accuracy of pairwise judge A minus the accuracy of pairwise judge B.
-
-    Pairs that people tied, or that either judge failed on, are left out. The arguments are as for
-    `pair_accuracy`.
-    """
+    """The accuracy of pairwise judge A minus judge B's, without ties of people and failures."""
     margins_of_a, margins_of_b, human_margins = (
         np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human)
     )
@@ -115,9 +101,6 @@ def order_agreement(
     At summary level, only two outputs of the same document form a pair. At dataset level, or if
     every document has only one output, any two outputs form a pair. Pairs are weighted by the
     weights of their documents, also in the counts `n_pairs` and `n_ties`.
-
-    Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
     """
     rows = read_rows(judge, human, document, weight=weight)
     # Round, because rounding errors of the sums must not break ties.
@@ -172,10 +155,9 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """The interval for the share of pairs that judge and people put in the same order.
+    """The interval for the share of pairs in the same order, from the pairs of each document.
 
-    For each document, `same_order` counts the pairs in the same order, and `counts` counts all
-    pairs. A share s is treated as a correlation of 2s - 1.
+    A share s is treated as a correlation of 2s - 1.
     """
     if not counts.size:
         return None
@@ -235,10 +217,7 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """Round each value to the nearest rating of the scale.
-
-    A value halfway between two ratings gets the higher rating, and NaN stays NaN.
-    """
+    """Round each value to the nearest rating, halfway to the higher one; NaN stays NaN."""
     numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
     nearest_index = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
@@ -248,9 +227,8 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 def quadratic_kappa(a: Vector, b: Vector) -> float:
     """Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
 
-    The expected mean is taken over random pairings of the ratings in `a` with the ratings in `b`.
-    The expected mean equals var(a) + var(b) + (mean(a) - mean(b))^2. If this is 0, because all
-    ratings are equal, kappa is NaN.
+    The expected mean, over random pairings of the ratings, is var(a) + var(b) + (mean(a) -
+    mean(b))^2. If this is 0, because all ratings are equal, kappa is NaN.
     """
     expected_square = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
     return float(1 - ((a - b) ** 2).mean() / expected_square) if expected_square > 0 else np.nan

@@ -1,17 +1,14 @@
 """Agreement of a judge's verdicts (pass or fail) with human labels: rates, kappa and intervals.
 
-The TPR is the share of outputs labelled "pass" that the judge passes. The TNR is the share of
-outputs labelled "fail" that the judge fails. The mean of TPR and TNR is the balanced accuracy,
-which is 0.5 for a judge that always gives the same verdict.
+The TPR is the share of outputs labelled "pass" that the judge passes, and the TNR the share of
+outputs labelled "fail" that it fails. Their mean is the balanced accuracy.
 
 A rate has Wilson's interval (1927) for the effective number of outputs, which is the number of
-outputs divided by the design effect of documents (Korn and Graubard 1998). Because few documents
-give a poor estimate of the design effect, the estimate is shrunk towards a prior: the square root
-of the number of outputs per document, times Kish's design effect of unequal weights. The interval
-for the balanced accuracy combines the intervals for TPR and TNR (MOVER, Zou and Donner 2008). The
-interval for kappa is computed on Fisher's z; with unequal weights, kappa has no interval. If there
-are too few outputs labelled "pass", the TPR has no interval. If there are too few outputs labelled
-"fail", the TNR has no interval.
+outputs divided by the design effect of documents (Korn and Graubard 1998). Few documents give a
+poor estimate of the design effect, so it is shrunk towards a prior: the square root of the number
+of outputs per document, times Kish's design effect of unequal weights. The interval for the
+balanced accuracy combines those for TPR and TNR (MOVER, Zou and Donner 2008). The interval for
+kappa is computed on Fisher's z; with unequal weights, kappa has none.
 """
 
 from collections.abc import Mapping
@@ -38,13 +35,10 @@ PRIOR_DOCUMENTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share or Cohen's kappa, with its interval.
+    """A share or Cohen's kappa (NaN if undefined), with its 95 % interval.
 
-    Attributes:
-        value: The share or kappa; NaN if it is undefined.
-        interval: The 95 % interval; None if there are too few outputs or documents.
-        n: The number of outputs.
-        n_documents: The number of documents; None for kappa and balanced accuracy.
+    The interval is None if there are too few outputs or documents. `n_documents` is None for kappa
+    and balanced accuracy.
     """
 
     value: float
@@ -68,18 +62,12 @@ class TwoValues:
     Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights.
 
     Attributes:
-        confusion: The confusion matrix. A key names the label and then the verdict: "pass_fail"
-            counts outputs that people pass and the judge fails.
+        confusion: The confusion matrix: "pass_fail" counts outputs that people pass and the judge
+            fails.
         base_rate: The share of outputs that people pass.
         judge_rate: The share of outputs that the judge passes.
-        tpr: The share of people's passes that the judge passes.
-        tnr: The share of people's fails that the judge fails.
         accuracy: The share of outputs on which label and verdict are equal.
-        balanced_accuracy: The mean of TPR and TNR.
-        kappa: Cohen's kappa.
-        n_more: How many more outputs labelled "pass", and labelled "fail", are needed for
-            intervals.
-        n_documents: How many documents have an output with a verdict.
+        n_more: How many more outputs labelled "pass" and "fail" are needed for intervals.
     """
 
     confusion: Mapping[str, int]
@@ -97,18 +85,10 @@ class TwoValues:
 def two_values(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
 ) -> TwoValues:
-    """Compare a judge's verdicts with human labels.
+    """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
-    Args:
-        judge: (outputs,) the judge's scores: .5 or more is a pass, less is a fail, and NaN is a
-            failed judgement.
-        human: (outputs,) human labels, 1 for a pass and 0 for a fail.
-        document: (outputs,) document ids.
-        weight: (outputs,) weights of the outputs' documents.
-
-    Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or a
-        label is neither 1 nor 0.
+    Raises ValueError if the vectors are invalid (see `read_rows`), or if a label is neither 1 nor
+    0.
     """
     rows = read_rows(judge, human, document, weight=weight)
     human_labels, passes = rows.human, (rows.judge >= THRESHOLD).astype(float)
@@ -185,10 +165,7 @@ def _design_effect(
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
-    """Wilson's 95 % interval for a share of `n` independent outputs.
-
-    With `looks`, the intervals of that many looks at growing labels hold simultaneously.
-    """
+    """Wilson's 95 % interval for a share of `n` outputs; those of all looks hold together."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
@@ -218,10 +195,7 @@ def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: Rows)
 
 
 def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bool) -> Rate:
-    """Cohen's kappa: (agreement - chance) / (1 - chance).
-
-    `chance` is the expected agreement of independent labels and verdicts.
-    """
+    """Cohen's kappa: (agreement - chance) / (1 - chance)."""
     n, is_agreement = passes.size, passes == human_labels
     if not n:
         return Rate(np.nan, None, n)
@@ -235,8 +209,7 @@ def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bo
     value = (agreement - chance) / (1 - chance)
     if not has_interval or verdict_rate in (0, 1):
         return Rate(value, None, n)
-    # Each output's influence on kappa, from the derivatives of kappa with respect to the agreement,
-    # the share of labels "pass" and the share of verdicts "pass".
+    # Each output's influence on kappa, by the derivatives of its agreement and both rates.
     chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1) + (
         passes - verdict_rate
     ) * (2 * label_rate - 1)

@@ -29,7 +29,6 @@ from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import (
-    MAX_RACE_DOCUMENTS,
     Pricing,
     SearchBudget,
     SearchOptions,
@@ -40,6 +39,7 @@ from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
+from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (
     DEV_SHARE,
     FINALIST_COST,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.statistics.corrected import labels_needed, mean_score, system_differences
+from optimize.statistics.corrected import estimate_mean, labels_needed, system_differences
 from optimize.statistics.intervals import Interval, Vector
 
 ONE_TO_FIVE = (1.0, 5.0)
@@ -42,10 +42,10 @@ EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
 @pytest.mark.parametrize(("cuts", "labelled", "most"), [(EVEN, 50, 0.97), (MOST_PASS, 20, 0.985)])
 def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, labelled, most):
     everything = pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
-    truth, bounds = mean_score(*everything).labels_only.value, (1.0, 1.0 + len(cuts))
+    truth, bounds = estimate_mean(*everything).labels_only.value, (1.0, 1.0 + len(cuts))
 
     def covers(rng: np.random.Generator) -> bool:
-        return truth in mean_score(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds).interval
+        return truth in estimate_mean(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds).interval
 
     # At 95 % itself 300 hits have a standard deviation of 1.3 points; of few labels of which nearly
     # all pass no interval covers just that.
@@ -55,7 +55,7 @@ def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, lab
 def test_sixteen_labels_that_all_pass_prove_little():
     label = np.append(np.ones(16), np.full(284, math.nan))
     score = (np.arange(300) % 10 > 0).astype(float)
-    result = mean_score(label, score, bounds=(0, 1))
+    result = estimate_mean(label, score, bounds=(0, 1))
     assert result.value == 1
     # Of labels alone two documents are added that pass and two that fail, of three quarters each:
     # 17.5 of 19 pass, and the errors of 20 documents, squared, are scaled by 20 / 19.
@@ -75,7 +75,7 @@ def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n, share):
         human = (rng.random(1000) < share).astype(float)
         score = np.where(rng.random(1000) < 0.1, 1 - human, human)
         labels = np.where(np.arange(1000) < n, human, math.nan)
-        return share in mean_score(labels, score, bounds=(0, 1)).interval
+        return share in estimate_mean(labels, score, bounds=(0, 1)).interval
 
     # 400 hits have a standard deviation of one point.
     assert share_of(400, n, covers) >= 0.93 - 0.02
@@ -86,8 +86,8 @@ def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected():
         pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2),
         np.random.default_rng(2),
     )
-    truth = mean_score(*everything).labels_only.value
-    results = [mean_score(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE) for _ in range(40)]
+    truth = estimate_mean(*everything).labels_only.value
+    results = [estimate_mean(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE) for _ in range(40)]
     reach = [[one.interval.half_width, one.labels_only.interval.half_width] for one in results]
     ours, labels = np.mean(reach, axis=0)
     assert ours < 0.9 * labels
@@ -100,7 +100,7 @@ def test_independent_outputs_agree_with_ppi_python():
     rng = np.random.default_rng(5)
     labels = rng.normal(size=60)
     scores, others = labels + rng.normal(size=60), 1.5 * rng.normal(size=900)
-    result = mean_score(np.append(labels, np.full(900, math.nan)), np.append(scores, others))
+    result = estimate_mean(np.append(labels, np.full(900, math.nan)), np.append(scores, others))
     weight = result.weight
     theirs = ppi.ppi_mean_pointestimate(labels, scores, others, lam=weight)
     assert result.value == pytest.approx(float(theirs[0]), abs=1e-12)
@@ -113,29 +113,29 @@ def test_independent_outputs_agree_with_ppi_python():
 def test_labels_alone_give_students_interval_over_documents():
     labels = [4.0, 2, 5, 3, 3]
     expected = pytest.approx(tuple(stats.ttest_1samp(labels, 0).confidence_interval()))
-    once = mean_score(labels, labels).interval
+    once = estimate_mean(labels, labels).interval
     # Each output twice under its document: no more is known than before.
-    twice = mean_score(labels * 2, labels * 2, list(range(5)) * 2).interval
+    twice = estimate_mean(labels * 2, labels * 2, list(range(5)) * 2).interval
     assert [(each.low, each.high) for each in (once, twice)] == [expected, expected]
 
 
 def test_labels_needed_make_the_width_they_promise():
-    result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
+    result = estimate_mean(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
     target = result.interval.half_width
     number = labels_needed(result, target)
     # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
     assert 3.3 * result.n_labels < number < 4.2 * result.n_labels
-    again = mean_score(*pool(np.random.default_rng(9), 4000, number // 2, EVEN, 0.6))
+    again = estimate_mean(*pool(np.random.default_rng(9), 4000, number // 2, EVEN, 0.6))
     assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
     assert labels_needed(result, 1e-6) is None
 
 
 def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing():
-    result = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
+    result = estimate_mean([1, 2, 3, math.nan], [1, 2, math.nan, 4])
     assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
     with pytest.raises(ValueError, match="1 labels on 1 documents"):
-        mean_score([1, math.nan], [1, 2])
-    constant = mean_score([1, 2, 3, 4, math.nan, math.nan], [3] * 6)
+        estimate_mean([1, math.nan], [1, 2])
+    constant = estimate_mean([1, 2, 3, 4, math.nan, math.nan], [3] * 6)
     assert (constant.weight, constant.value) == (0, 2.5)
     assert constant.interval == constant.labels_only.interval
 
@@ -148,7 +148,7 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
         everything, score, document = pool(rng, 120, 120, EVEN, 0.6)
         choice = np.isin(document, rng.choice(120, labelled, replace=False))
         labels = np.where(choice, everything, math.nan)
-        result = mean_score(labels, score, document, bounds=ONE_TO_FIVE)
+        result = estimate_mean(labels, score, document, bounds=ONE_TO_FIVE)
         widths.append([result.given_interval.half_width, result.interval.half_width])
         return everything[~np.isnan(score)].mean() in result.given_interval
 
@@ -161,7 +161,7 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
 def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1600).astype(float)
-    result = mean_score(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
+    result = estimate_mean(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
     assert result.given_interval == Interval(labels.mean(), labels.mean())
     assert result.interval.half_width > 0.01
 
@@ -172,7 +172,7 @@ def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_output
         score = people + rng.normal(size=300)
         chance = np.where(score > 1, 0.9, 0.2)
         label = np.where(rng.random(300) < chance, people, math.nan)
-        return people.mean() in mean_score(label, score, weight=1 / chance).given_interval
+        return people.mean() in estimate_mean(label, score, weight=1 / chance).given_interval
 
     assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
 
@@ -190,7 +190,7 @@ def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
         assert difference.together_interval == estimate.interval
         assert estimate.value == pytest.approx(0.5, abs=0.3)
         for rows in (system == "new", system == "old"):
-            alone = mean_score(some[rows], score[rows], document[rows])
+            alone = estimate_mean(some[rows], score[rows], document[rows])
             assert estimate.interval.half_width < alone.interval.half_width
         return 0.5 in estimate.interval
 

@@ -136,15 +136,6 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
     assert not run(name, by=behave).result.decision.ship
 
 
-@every
-def test_no_document_is_judged_by_a_prompt_that_shows_it(name):
-    _, watch = whole(name)
-    of_text = {item.texts["text"]: item.document_id for item in (*TRAIN.items, *DEV.items)}
-    assert name == "gepa" or any(prompt.demos for prompt, _ in watch.requests)
-    for prompt, item in watch.requests:
-        assert item.document_id not in {of_text[str(demo["text"])] for demo in prompt.demos}
-
-
 @writers
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
 def test_proposals_that_cannot_be_read_end_well(name, reply):

@@ -23,7 +23,7 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchOptions,
 )
-from optimize.search.rank_search import Race
+from optimize.search.race import Race
 from optimize.statistics.intervals import stream
 
 
@@ -33,7 +33,7 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
     words = [f"w{number}" for number in range(20)]
     run = " ".join(words[start : start + length]).upper()
     wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
-    assert (wrong is not None) == copies
+    assert bool(wrong) == copies
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
         ("", "empty"),
         ("x" * (LONGEST_INSTRUCTION + 1), "1501 characters long; 1500 are allowed"),
         ("Rate  the TEXT.", "known already"),
-        ("Rate the text well.", None),
+        ("Rate the text well.", ""),
     ],
 )
 def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why):
@@ -187,12 +187,10 @@ def search_with_dear_candidates(is_dear):
     return buy(16, 1_000_000, judge_dearly, options=options)
 
 
-def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships():
+def test_where_all_that_did_better_are_too_dear_none_within_the_limit_ships():
     outcome = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in outcome.of_stage("race"))
-    why = outcome.result.decision.why
-    assert f"of {outcome.result.n_tried} candidates beat the untuned judge on train" in why
-    assert "costs more than the limit" in why
+    assert "No reliable candidate within the limit beat" in outcome.result.decision.why
 
 
 def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():

@@ -11,7 +11,7 @@ from jsonl import write_jsonl
 
 from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
-from optimize.statistics.corrected import labels_needed, mean_score
+from optimize.statistics.corrected import estimate_mean, labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.plain import order_agreement
 from optimize.statistics.two_values import two_values
@@ -23,7 +23,7 @@ RATES = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy
 
 def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs():
     label, score = [1, 0, 1, NAN, NAN, NAN], [1, 0, 0, 1, 1, 0]
-    result = mean_score(label, score, weight=[1, 3, 1, 9, 9, 9])
+    result = estimate_mean(label, score, weight=[1, 3, 1, 9, 9, 9])
     # (1 + 0 + 1) / 5; the judge says 1 / 5 of the labelled and 3 / 6 of all; half are unlabelled.
     assert result.labels_only.value == pytest.approx(0.4)
     assert result.value == pytest.approx(0.4 + 2 * result.weight * (3 / 6 - 1 / 5))
@@ -79,8 +79,8 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     for name in RATES:
         same(getattr(card, name), getattr(other, name))
     if np.unique(document).size > 1:
-        mean = mean_score(human, judge, document, weight=weight)
-        same(mean.labels_only, mean_score(human[times], judge[times], copies).labels_only)
+        mean = estimate_mean(human, judge, document, weight=weight)
+        same(mean.labels_only, estimate_mean(human[times], judge[times], copies).labels_only)
 
 
 def test_weights_that_are_alike_change_nothing():
@@ -96,7 +96,9 @@ def test_weights_that_are_alike_change_nothing():
     good = (judge > 3, human > 3, document)
     assert two_values(*good, weight=alike) == two_values(*good)
     some = np.where(document < 20, human, NAN)
-    assert mean_score(some, judge, document, weight=alike) == mean_score(some, judge, document)
+    assert estimate_mean(some, judge, document, weight=alike) == estimate_mean(
+        some, judge, document
+    )
 
 
 def draw(rng, cuts, documents, n):
@@ -118,7 +120,7 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
     hits = []
     for _ in range(300):
         label, score, weight = draw(rng, cuts, 600, 120)
-        both = [mean_score(label, score, weight=w, bounds=bounds) for w in (weight, None)]
+        both = [estimate_mean(label, score, weight=w, bounds=bounds) for w in (weight, None)]
         hits.append([truth in each.interval for each in both if each.interval])
     weighted, unweighted = np.mean(hits, axis=0)
     # 300 hits at 95 % have a standard deviation of 1.3 points.
@@ -232,7 +234,7 @@ def test_labels_needed_count_what_weights_cost():
     label = [1, -1, 1, -1] * 25 + [NAN] * 900
     # Weights of 1 and 5 take 2 (1 + 25) / 36 = 1.44 times the labels.
     weighted, alike = (
-        labels_needed(mean_score(label, np.zeros(1000), weight=weight * 250), 0.3)
+        labels_needed(estimate_mean(label, np.zeros(1000), weight=weight * 250), 0.3)
         for weight in ([1, 1, 5, 5], [1] * 4)
     )
     assert weighted == pytest.approx(1.44 * alike, abs=3)

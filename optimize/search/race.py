@@ -1,0 +1,148 @@
+"""A race: compares candidates with the untuned judge by successive halving (arXiv:1502.07943).
+
+A race repeatedly drops the worse half of the candidates and scores the others on about twice as
+many documents.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from optimize.items import Items, Vector
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import (
+    SearchProblem,
+    contrast,
+    informative_documents,
+    is_reliable,
+    objective,
+)
+from optimize.statistics.intervals import stream
+
+# Upper bound on the documents of train on which candidates are compared.
+MAX_RACE_DOCUMENTS = 48
+# A candidate may be dropped after so many documents (or half of all, if that is less).
+MIN_RACE_DOCUMENTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceResult:
+    """A candidate's result in a race, with its gain over the untuned judge on the same documents.
+
+    `error` is the standard error of the gain. A candidate that fails too often is unreliable.
+    """
+
+    candidate: Candidate
+    value: float
+    gain: float
+    error: float
+    n_documents: int
+    is_reliable: bool = True
+
+
+class Race:
+    """Compares candidates with the untuned judge on documents of train.
+
+    `order` are the ids of the documents that can tell judges apart, in random order; a race on n
+    documents uses the first n. A candidate may be dropped only after `min_documents`.
+    """
+
+    def __init__(self, problem: SearchProblem) -> None:
+        self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
+        train, document_ids = problem.train, problem.train.documents
+        order = stream(problem.options.seed, "order").permutation(len(document_ids))
+        shuffled = [document_ids[index] for index in order]
+        self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
+        self.order = informative_documents(self.items(shuffled), self.goal)
+        half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
+        self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
+
+    def documents(self, candidate: Candidate, size: int) -> list[str]:
+        """The first `size` documents in `order` that the candidate's demonstrations do not show."""
+        return [name for name in self.order if name not in candidate.documents][:size]
+
+    def items(self, documents: Iterable[str]) -> Items:
+        return Items(tuple(item for name in documents for item in self._items_of_document[name]))
+
+    def scores(self, candidate: Candidate, size: int) -> tuple[Items, Vector]:
+        """Score a candidate on `size` documents; return the items with the scores."""
+        items = self.items(self.documents(candidate, size))
+        return items, self.evaluator.scores(candidate, items)
+
+    def cost(self, candidates: Sequence[Candidate], size: int) -> float:
+        """The cost of scoring each candidate, and the untuned judge, on `size` documents.
+
+        A candidate is not scored on documents in its demonstrations, so candidates may have
+        different documents. The untuned judge is scored on all of them.
+        """
+        documents = [self.documents(candidate, size) for candidate in candidates]
+        untuned_documents = set().union(*documents) or self.order[:size]
+        judges = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
+        return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
+
+    def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
+        """The largest number of documents with a cost of at most `limit`.
+
+        `cost` is a non-decreasing function of the number of documents.
+        """
+        return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
+
+    def affordable(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
+        """The first candidates, as many as `limit` pays for on `min_documents` documents."""
+        entrants = list(candidates)
+        while entrants and self.cost(entrants, self.min_documents) > limit:
+            entrants.pop()
+        return entrants
+
+    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
+        """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
+        items, scores = self.scores(candidate, size)
+        base_scores = self.evaluator.scores(base or self._untuned, items)
+        difference = contrast(scores, base_scores, items, self.goal)
+        return RaceResult(
+            candidate=candidate,
+            value=objective(scores, items, self.goal),
+            gain=difference.value if difference.documents else 0.0,
+            error=difference.error,
+            n_documents=len(items.documents),
+            is_reliable=is_reliable(scores, base_scores),
+        )
+
+    def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
+        """Race the candidates at a cost of at most `limit`, and return the results, best first."""
+        budget, entrants = self.evaluator.budget, self.affordable(candidates, limit)
+        cost_at_limit, n_documents = budget.total_cost + limit, 0
+        latest_results: dict[str, tuple[int, RaceResult]] = {}
+        while entrants:
+            remaining = cost_at_limit - budget.total_cost
+            size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
+            # The first comparison may spend most of the limit, but it scores every entrant.
+            size = max(size, self.min_documents)
+            if size <= n_documents:
+                break
+            n_documents = size
+            results = [self.compare(candidate, size) for candidate in entrants]
+            latest_results |= {result.candidate.id: (size, result) for result in results}
+            results.sort(key=lambda result: (-result.gain, result.candidate.id))
+            better_half = results[: math.ceil(len(results) / 2)]
+            entrants = [result.candidate for result in better_half if result.is_reliable]
+        # Sort by the number of documents, and then by the gain minus its standard error, because
+        # even candidates with the same number of documents may have different documents.
+        ranked_results = sorted(
+            latest_results.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain)
+        )
+        return [result for _, result in ranked_results]
+
+    def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
+        """Estimate the cost of a race that starts on `size` documents.
+
+        Each halving doubles the documents; the first half of the candidates stands for those left.
+        """
+        cost = self.cost(candidates, size)
+        while len(candidates) > 1 and size < len(self.order):
+            candidates = candidates[: math.ceil(len(candidates) / 2)]
+            earlier_cost, size = self.cost(candidates, size), min(2 * size, len(self.order))
+            cost += self.cost(candidates, size) - earlier_cost
+        return cost
