@@ -155,6 +155,7 @@ class Exploration:
         cross_fit: The cross-validation of a finalist that shows labels of dev as well as train.
         last_round: The last round; None if the optimizer does not work in rounds.
         questions: The questions that the proposer wrote from train.
+        is_limited: Whether the limit was too small for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -162,6 +163,7 @@ class Exploration:
     cross_fit: CrossFit | None = None
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
+    is_limited: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]

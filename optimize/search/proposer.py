@@ -37,6 +37,8 @@ from optimize.search.evidence import JudgedItems
 REPLY_TOKENS = 2048
 # Upper bound on the characters of a faulty reply that are sent back.
 LONGEST_REPLY_SHOWN = 6000
+# The search stops asking for instructions after this many rounds in a row without a usable one.
+MOST_FRUITLESS_ROUNDS = 2
 # Upper bound on the characters of a rejected proposal's reason that are printed.
 MAX_REASON_LENGTH = 300
 
@@ -141,10 +143,12 @@ class Proposer:
 
     Attributes:
         questions: The usable questions that the model has proposed so far, by name.
+        n_answered: How many requests the model has answered.
     """
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
+        self.n_answered = self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         is_pairwise = problem.evaluator.untuned.answer.choices == LETTERS
         self._answers = LETTERS if is_pairwise else ("yes", "no")
@@ -178,7 +182,7 @@ class Proposer:
 
         Raises SearchBudgetSpentError if the requests would cost more than is left of the budget.
         """
-        if not evidence:
+        if not evidence or self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(evidence))
@@ -229,6 +233,7 @@ class Proposer:
 
     def _read(self, response: Response) -> _Proposal:
         """Charge a response to the budget, and read its instruction and its questions."""
+        self.n_answered += 1
         self._problem.evaluator.budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.error is not None:
             return _Proposal(fault=" ".join(response.error.split()))
@@ -263,10 +268,13 @@ class Proposer:
             self._problem.record("rejected", round_number, why=fault)
         usable = list(filter(None, dict.fromkeys(proposal.instruction for proposal in proposals)))
         self._instructions += usable
+        self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
         if not usable:
             self._problem.print_line(
                 f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
                 f"{faults[0][:MAX_REASON_LENGTH]}"
+                + "; the search asks for no more instructions"
+                * (self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS)
             )
         return usable
 

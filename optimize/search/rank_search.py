@@ -112,11 +112,14 @@ class RankSearch:
             self._run_rounds()
         with suppress(*BUDGET_ERRORS):
             self._measure_leaders()
+        finalists, results = self._finalists(), self.results.values()
+        has_better = any(result.gain > 0 and result.is_reliable for result in results)
         return Exploration(
-            finalists=self._finalists(),
+            finalists=finalists,
             candidate_ids=self.results.keys(),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
+            is_limited=not self.proposer.n_answered or (has_better and not finalists),
         )
 
     def _run_rounds(self) -> None:

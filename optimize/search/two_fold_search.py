@@ -27,6 +27,8 @@ from optimize.search.optimizer import (
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold
 
+HOW_TO_CONTINUE = "To continue from there, run the same command again with a larger limit."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
@@ -74,10 +76,12 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     if has_ended and not questions:
         reason = (
             f"The budget ended before the best of {len(candidate_ids)} candidates had been judged "
-            "on documents held out from them. To continue from there, run the same command again "
-            "with a larger limit."
+            f"on documents held out from them. {HOW_TO_CONTINUE}"
         )
         decision = ShipDecision(ship=False, reason=reason, limit_reached=True)
+    elif explorations and all(each.is_limited for each in explorations) and not decision.ship:
+        why_not += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
+        decision = replace(decision, limit_reached=True)
     threshold_items = problem.labelled if shows_all else problem.train
     untuned = replace(
         problem.untuned, threshold=problem.threshold(problem.untuned, threshold_items)

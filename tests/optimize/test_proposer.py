@@ -2,11 +2,12 @@
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, problem_of, world, write_instruction
+from search_world import SEED, problem_of, search, world, write_instruction
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.evaluator import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 
@@ -110,11 +111,17 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, f
     assert fault in why
 
 
-def test_a_round_without_a_usable_instruction_is_printed_with_a_reason():
+def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
     lines = []
-    source, _ = proposer_of(Model(lambda *_: "I cannot help with that."), lines=lines)
-    assert source.propose(SEED.instruction, ["lesson"], [], 1) == []
-    assert lines[0].startswith("round 1: none of 1 proposed instructions is usable: no instruction")
+    calls = []
+    model = Model(lambda *_: "I cannot help with that.")
+    source, _ = proposer_of(model, lines=lines)
+    for number in (1, 2, 3):
+        assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
+        calls.append(model.calls)
+    # Each round asks, and asks again with the fault named.
+    assert calls == [2, 4, 4]
+    assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
 
 
 def test_without_the_means_for_another_a_faulty_reply_stays_rejected():
@@ -129,3 +136,13 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
     fresh = proposer_of(model, money=2)[0].propose(SEED.instruction, lessons, [], 1)
     assert (model.calls, len(fresh)) == (2, len(set(fresh)))
     assert fresh
+
+
+def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
+    model = Model(lambda *_: f"{HEADER}\n{TEXT}")
+    account = Budget(max_calls=0).account()
+    outcome = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
+    assert outcome.result.decision.limit_reached
+    assert (
+        "The limit was too small to propose and test instructions." in outcome.result.decision.why
+    )

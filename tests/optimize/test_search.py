@@ -191,6 +191,8 @@ def test_where_all_that_did_better_are_too_dear_none_within_the_limit_ships():
     outcome = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in outcome.of_stage("race"))
     assert "No reliable candidate within the limit beat" in outcome.result.decision.why
+    assert "The limit was too small" in outcome.result.decision.why
+    assert outcome.result.decision.limit_reached
 
 
 def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():
