@@ -17,7 +17,7 @@ from judges.labels.flags import pop_scale
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
-from optimize.figures.as_text import figure_text, number_text
+from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import (
     Bounds,
     Outcome,
@@ -243,14 +243,21 @@ def label_bounds(
     return bounds
 
 
-def _estimate_json(estimate: Estimate) -> JsonObject:
-    """An estimate without rounding, and how many more labels would halve its interval.
+def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
+    """Half of the interval's width, and how many more labels would halve the interval.
 
-    The number is null if no number would suffice.
+    Without an interval, the width is None. The number is None if no number would suffice.
     """
     target_width = estimate.interval.half_width if estimate.interval else None
-    n_needed = labels_needed(estimate, target_width) if target_width else None
-    n_more = None if n_needed is None else max(n_needed - estimate.n_labels, 0)
+    n_labels_needed = labels_needed(estimate, target_width) if target_width else None
+    return target_width, None if n_labels_needed is None else max(
+        n_labels_needed - estimate.n_labels, 0
+    )
+
+
+def _estimate_json(estimate: Estimate) -> JsonObject:
+    """An estimate as JSON, without rounding."""
+    target_width, n_more = _halved_width(estimate)
     record = fields_json(estimate, "label_sd", "agreement", digits=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}
 
@@ -270,6 +277,12 @@ def lines(result: EstimateResult) -> list[str]:
     ]
     if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
+    target_width, n_more = _halved_width(overall)
+    if target_width:
+        width_text = "Labels on all outputs would not halve the interval."
+        if n_more is not None:
+            width_text = f"An interval half as wide takes {counted(n_more, 'more label')}."
+        text_lines.append(f"  {width_text}")
     sample_estimate = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(sample_estimate)}")
     differences = result.differences

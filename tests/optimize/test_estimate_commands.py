@@ -68,7 +68,7 @@ def test_a_system_with_too_few_labels_has_no_mean(files):
 
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
-    first, counts, alone, labels, *systems = run(estimate, *files).stdout.splitlines()
+    first, counts, alone, size, labels, *systems = run(estimate, *files).stdout.splitlines()
     ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
     assert first.startswith(
         "clarity: true mean of outputs like these {value} [{low}, {high}]".format(**ends)
@@ -76,6 +76,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
+    assert size == "  Labels on all outputs would not halve the interval."
     assert labels.startswith(
         f"  of these 118 outputs themselves {ends['value']} [{mean['given_low']:.3f}, "
     )
