@@ -13,6 +13,8 @@ from optimize.measuring.scored import Scored
 from optimize.report.answer import Table
 from optimize.statistics.intervals import Figure, Vector
 
+# Upper bound on the dots in a chart: of more outputs, evenly spaced outputs are drawn.
+MAX_DOTS = 1000
 # The empty space at each end of an axis, as a share of the range of its values.
 AXIS_MARGIN = 0.06
 
@@ -50,14 +52,17 @@ Chart = RowChart | DotChart
 
 def dot_charts(scored: Scored) -> list[DotChart]:
     """Scatter plots of the judge's ratings by people's, and of system means; none for pairs."""
-    has_score = ~np.isnan(scored.scores)
-    if scored.is_pairs or not has_score.any():
+    rows = np.flatnonzero(~np.isnan(scored.scores))
+    if scored.is_pairs or not rows.size:
         return []
     if scored.is_binary:
         return _system_charts(scored)
-    human, scores = scored.human[has_score], scored.scores[has_score]
+    drawn = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
     caption = "Each dot is an output."
-    outputs = _dot_chart(scored, human, scores, [""] * scores.size, caption)
+    if drawn.size < rows.size:
+        caption += f" {drawn.size:,} of {rows.size:,} are drawn."
+    human, scores = scored.human[drawn], scored.scores[drawn]
+    outputs = _dot_chart(scored, human, scores, [""] * drawn.size, caption)
     return [outputs, *_system_charts(scored)]
 
 

@@ -41,8 +41,8 @@ from optimize.report.tuning import run_answer
 from optimize.report.verification import MISSES, verification_answer
 from optimize.search.optimizer import ByJudge
 
-# Upper bounds on the failures and the characters of a reason that are shown.
-MAX_FAILURES, MAX_REASON = 20, 300
+# Upper bounds on the failures, the characters of a reason and the demonstrations that are shown.
+MAX_FAILURES, MAX_REASON, MAX_DEMOS = 20, 300, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +255,9 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     else:
         change_text = "the untuned one ships; the tuned one is below"
         folded["The tuned prompt"] = [("instruction", tuned.instruction)]
-    for number, demo in enumerate(shipped.demos, start=1):
+    for number, demo in enumerate(shipped.demos[:MAX_DEMOS], start=1):
         texts = [(name, cut_text(str(value))) for name, value in demo.items()]
-        folded[f"Demonstration {number}"] = texts
+        folded[f"Demonstration {number} of {len(shipped.demos):,}"] = texts
     return Section(
         title="The prompt that ships",
         facts=[("Instruction", change_text)],
