@@ -150,18 +150,19 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
         assert count_answers(tmp_path / "s") == {"model": limit}
 
 
-def test_what_timed_out_stays_booked_in_the_next_start(tmp_path):
+def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(price=DOLLAR)
     with account.spending_on("search"):
-        client = Client(Model(echo, wait=60.0), account=account, timeout=0.02, attempts=2)
+        client = Client(Model(echo, wait=60.0), account=account, timeout=0.02)
         response = client.ask(next(asks(1)))
-    assert response.error == "gave up after 2 attempts: no answer within 0.02 s"
+    assert response.error == "gave up after 6 attempts: no answer within 0.02 s"
     for budget in (account.budget, Budget(store=store)):
         (spending,) = budget.account(price=DOLLAR).spending()
-        # Two attempts of 1 byte + 16 and 512 tokens.
-        assert (spending.purpose, spending.calls, spending.cost_usd) == ("search", 2, 2 * 529)
-        assert budget.cost == 2 * 529
+        # Six attempts of 1 byte + 16 and 512 tokens.
+        assert (spending.purpose, spending.calls, spending.cost_usd) == ("search", 6, 6 * 529)
+        assert budget.cost == 6 * 529
 
 
 def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
