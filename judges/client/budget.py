@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError, OptionError
-from judges.client.prices import Price, token_bound
+from judges.client.prices import FREE, Price, token_bound
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
 from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
@@ -139,9 +139,8 @@ class Budget:
     @property
     def cost(self) -> float:
         """The US dollars spent, including the worst-case cost of unanswered requests."""
-        accounts = [*self.counts.values()]  # a copy, since another thread may open an account
-        counts = [c for counts_by_purpose in accounts for c in [*counts_by_purpose.values()]]
-        return sum(c.cost + c.lost_cost for c in counts)
+        total = self.total
+        return total.cost + total.lost_cost
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep calls and US dollars for a later step, in place of any amount set aside before."""
@@ -158,34 +157,20 @@ class Budget:
         advice = "the same command with a larger budget goes on"
         if self.store is None:
             advice = "the limit holds for one start: the same command has the whole limit again"
-        if self.max_calls is not None:
-            calls, calls_set_aside = self.calls, round(self._calls_set_aside)
-            if calls >= self.max_calls:
-                raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {advice}")
-            if calls >= self.max_calls - calls_set_aside:
-                raise BudgetSpentError(
-                    f"{calls} of the budget of {self.max_calls} calls are spent and "
-                    f"{calls_set_aside} are kept for later steps; {advice}"
-                )
-        if self.max_cost is None:
-            return True
-        cost_set_aside, total = self._cost_set_aside, self.total
+        total = self.total
+        calls_kept, cost_kept = round(self._calls_set_aside), self._cost_set_aside
+        if self.max_calls is not None and total.calls >= self.max_calls - calls_kept:
+            kept = f" but for {calls_kept} that are kept for later steps" if calls_kept else ""
+            raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{kept}; {advice}")
         spent = total.cost + total.lost_cost
-        if spent + total.open_cost + cost <= self.max_cost - cost_set_aside:
+        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - cost_kept:
             return True
         if total.open_calls:
             return False
-        if self.max_cost == 0:
-            raise BudgetSpentError(
-                "with a limit of $0 nothing may be spent: only free models, recorded replies and "
-                "replies in the cache are used"
-            )
-        set_aside_part = ""
-        if cost_set_aside:
-            set_aside_part = f", ${cost_set_aside:.4f} are kept for later steps"
+        kept = f", ${cost_kept:.4f} are kept for later steps" if cost_kept else ""
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{set_aside_part} and the "
-            f"next request may cost ${cost:.4f}; {advice}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
+            f"may cost ${cost:.4f}; {advice}"
         )
 
 
@@ -203,8 +188,6 @@ class Account:
     purpose: str = ""
 
     def __post_init__(self) -> None:
-        # None if the model is free or its price is unknown.
-        self._nonzero_price = None if self.price is None or self.price.is_free else self.price
         self._counts = self.budget.counts[self.name]
         # The number of requests that this process has settled. If dollars are limited, at most
         # twice this number are in flight, since only answers show whether the endpoint respects
@@ -260,17 +243,15 @@ class Account:
         Returns None if the budget may allow the request later, once requests in flight are settled.
         Raises BudgetSpentError if the budget cannot allow the request any more.
         """
-        budget, purpose, worst_cost = self.budget, self.purpose, 0.0
-        if self._nonzero_price is not None:
-            max_tokens_out = sampling.n * sampling.max_tokens
-            worst_cost = self._nonzero_price.worst_cost(token_bound(messages), max_tokens_out)
+        budget, purpose, price = self.budget, self.purpose, self.price or FREE
+        tokens = token_bound(messages), sampling.n * sampling.max_tokens
+        worst_cost = price.worst_cost(*tokens)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
-            has_too_many_open = budget.max_cost and self.total.open_calls >= max(
-                1, 2 * self._n_settled
-            )
-            if worst_cost and has_too_many_open:
-                return None
+            if worst_cost and budget.max_cost is not None:
+                most_open = max(1, 2 * self._n_settled)
+                if self.total.open_calls >= most_open:
+                    return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
             if is_limited and not budget.fits(cost):
                 return None
@@ -292,7 +273,7 @@ class Account:
                 self.release(booking, billed=outcome.billed)
                 return
             outcome = outcome.usage
-        cost = self._nonzero_price.cost_of(outcome) if self._nonzero_price else 0.0
+        cost = (self.price or FREE).cost_of(outcome)
         state = ANSWERED if isinstance(outcome, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 Json = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
-TIMEOUT = 120.0
 # The exceptions that DSPy's engines raise if a response is malformed.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies, such as keys and addresses.
@@ -221,11 +220,7 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
         arguments["prompt_cache"] = CacheConfig()
     hide_secrets(secrets_among(arguments))
     try:
-        lm = dspy.LM(
-            name,
-            timeout=TIMEOUT,
-            **{argument: value for argument, value in arguments.items() if value},
-        )
+        lm = dspy.LM(name, **{key: value for key, value in arguments.items() if value})
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None

@@ -42,8 +42,6 @@ MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular an
 MAX_EXCERPT_CHARACTERS = 300
 # The most characters of an answer that are searched for the patterns in ERRORS.
 MAX_SEARCHED_CHARACTERS = 10_000
-# The number of files that this process may open in addition to its connections.
-MAX_OTHER_FILES = 64
 
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
 # endpoint that refuses the part.
@@ -130,8 +128,7 @@ class EndpointModel:
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
     All requests must run on one event loop. Connections stay open until `close`. The caller sets
-    a timeout and sends at most `most_connections` requests at the same time, a number that follows
-    from the operating system's limit on open files.
+    a timeout.
     """
 
     native_n = True
@@ -144,7 +141,6 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
-        self.most_connections = _max_connections()
         self._url, self._proxy = url, _proxy_for(url)
         # Compressed answers are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -221,14 +217,6 @@ class EndpointModel:
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
-
-
-def _max_connections() -> int:
-    try:
-        from resource import RLIMIT_NOFILE, getrlimit
-    except ImportError:  # Windows
-        return 500
-    return max(1, getrlimit(RLIMIT_NOFILE)[0] - MAX_OTHER_FILES)
 
 
 def _proxy_for(url: str) -> str | None:

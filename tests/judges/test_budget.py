@@ -63,7 +63,7 @@ def test_with_a_limit_of_zero_only_what_is_free_is_sent():
     budget = Budget(max_cost=0)
     free, dear = budget.account("free", FREE), budget.account("paid", DOLLAR)
     free.settle(book(free), took(60, 10))
-    with pytest.raises(BudgetSpentError, match=r"a limit of \$0 nothing may be spent: only free"):
+    with pytest.raises(BudgetSpentError, match=r"of the budget of \$0 is spent and the next"):
         dear.book(b"", PROMPT, SHORT)
 
 
