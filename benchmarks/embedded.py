@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import data
+from judges.client.event_loop import run_now
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_OF_FEATURE, NAMES, Vector
@@ -64,7 +65,7 @@ def _report(
     model, sampling = EmbeddedModel(), Sampling(top_logprobs=20)
     start = time.perf_counter()
     for one in outputs:
-        model.reply(fill_slots(template, one.texts), sampling)
+        run_now(model.complete(fill_slots(template, one.texts), sampling))
     rate = len(outputs) / (time.perf_counter() - start)
 
     judge = make_judge(read_prompt(template[0]["content"]), [])
