@@ -26,8 +26,8 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `purpose` is "" for requests without a named purpose. `cost_usd` includes the worst-case cost of
-    unanswered requests; it is None if the model's price is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests; it is None if the model's price
+    is unknown.
     """
 
     purpose: str
@@ -41,8 +41,7 @@ class Spending:
 class Booking:
     """The dollars that are reserved for one request until it is answered.
 
-    `cost` is the reserved amount. `worst_cost` is the most that the request can cost if the
-    endpoint respects `max_tokens`. `request_id` is the request's id in the store, if there is one.
+    `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
     """
 
     cost: float
@@ -55,8 +54,7 @@ class Booking:
 class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries, and `cached` those that were
-    answered from the cache instead. Of the requests that were sent, `open_calls` are still in
+    `calls` counts the requests that were sent, including retries; `open_calls` of them are still in
     flight. `cost` is the real cost of the answered requests, `lost_cost` the worst-case cost of
     unanswered ones, and `open_cost` the worst-case cost of those in flight.
     """
@@ -178,8 +176,7 @@ class Budget:
 class Account:
     """One model's account in a budget: its requests and costs over a run and its earlier starts.
 
-    `price` is the model's price, or None if it is unknown. `purpose` is the purpose under which new
-    requests are counted.
+    New requests are counted under `purpose`. `price` is None if it is unknown.
     """
 
     budget: Budget
@@ -263,25 +260,22 @@ class Account:
             counts.open_cost += cost
             return Booking(cost, worst_cost, purpose, request_id)
 
-    def settle(self, booking: Booking, outcome: Completion | Usage | ModelError) -> None:
+    def settle(self, booking: Booking, outcome: Usage | ModelError) -> None:
         """Replace a request's booking by its real tokens and cost, and store its replies.
 
-        If the request failed with an error that reports no tokens, its booking is released instead.
+        If the request failed, its booking is released instead.
         """
         if isinstance(outcome, ModelError):
-            if outcome.usage is None:
-                self.release(booking, billed=outcome.billed)
-                return
-            outcome = outcome.usage
+            self.release(booking, billed=outcome.billed)
+            return
         cost = (self.price or FREE).cost_of(outcome)
-        state = ANSWERED if isinstance(outcome, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]
             self._n_settled += 1
             counts.tokens_in += outcome.tokens_in
             counts.tokens_out += outcome.tokens_out
             counts.cost += cost
-            self._close(booking, state, cost, outcome)
+            self._close(booking, ANSWERED, cost, outcome)
             if cost > booking.worst_cost > 0:
                 ratio = cost / booking.worst_cost
                 self.budget.excess_ratio = max(self.budget.excess_ratio, ratio)
@@ -300,9 +294,7 @@ class Account:
             if self.budget.store:
                 self.budget.store.put(key, completion, self.name, self.purpose)
 
-    def _close(
-        self, booking: Booking, state: str, cost: float, usage: Completion | Usage | None
-    ) -> None:
+    def _close(self, booking: Booking, state: str, cost: float, usage: Usage | None) -> None:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
         # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.

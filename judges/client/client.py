@@ -5,33 +5,29 @@
 
 A request passes through four methods. `run` starts requests and yields their responses in order.
 `answer` sends a request again if its reply cannot be read. `_find_or_send` looks for an answer in
-the run's store and the user's cache. `_send` books the request's cost in the budget, sends the
-request, and retries after errors.
+the run's store and the user's cache. `Sender.send` books the request's cost in the budget, sends
+the request, and retries after errors.
 """
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
 
-from judges.client.budget import Account, Booking, Budget, BudgetSpentError
+from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_now
-from judges.client.monitor import FailingRunError, FailureMonitor
+from judges.client.monitor import FailureMonitor
+from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.throttle import Throttle
-from judges.client.window import POLL_SECONDS, WAKE_DELAY, InFlight, Window
+from judges.client.window import WAKE_DELAY, InFlight, Window
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
     REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
-    FatalModelError,
-    Message,
     Model,
     ModelError,
     RefusedError,
@@ -39,42 +35,18 @@ from judges.protocol import (
     Request,
     Response,
     Sampling,
-    ThrottledError,
     TransientError,
-    UnreachableError,
     is_reasoning,
 )
 from judges.reading import check_reply
 
 TIMEOUT = 120.0  # seconds
-# The most attempts to send one request, not counting those that are answered with a 429; the second
-# number holds for a host that has not answered any request.
-MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHED = 6, 4
-# A request is given up after this many 429s if meanwhile no other request is answered either.
-MAX_THROTTLES_IN_A_ROW = 24
-# A run ends after this many requests are given up in a row, with no request answered in between.
-MAX_GIVEN_UP_IN_A_ROW = 24
 # If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
 LONGER_REPLY_FACTOR = 4
-# Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
-FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
-# Retry-After headers, in seconds: the client waits at most the first number; a header with more
-# than the second number is read as that number.
-LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
 
 _log = logging.getLogger(__name__)
 # Warnings, since Python prints warnings to stderr even if logging is not configured.
 _warn_once = lru_cache(_log.warning)
-# Seeded by the system, so that processes whose requests fail together do not retry together.
-_rng = random.SystemRandom()
-
-
-@dataclass(slots=True)
-class Totals:
-    """The tokens of the responses that `run` has yielded, including cached responses."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
 
 
 @dataclass(slots=True)
@@ -124,15 +96,6 @@ class _Job:
         )
 
 
-class _KeyedRequest(NamedTuple):
-    """One request to the model, with its key in the store, and the requests of its run."""
-
-    in_flight: InFlight
-    key: bytes
-    messages: Sequence[Message]
-    sampling: Sampling
-
-
 @dataclass(eq=False, repr=False)
 class Client:
     """Sends requests to one model within a budget, from any thread.
@@ -141,20 +104,13 @@ class Client:
     BudgetSpentError is raised. A client need not be closed.
 
     Args:
-        model: The model that `open_model` returns, or the user's own implementation of `Model`.
         account: The budget's account on which requests are booked. Default: one without limits.
         cache: The cache of replies that all runs share; None means no cache.
         concurrency: The most requests in flight.
         timeout: The seconds after which an unanswered request is sent again.
         monitor: Stops a run in which almost all requests fail; with None, such a run continues.
-        max_tokens: Replaces the `max_tokens` of every request, unless it is None.
-        reasoning_effort: Replaces the `reasoning_effort` of every request, unless it is None.
+        max_tokens, reasoning_effort: Replace those of every request, unless they are None.
         open_sibling: Opens a client for another model and address on the same budget.
-
-    Example:
-        >>> client = Client(open_model("openai/gpt-4.1-mini"), concurrency=16)
-        >>> for response in client.run(requests):
-        ...     print(response.values or response.error)
     """
 
     model: Model
@@ -170,18 +126,18 @@ class Client:
 
     def __post_init__(self) -> None:
         model = self.model
-        self.totals = Totals()
+        # The tokens of the responses that `run` has yielded, including cached responses.
+        self.tokens_in = self.tokens_out = 0
         self._store = self.account.budget.store
         self._is_in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
         reasons = not self._is_in_process and is_reasoning(model.name)
         self._max_tokens_factor = REASONING_FACTOR if reasons else 1
-        self._throttle = Throttle(self.concurrency)
-        self._booking_lock = asyncio.Lock()
+        self._sender = Sender(
+            model, self.account, self.concurrency, self.timeout, ends_run=self.monitor is not None
+        )
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        # The number of answers so far, and the number of requests given up since the last answer.
-        self._n_answered = self._n_given_up = 0
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
@@ -224,20 +180,20 @@ class Client:
                 yield self._count_response(self._answer_now(request))
             return
         remaining_requests, grace_seconds = iter(requests), None
-        window = Window(self.answer, self.concurrency, self.monitor)
+        window = Window(self.answer, self.concurrency)
         try:
             while window.fill(remaining_requests):
                 if (response := window.take()) is not None:
                     yield self._count_response(response)
-        except (BudgetSpentError, FailingRunError):
+        except BudgetSpentError:
             grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
         finally:
             window.close(grace_seconds)
 
     def _count_response(self, response: Response) -> Response:
-        self.totals.tokens_in += response.tokens_in
-        self.totals.tokens_out += response.tokens_out
+        self.tokens_in += response.tokens_in
+        self.tokens_out += response.tokens_out
         if self.monitor is not None:
             self.monitor.add(response.error)
         return response
@@ -298,8 +254,8 @@ class Client:
         if self._native_n or sampling.n == 1:
             joint_sampling = replace(sampling, n=len(missing_indices))
             n_replies = await self._request_samples(job, joint_sampling, missing_indices)
-            # One reply to a request for several says that the endpoint ignores n.
-            self._native_n = self._native_n and not n_replies == 1 < len(missing_indices)
+            if n_replies == 1 < len(missing_indices):
+                self._native_n = False  # the endpoint ignores n
             missing_indices = missing_indices[n_replies:] if n_replies else []
         requests = [
             self._request_samples(
@@ -319,7 +275,7 @@ class Client:
             messages = job.request.restate(messages)
         key = request_key(self._identity, self.model.name, messages, sampling)
         try:
-            request = _KeyedRequest(job.in_flight, key, messages, sampling)
+            request = KeyedRequest(job.in_flight, key, messages, sampling)
             completion, cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
@@ -335,7 +291,7 @@ class Client:
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _find_or_send(self, request: _KeyedRequest) -> tuple[Completion, bool]:
+    async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
         """The answer to a request, and whether it was available without sending the request.
 
         The answer is taken from the run's store, else from an identical request in flight, else
@@ -353,7 +309,7 @@ class Client:
             return completion, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._send(request)
+            completion = await self._sender.send(request)
         except ModelError as error:
             pending.set_exception(error)
             pending.exception()  # marks it as retrieved: asyncio would log an unretrieved error
@@ -367,113 +323,12 @@ class Client:
         finally:
             del self._pending[key]
 
-    async def _send(self, request: _KeyedRequest) -> Completion:
-        """Send a request, with retries, and return its answer.
-
-        Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
-        does not allow another attempt.
-        """
-        n_failures = n_throttles = 0
-        n_answered_at_start = self._n_answered
-        while True:
-            n_answered_before = self._n_answered
-            try:
-                return await self._attempt(request)
-            except TransientError as transient_error:
-                error = transient_error
-            if isinstance(error, ThrottledError):
-                # While other requests are answered, this request will be answered, too.
-                n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
-            else:
-                n_failures += 1
-            is_unreachable = isinstance(error, UnreachableError)
-            is_unreached = is_unreachable and not self._n_answered
-            max_failures = MAX_ATTEMPTS_UNREACHED if is_unreached else MAX_ATTEMPTS
-            if n_failures >= max_failures or n_throttles >= MAX_THROTTLES_IN_A_ROW:
-                break
-            if not isinstance(error, ThrottledError):
-                wait = retry_wait(error, n_failures)
-                _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait)
-                await asyncio.sleep(wait)
-        self._n_given_up += 1
-        is_unreachable = is_unreachable and self._n_answered == n_answered_at_start
-        has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if is_unreached or (self.monitor is not None and has_stopped):
-            raise FatalModelError(
-                f"the endpoint does not answer ({error}); the same command goes on once it answers"
-            ) from error
-        n_attempts = n_failures + n_throttles
-        raise TransientError(f"gave up after {n_attempts} attempts: {error}") from error
-
-    async def _attempt(self, request: _KeyedRequest) -> Completion:
-        """Send a request once, within the budget and the limit on requests in flight.
-
-        Raises TransientError if a retry may succeed, and any other error if none can.
-        """
-        async with self._throttle as entered_at:
-            booking = await self._book(request)
-            request.in_flight.number += 1
-            outcome: Completion | ModelError = TransientError("cancelled", billed=True)
-            try:
-                if self._store is not None:
-                    await asyncio.sleep(0)  # so that one commit covers all requests booked now
-                    self._store.commit(booking.request_id)
-                async with asyncio.timeout(self.timeout):
-                    outcome = await self.model.complete(request.messages, request.sampling)
-            except TimeoutError:
-                outcome = TransientError(f"no answer within {self.timeout:g} s", billed=True)
-            except ModelError as error:
-                outcome = error
-            finally:
-                self.account.settle(booking, outcome)
-                request.in_flight.number -= 1
-            if isinstance(outcome, ThrottledError):
-                wait = retry_wait(outcome, self._throttle.n_bursts + 1)
-                self._throttle.narrow(entered_at, wait)
-            if not isinstance(outcome, TransientError):
-                self._n_answered, self._n_given_up = self._n_answered + 1, 0
-            if isinstance(outcome, ModelError):
-                raise outcome
-            self._throttle.widen()
-            return outcome
-
-    async def _book(self, request: _KeyedRequest) -> Booking:
-        """Wait until the budget allows the request, and book it."""
-        async with self._booking_lock:  # so that requests are booked in the order of arrival
-            while not request.in_flight.stopped:
-                booking = self.account.book(request.key, request.messages, request.sampling)
-                if booking is not None:
-                    return booking
-                await asyncio.sleep(POLL_SECONDS)  # until requests in flight are settled
-        raise asyncio.CancelledError
-
     def _commit(self) -> None:
         self._commit_is_scheduled = False
         for store in (self._store, self.cache and self.cache.store):
             with suppress(StoreError):  # the next booking raises the error again
                 if store:
                     store.commit()
-
-
-def retry_wait(error: TransientError, n_failures: int) -> float:
-    """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
-
-    Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
-    error, a Retry-After of more than ten minutes is ignored, since an endpoint does not know how
-    long its outage lasts.
-    """
-    retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
-    if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
-        raise FatalModelError(
-            f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
-            "(its Retry-After): the same command goes on then"
-        ) from error
-    wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * _rng.uniform(0.5, 1.0)
-    if 0 < retry_after <= LONGEST_RETRY_AFTER:
-        wait = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
-    if wait >= LOGGED_WAIT:
-        _warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
-    return wait
 
 
 def answers_in_process(model: Model) -> bool:

@@ -80,10 +80,6 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     malformed.
     """
     check_name(lm)
-    if api_base is not None and not api_base.strip():
-        raise FatalModelError(
-            "the address is empty: give an address by api_base (--api-base), or leave it out"
-        )
     prefix, _, name = lm.partition("/")
     if lm in EMBEDDED_MODELS:
         from judges.embedded import EmbeddedModel

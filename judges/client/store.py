@@ -107,9 +107,7 @@ class Store:
         """Record a request before it is sent, and return its id."""
         return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
-    def settle(
-        self, request_id: int, state: str, cost: float, usage: Usage | Completion | None
-    ) -> None:
+    def settle(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
         """Record the outcome of a request, with its replies if it has any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed

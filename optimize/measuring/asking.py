@@ -309,13 +309,10 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]
-    accounts, totals = (
-        [client.account for client in paid_clients],
-        [client.totals for client in paid_clients],
-    )
+    accounts = [client.account for client in paid_clients]
     list_price_cost = sum(
-        account.price.cost(total.tokens_in, total.tokens_out) if account.price else math.nan
-        for account, total in zip(accounts, totals, strict=True)
+        account.price.cost(client.tokens_in, client.tokens_out) if account.price else math.nan
+        for account, client in zip(accounts, paid_clients, strict=True)
     )
     spent_dollars = sum(
         math.nan if account.cost is None else account.cost + account.cost_unconfirmed

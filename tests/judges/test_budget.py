@@ -14,7 +14,7 @@ from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
-from judges.protocol import Completion, Sampling, Usage
+from judges.protocol import Completion, Sampling
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 PROMPT = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
@@ -40,7 +40,7 @@ def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     booking = book(account, Sampling(n=2, max_tokens=50))
     assert booking.cost == account.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
-    account.settle(book(account), Usage(60, 10))  # of an error that told what it took
+    account.settle(book(account), took(60, 10))
     assert (account.total.calls, account.total.tokens_in, account.cost) == (2, 90, 112)
     assert account.cost_unconfirmed == account.total.open_calls == 0
 
@@ -151,7 +151,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(price=DOLLAR)
     with account.spending_on("search"):

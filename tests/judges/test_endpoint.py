@@ -86,9 +86,6 @@ def test_litellms_proxy_gives_log_probabilities_with_and_without_a_key(openai_se
     [
         ("openai/m", {}, "OPENAI_API_KEY is not set"),
         ("azure/m", {"api_base": "http://127.0.0.1:9"}, "AZURE_OPENAI_API_KEY is not set"),
-        ("openai/m", {"api_base": ""}, "the address is empty"),
-        ("groq/m", {"api_base": " "}, "the address is empty"),
-        ("embedded", {"api_base": ""}, "the address is empty"),
         ("openai/m", {"api_base": "localhost:8000"}, "'localhost:8000' is not an address"),
         ("azure/m", {}, "'' is not an address; .* or AZURE_OPENAI_ENDPOINT"),
         ("openai/m", {"api_key_env": "UNSET_KEY"}, "UNSET_KEY, which should hold the key"),
