@@ -139,15 +139,14 @@ def _support_features(output: OutputText, source: Source) -> Iterable[float]:
 
 def _new_names(sentence: Sentence, source: Source) -> float:
     """The number of names and numbers in a sentence that the source lacks; a name counts half."""
-    names = [
-        token.lower() for token in sentence.tokens[1:] if token[0].isdigit() or token[0].isupper()
-    ]
-    new_names = [
-        name
-        for name in names
-        if not (name in source.words or name in FUNCTION_WORDS or stem_of(name) in source.frequency)
-    ]
-    return min(2.0, sum([1.0 if name[0].isdigit() else 0.5 for name in new_names]))
+    n_new_names = 0.0
+    for token in sentence.tokens[1:]:
+        if token[0].isdigit() or token[0].isupper():
+            name = token.lower()
+            known = name in source.words or name in FUNCTION_WORDS
+            if not (known or stem_of(name) in source.frequency):
+                n_new_names += 1.0 if name[0].isdigit() else 0.5
+    return min(2.0, n_new_names)
 
 
 def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
@@ -311,8 +310,7 @@ def _repetition_faults(stems: Sequence[str]) -> float:
     """The total severity of the content words that are repeated within eight content words."""
     faults = 0.0
     for index, stem in enumerate(stems):
-        recent_stems = stems[max(0, index - 8) : index]
-        if len(stem) > 3 and stem in recent_stems:
+        if len(stem) > 3 and stem in (recent_stems := stems[max(0, index - 8) : index]):
             faults += 0.35 if stem in recent_stems[-3:] else 0.2
     return min(1.0, faults)
 

@@ -236,7 +236,7 @@ def judged_features(roles: Roles, texts: Mapping[str, str]) -> Vector:
         for names in (roles.documents, roles.turns, roles.knowledge)
     ]
     features = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
-    return features[0] - features[1] if len(features) > 1 else features[0]
+    return np.asarray(np.subtract.reduce(features))
 
 
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
@@ -252,21 +252,18 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
     compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)
     regression = Regression(prior_weights(prompt, answer, roles))
-    values = [demo.get(answer.name, "").strip() for demo in demos]
-    examples = [pair for pair in zip(demos, values, strict=True) if pair[1] in choices]
+    rated_demos = [demo for demo in demos if demo.get(answer.name, "").strip() in choices]
     # The number of examples is limited, since the time to learn grows with the cube of the number.
-    if examples := examples[:MAX_DEMOS]:
+    if examples := rated_demos[:MAX_DEMOS]:
         source_names = [*roles.documents, *roles.turns, *roles.knowledge]
-        latents = [
-            latent_of(choices.index(value), len(choices), compares=compares)
-            for _, value in examples
-        ]
+        indices = [choices.index(demo[answer.name].strip()) for demo in examples]
+        latents = [latent_of(index, len(choices), compares=compares) for index in indices]
         # Without a source, each example is one of its own.
         sources = [
-            tuple([demo.get(name, "") for name in source_names]) or index
-            for index, (demo, _) in enumerate(examples)
+            tuple([demo.get(name, "") for name in source_names]) or number
+            for number, demo in enumerate(examples)
         ]
-        features = np.array([judged_features(roles, demo) for demo, _ in examples])
+        features = np.array([judged_features(roles, demo) for demo in examples])
         regression = learn(
             regression.weights, features, np.array(latents), sources, compares=compares
         )

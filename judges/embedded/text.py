@@ -3,10 +3,10 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 # The most characters of a text that are read. Of a longer text, the beginning and the end are read.
@@ -57,6 +57,8 @@ _TOKEN = re.compile(
 )
 # Marks that end a sentence.
 _STOPS = frozenset(".!?。！？…")
+# Tokens at which a sentence may end.
+_BREAKS = _STOPS | {"\n"}
 # Marks that may follow the mark that ends a sentence, and belong to that sentence.
 _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 
@@ -98,17 +100,17 @@ def read_text(text: str) -> Text:
     tokens: list[str] = [*_TOKEN.findall(text), "\n"]
     sentences: list[Sentence] = []
     start = 0
-    for index, token in enumerate(tokens):
-        if token == "\n":
+    for index in [index for index, token in enumerate(tokens) if token in _BREAKS]:
+        if tokens[index] == "\n":
             end, next_start = index, index + 1
-        elif token in _STOPS and _ends_sentence(tokens, index):
+        elif _ends_sentence(tokens, index):
             end = next_start = index + 1 + (tokens[index + 1] in _CLOSERS)
         else:
             continue
         sentences += _read_sentence(tokens[start:end])
         start = next_start
-    words = [*chain.from_iterable([sentence.words for sentence in sentences])]
-    stems = [*chain.from_iterable([sentence.stems for sentence in sentences])]
+    words = [word for sentence in sentences for word in sentence.words]
+    stems = [stem for sentence in sentences for stem in sentence.stems]
     return Text(sentences, words, stems, list(map(" ".join, pairwise(words))))
 
 
@@ -121,14 +123,15 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
     return not is_initial and word not in ENGLISH["abbreviations"]
 
 
-def _read_sentence(tokens: Sequence[str]) -> Iterator[Sentence]:
-    """The sentence of some tokens; nothing if none of the tokens is a word."""
+def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
+    """The sentence of some tokens; no sentence if none of the tokens is a word."""
     words_and_stems = [pair for pair in map(_read_token, tokens) if pair[0]]
-    if words_and_stems:
-        words, stems = zip(*words_and_stems, strict=True)
-        # A sentence with a word has two or more tokens if its last token is a closing mark.
-        last_token = tokens[-2] if tokens[-1] in _CLOSERS else tokens[-1]
-        yield Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)
+    if not words_and_stems:
+        return []
+    words, stems = zip(*words_and_stems, strict=True)
+    # A sentence with a word has two or more tokens if its last token is a closing mark.
+    last_token = tokens[-2] if tokens[-1] in _CLOSERS else tokens[-1]
+    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)]
 
 
 @lru_cache(maxsize=1 << 16)
