@@ -31,8 +31,7 @@ from judges.embedded.text import (
 )
 
 Vector = NDArray[np.float64]
-# The most sentences of a text that are compared with its source and with each other; later
-# sentences are ignored.
+# The number of sentences at the beginning of a text that are compared with its source.
 MAX_SENTENCES = 60
 
 
@@ -207,10 +206,10 @@ def _wording_features(output: OutputText, text: Text) -> Iterable[float]:
         # The link counts half if the second sentence says hardly anything new.
         links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
     stem_pairs = list(pairwise(stems))
-    is_short = [len(sentence.words) < 9 for sentence in sentences]
+    n_short = sum([len(sentence.words) < 9 for sentence in sentences])
     return (
         _mean(links, default=0.4),
-        _mean(is_short if len(sentences) > 1 else [], default=0.0),
+        (len(sentences) > 1) * n_short / len(sentences),
         (len(stems) - len(output.stems)) / max(4, len(stems)),
         (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
@@ -332,11 +331,11 @@ def _form_faults(sentence: Sentence) -> float:
 class Facet(NamedTuple):
     """How much a facet counts in the overall impression that a text makes.
 
-    `is_content` is true if the facet is about what the text says, and false if it is about how the
-    text says it. `document_weight` is the facet's weight for a text that was made from a document,
-    and `talk_weight` for a turn of a conversation or an answer. `bonus` is the gain of a text that
-    is better than usual in the facet, relative to the loss of a text that is equally worse. The
-    bonus is small for qualities that readers take for granted.
+    `is_content` is true if the facet is about what the text says, and not about how it says it.
+    `document_weight` holds for a text that was made from a document, and `talk_weight` for a turn
+    of a conversation or an answer. `bonus` is the gain of a text that is better than usual in the
+    facet, relative to the loss of a text that is equally worse; it is small for qualities that
+    readers take for granted.
     """
 
     is_content: bool
@@ -444,10 +443,7 @@ MAX_CACHED_CHARACTERS = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The features of a text, in SDs above the mean of ordinary texts.
-
-    `document`, `turns` and `knowledge` are the text's sources; "" means that there is none.
-    """
+    """The features of a text, in SDs above the mean of ordinary texts; a source may be ""."""
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
     measure_function = (
         _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
@@ -486,26 +482,22 @@ def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vec
 Shares = dict[int, float]
 
 
-def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Shares]]:
-    """The shares of facets by words, by prefixes of words, and by phrases (regular expressions)."""
+def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares]]:
+    """The shares of facets by words, and by phrases, which are regular expressions.
+
+    A word that ends in a full stop is a whole word; any other is the beginning of a word.
+    """
     words: dict[str, Shares] = {}
-    prefixes: dict[str, Shares] = {}
     phrases: dict[str, Shares] = {}
     for facet_shares, terms in read_table("facet_words.txt"):
-        shares = {
-            FACET_INDEX[name]: float(share)
-            for name, share in (item.split("=") for item in facet_shares.split())
-        }
-        for phrase in re.findall(r'"([^"]+)"', terms):
-            phrases[phrase] = shares
-        for word in re.sub(r'"[^"]+"', "", terms).split():
-            words[word.removesuffix(".")] = shares
-            if not word.endswith("."):
-                prefixes[word] = shares
-    return words, prefixes, phrases
+        pairs = [item.split("=") for item in facet_shares.split()]
+        shares = {FACET_INDEX[name]: float(share) for name, share in pairs}
+        phrases |= dict.fromkeys(re.findall(r'"([^"]+)"', terms), shares)
+        words |= dict.fromkeys(re.sub(r'"[^"]+"', "", terms).split(), shares)
+    return words, phrases
 
 
-_WORDS, _PREFIXES, _PHRASES = _read_facet_words()
+_WORDS, _PHRASES = _read_facet_words()
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
 _PHRASE_SHARES = list(_PHRASES.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -523,9 +515,8 @@ _IS_FACTUAL = np.isin(NAMES, ("support", "truth"))
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     """The weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
-    `texts` are pairs of a text from the prompt and the text's weight. If no word of the texts names
-    a facet, the weights are those of the overall impression. `is_talk` is true if the judged text
-    is a turn of a conversation or an answer.
+    `texts` are pairs of a text from the prompt and the text's weight. `is_talk` is true if the
+    judged text is a turn of a conversation or an answer.
     """
     requested = np.zeros(len(FACETS))
     for text, text_weight in texts:
@@ -555,8 +546,6 @@ def count_mentions(text: str) -> Vector:
 
 
 def _shares_of(word: str) -> Shares:
-    """The facets that a word names, by the whole word, else by its longest prefix in the list."""
-    if word in _WORDS:
-        return _WORDS[word]
-    prefixes = (word[:length] for length in range(len(word) - 1, 0, -1))
-    return next(filter(None, map(_PREFIXES.get, prefixes)), {})
+    """The facets that a word names, by the whole word, else by its longest known beginning."""
+    terms = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
+    return next((_WORDS[term] for term in terms if term in _WORDS), {})
