@@ -73,7 +73,7 @@ class DspyModel:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide_secrets(secrets_among(arguments))
         self.redactor = Redactor()
-        # Only DSPy knows the variable with the key: messages say "the key in use was not accepted".
+        # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
