@@ -34,6 +34,7 @@ from judges.protocol import (
     RefusedError,
     Reply,
     Request,
+    Response,
     Sampling,
     TransientError,
     UnreachableError,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from dspy import lm15
 
     from judges.client.client import Client
-    from judges.protocol import Response
 
 Json = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
@@ -352,7 +352,7 @@ class DecisionLM:
         accept = partial(_read_decisions, task.questions)
         return Request((task.message, user), DECISION_SAMPLING, accept)
 
-    def _answers(self, response: "Response") -> object:
+    def _answers(self, response: Response) -> object:
         import dspy
 
         if response.error is not None:
@@ -388,7 +388,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
     return messages
 
 
-def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
+def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Response":
     """Convert a response to DSPy's type. Raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 

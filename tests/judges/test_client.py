@@ -314,23 +314,23 @@ def test_failed_samples_alone_are_asked_afresh_and_some_suffice(afresh, values, 
     assert [reply.text for reply in response.replies] == [*map(str, values), *["z"] * len(failures)]
 
 
-@pytest.mark.parametrize("native_n", [True, False])
-def test_samples_that_are_missing_are_asked_singly(native_n):
-    """Where a model says that it gives one reply, and where fewer came than were asked for."""
-    model = Model(lambda p, s, before: [p], native_n=native_n)
-    responses = run(model, 2, Sampling(n=3), concurrency=1)
-    assert [response.values for response in responses] == [(0,) * 3, (1,) * 3]
-    assert model.calls == 6
-    assert len({sampling.seed for sampling in model.samplings}) == 3
+@pytest.mark.parametrize(
+    ("native_n", "short", "numbers"),
+    [
+        (False, 0, [1] * 15),  # the model says that it gives one reply
+        (True, 4, [1] * 14 + [5]),  # a single reply came: the endpoint ignores the number
+        (True, 1, [1, 5, 5, 5]),  # one answer is a sample short, and the others are not
+    ],
+)
+def test_missing_samples_are_asked_singly_as_other_samples(native_n, short, numbers):
+    def behave(prompt, sampling, before):
+        return [prompt] * (sampling.n - min(short * (prompt == "0" and not before), sampling.n - 1))
 
-
-def test_an_answer_that_is_a_sample_short_does_not_end_requests_for_several():
-    """The second request is one short: its last sample is one request more, as another sample."""
-    model = Model(lambda prompt, s, before: [prompt] * (s.n - (prompt == "1" and not before)))
-    responses = run(model, 4, Sampling(n=5), concurrency=1)
-    assert [response.values for response in responses] == [(number,) * 5 for number in range(4)]
-    assert sorted(sampling.n for sampling in model.samplings) == [1, 5, 5, 5, 5]
-    assert len({sampling.seed for sampling in model.samplings}) == 2
+    model = Model(behave, native_n=native_n)
+    responses = run(model, 3, Sampling(n=5), concurrency=1)
+    assert [response.values for response in responses] == [(number,) * 5 for number in range(3)]
+    assert sorted(sampling.n for sampling in model.samplings) == numbers
+    assert len({sampling.seed for sampling in model.samplings}) == (2 if short == 1 else 5)
 
 
 @pytest.mark.parametrize(
