@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_now
-from judges.client.monitor import FailureMonitor
+from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
 from judges.client.window import WAKE_DELAY, InFlight, Window
@@ -180,12 +180,12 @@ class Client:
                 yield self._count_response(self._answer_now(request))
             return
         remaining_requests, grace_seconds = iter(requests), None
-        window = Window(self.answer, self.concurrency)
+        window = Window(self.answer, self.concurrency, self.monitor)
         try:
             while window.fill(remaining_requests):
                 if (response := window.take()) is not None:
                     yield self._count_response(response)
-        except BudgetSpentError:
+        except (BudgetSpentError, FailingRunError):
             grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
         finally:

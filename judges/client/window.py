@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from judges.client.budget import BudgetSpentError
 from judges.client.event_loop import event_loop, is_event_loop
+from judges.client.monitor import FailureMonitor
 from judges.protocol import Request, Response
 
 # The most unanswered requests in a window, as a multiple of the requests in flight: some requests
@@ -59,9 +60,10 @@ class Window:
         self,
         answer: Callable[[Request, InFlight], Awaitable[Response]],
         concurrency: int,
+        monitor: FailureMonitor | None,
     ) -> None:
         self._in_flight = InFlight()
-        self._answer_request = answer
+        self._answer_request, self._monitor = answer, monitor
         self._max_unanswered = READ_AHEAD * concurrency
         self._entries: deque[_Entry] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,8 +81,10 @@ class Window:
 
     @property
     def _has_room(self) -> bool:
-        n_unanswered = self._n_added - self._n_answered
-        return n_unanswered < self._max_unanswered and len(self._entries) < MAX_WAITING
+        n_unanswered, n_waiting = self._n_added - self._n_answered, len(self._entries)
+        if n_unanswered >= self._max_unanswered or n_waiting >= MAX_WAITING:
+            return False
+        return self._monitor is None or self._monitor.has_room(n_waiting)
 
     def fill(self, requests: Iterator[Request]) -> bool:
         """Start requests while there is room; returns whether the window has any request."""
