@@ -273,13 +273,8 @@ class Model(Protocol):
 
 
 class ModelError(JudgesError):
-    """A request got no usable answer.
+    """A request got no usable answer; `billed` says whether the provider may charge for it."""
 
-    `usage` has the request's tokens, if the provider reported them. `billed` says whether the
-    provider may nevertheless charge for the request.
-    """
-
-    usage: Usage | None = None
     billed = False
 
 

@@ -81,7 +81,11 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         ),
         (f"{SCORE} --lm gpt-5 --dry-run", 1, BARE),
         (f"{OWN} --max-cost 1 {NOWHERE}", 1, "max_cost needs the model's price"),
-        (f"{OWN} --price 1,1 {NOWHERE} --max-cost 0", 1, "with a limit of $0 nothing may be spent"),
+        (
+            f"{OWN} --price 1,1 {NOWHERE} --max-cost 0",
+            1,
+            "of the budget of $0 is spent and the next request may",
+        ),
         (f"{OWN} --api-base ''", 2, "--api-base: is empty: give http://HOST:PORT/v1, or leave out"),
         (f"{OWN} --api-base http://me:word@host/v1", 2, "--api-base: holds a password or a key"),
         (f"{OWN} --api-base local", 1, "'local' is not an address; write http://HOST:PORT/v1"),

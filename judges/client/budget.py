@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError, OptionError
-from judges.client.prices import Price, token_bound
+from judges.client.prices import FREE, Price, token_bound
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
 from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
@@ -26,8 +26,8 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `purpose` is "" for requests without a named purpose. `cost_usd` includes the worst-case cost of
-    unanswered requests; it is None if the model's price is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests; it is None if the model's price
+    is unknown.
     """
 
     purpose: str
@@ -41,8 +41,7 @@ class Spending:
 class Booking:
     """The dollars that are reserved for one request until it is answered.
 
-    `cost` is the reserved amount. `worst_cost` is the most that the request can cost if the
-    endpoint respects `max_tokens`. `request_id` is the request's id in the store, if there is one.
+    `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
     """
 
     cost: float
@@ -55,8 +54,7 @@ class Booking:
 class Counts:
     """The numbers of an account's requests for one purpose, with their tokens and costs.
 
-    `calls` counts the requests that were sent, including retries, and `cached` those that were
-    answered from the cache instead. Of the requests that were sent, `open_calls` are still in
+    `calls` counts the requests that were sent, including retries; `open_calls` of them are still in
     flight. `cost` is the real cost of the answered requests, `lost_cost` the worst-case cost of
     unanswered ones, and `open_cost` the worst-case cost of those in flight.
     """
@@ -139,9 +137,8 @@ class Budget:
     @property
     def cost(self) -> float:
         """The US dollars spent, including the worst-case cost of unanswered requests."""
-        accounts = [*self.counts.values()]  # a copy, since another thread may open an account
-        counts = [c for counts_by_purpose in accounts for c in [*counts_by_purpose.values()]]
-        return sum(c.cost + c.lost_cost for c in counts)
+        total = self.total
+        return total.cost + total.lost_cost
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep calls and US dollars for a later step, in place of any amount set aside before."""
@@ -158,34 +155,20 @@ class Budget:
         advice = "the same command with a larger budget goes on"
         if self.store is None:
             advice = "the limit holds for one start: the same command has the whole limit again"
-        if self.max_calls is not None:
-            calls, calls_set_aside = self.calls, round(self._calls_set_aside)
-            if calls >= self.max_calls:
-                raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {advice}")
-            if calls >= self.max_calls - calls_set_aside:
-                raise BudgetSpentError(
-                    f"{calls} of the budget of {self.max_calls} calls are spent and "
-                    f"{calls_set_aside} are kept for later steps; {advice}"
-                )
-        if self.max_cost is None:
-            return True
-        cost_set_aside, total = self._cost_set_aside, self.total
+        total = self.total
+        calls_kept, cost_kept = round(self._calls_set_aside), self._cost_set_aside
+        if self.max_calls is not None and total.calls >= self.max_calls - calls_kept:
+            kept = f" but for {calls_kept} that are kept for later steps" if calls_kept else ""
+            raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{kept}; {advice}")
         spent = total.cost + total.lost_cost
-        if spent + total.open_cost + cost <= self.max_cost - cost_set_aside:
+        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - cost_kept:
             return True
         if total.open_calls:
             return False
-        if self.max_cost == 0:
-            raise BudgetSpentError(
-                "with a limit of $0 nothing may be spent: only free models, recorded replies and "
-                "replies in the cache are used"
-            )
-        set_aside_part = ""
-        if cost_set_aside:
-            set_aside_part = f", ${cost_set_aside:.4f} are kept for later steps"
+        kept = f", ${cost_kept:.4f} are kept for later steps" if cost_kept else ""
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{set_aside_part} and the "
-            f"next request may cost ${cost:.4f}; {advice}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
+            f"may cost ${cost:.4f}; {advice}"
         )
 
 
@@ -193,8 +176,7 @@ class Budget:
 class Account:
     """One model's account in a budget: its requests and costs over a run and its earlier starts.
 
-    `price` is the model's price, or None if it is unknown. `purpose` is the purpose under which new
-    requests are counted.
+    New requests are counted under `purpose`. `price` is None if it is unknown.
     """
 
     budget: Budget
@@ -203,8 +185,6 @@ class Account:
     purpose: str = ""
 
     def __post_init__(self) -> None:
-        # None if the model is free or its price is unknown.
-        self._nonzero_price = None if self.price is None or self.price.is_free else self.price
         self._counts = self.budget.counts[self.name]
         # The number of requests that this process has settled. If dollars are limited, at most
         # twice this number are in flight, since only answers show whether the endpoint respects
@@ -260,17 +240,15 @@ class Account:
         Returns None if the budget may allow the request later, once requests in flight are settled.
         Raises BudgetSpentError if the budget cannot allow the request any more.
         """
-        budget, purpose, worst_cost = self.budget, self.purpose, 0.0
-        if self._nonzero_price is not None:
-            max_tokens_out = sampling.n * sampling.max_tokens
-            worst_cost = self._nonzero_price.worst_cost(token_bound(messages), max_tokens_out)
+        budget, purpose, price = self.budget, self.purpose, self.price or FREE
+        tokens = token_bound(messages), sampling.n * sampling.max_tokens
+        worst_cost = price.worst_cost(*tokens)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
-            has_too_many_open = budget.max_cost and self.total.open_calls >= max(
-                1, 2 * self._n_settled
-            )
-            if worst_cost and has_too_many_open:
-                return None
+            if worst_cost and budget.max_cost is not None:
+                most_open = max(1, 2 * self._n_settled)
+                if self.total.open_calls >= most_open:
+                    return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
             if is_limited and not budget.fits(cost):
                 return None
@@ -282,25 +260,22 @@ class Account:
             counts.open_cost += cost
             return Booking(cost, worst_cost, purpose, request_id)
 
-    def settle(self, booking: Booking, outcome: Completion | Usage | ModelError) -> None:
+    def settle(self, booking: Booking, outcome: Usage | ModelError) -> None:
         """Replace a request's booking by its real tokens and cost, and store its replies.
 
-        If the request failed with an error that reports no tokens, its booking is released instead.
+        If the request failed, its booking is released instead.
         """
         if isinstance(outcome, ModelError):
-            if outcome.usage is None:
-                self.release(booking, billed=outcome.billed)
-                return
-            outcome = outcome.usage
-        cost = self._nonzero_price.cost_of(outcome) if self._nonzero_price else 0.0
-        state = ANSWERED if isinstance(outcome, Completion) else LOST
+            self.release(booking, billed=outcome.billed)
+            return
+        cost = (self.price or FREE).cost_of(outcome)
         with self.budget.lock:
             counts = self._counts[booking.purpose]
             self._n_settled += 1
             counts.tokens_in += outcome.tokens_in
             counts.tokens_out += outcome.tokens_out
             counts.cost += cost
-            self._close(booking, state, cost, outcome)
+            self._close(booking, ANSWERED, cost, outcome)
             if cost > booking.worst_cost > 0:
                 ratio = cost / booking.worst_cost
                 self.budget.excess_ratio = max(self.budget.excess_ratio, ratio)
@@ -319,9 +294,7 @@ class Account:
             if self.budget.store:
                 self.budget.store.put(key, completion, self.name, self.purpose)
 
-    def _close(
-        self, booking: Booking, state: str, cost: float, usage: Completion | Usage | None
-    ) -> None:
+    def _close(self, booking: Booking, state: str, cost: float, usage: Usage | None) -> None:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
         # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.

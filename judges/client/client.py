@@ -5,32 +5,29 @@
 
 A request passes through four methods. `run` starts requests and yields their responses in order.
 `answer` sends a request again if its reply cannot be read. `_find_or_send` looks for an answer in
-the run's store and the user's cache. `_send` books the request's cost in the budget, sends the
-request, and retries after errors.
+the run's store and the user's cache. `Sender.send` books the request's cost in the budget, sends
+the request, and retries after errors.
 """
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import NamedTuple
+from functools import lru_cache
 
-from judges.client.budget import Account, Booking, Budget, BudgetSpentError
+from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_now
 from judges.client.monitor import FailingRunError, FailureMonitor
+from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.throttle import Throttle
-from judges.client.window import POLL_SECONDS, WAKE_DELAY, Window
+from judges.client.window import WAKE_DELAY, InFlight, Window
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
     REASONING_FACTOR,
     SAMPLE_SEED_STEP,
     Completion,
-    FatalModelError,
-    Message,
     Model,
     ModelError,
     RefusedError,
@@ -38,41 +35,18 @@ from judges.protocol import (
     Request,
     Response,
     Sampling,
-    ThrottledError,
     TransientError,
-    UnreachableError,
     is_reasoning,
 )
 from judges.reading import check_reply
 
 TIMEOUT = 120.0  # seconds
-# The most attempts to send one request, not counting those that are answered with a 429.
-MAX_ATTEMPTS = 6
-# A request is given up after this many 429s if meanwhile no other request is answered either.
-MAX_THROTTLES_IN_A_ROW = 24
-# A run ends after this many requests are given up in a row, with no request answered in between.
-MAX_GIVEN_UP_IN_A_ROW = 24
 # If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
 LONGER_REPLY_FACTOR = 4
-# Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
-FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
-# Retry-After headers, in seconds: the client waits at most the first number; a header with more
-# than the second number is read as that number.
-LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
-# The most attempts to send one request to a host that has not answered any request.
-MAX_ATTEMPTS_UNREACHED = 4
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Totals:
-    """The numbers of responses and of their tokens, including cached responses."""
-
-    responses: int = 0
-    cached: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+# Warnings, since Python prints warnings to stderr even if logging is not configured.
+_warn_once = lru_cache(_log.warning)
 
 
 @dataclass(slots=True)
@@ -80,13 +54,12 @@ class _Job:
     """A request with the replies to it so far; the key of a reply is the index of its sample.
 
     `n_repeats` is the number of times that the request was sent again because of unreadable
-    replies. `has_longer_limit` is true if the request was sent again with a higher `max_tokens`.
+    replies.
     """
 
     request: Request
-    window: Window
+    in_flight: InFlight
     n_repeats: int = 0
-    has_longer_limit: bool = False
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
     unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
@@ -94,17 +67,21 @@ class _Job:
     tokens_out: int = 0
     cached: bool = True
 
-    def read(self, index: int, reply: Reply) -> None:
-        """Read the reply to sample `index`; keep its value, or the reason why it has no value."""
-        try:
-            check_reply(reply)
-            self.accepted[index] = reply, self.request.accept(reply)
-            self.unreadable.pop(index, None)
-        except RefusedError as error:
-            self.errors.append(str(error))
-        except NoScoreError as error:
-            _log.info("a reply cannot be read: %s", error)
-            self.unreadable[index] = reply, str(error)
+    def read(self, indices: Iterable[int], completion: Completion, *, cached: bool) -> None:
+        """Read the replies to the samples `indices`; keep their values, or why they have none."""
+        self.tokens_in += completion.tokens_in
+        self.tokens_out += completion.tokens_out
+        self.cached = self.cached and cached
+        for index, reply in zip(indices, completion.replies, strict=False):
+            try:
+                check_reply(reply)
+                self.accepted[index] = reply, self.request.accept(reply)
+                self.unreadable.pop(index, None)
+            except RefusedError as error:
+                self.errors.append(str(error))
+            except NoScoreError as error:
+                _log.info("a reply cannot be read: %s", error)
+                self.unreadable[index] = reply, str(error)
 
     def response(self) -> Response:
         accepted = [self.accepted[i] for i in sorted(self.accepted)]
@@ -119,39 +96,21 @@ class _Job:
         )
 
 
-class _KeyedRequest(NamedTuple):
-    """One request to the model, with its key in the store; not sent if the `window` is stopped."""
-
-    window: Window
-    key: bytes
-    messages: Sequence[Message]
-    sampling: Sampling
-
-
 @dataclass(eq=False, repr=False)
 class Client:
     """Sends requests to one model within a budget, from any thread.
 
     A request that fails has a Response with an `error`. A run ends if FatalModelError or
-    BudgetSpentError is raised. A client need not be closed. `totals` counts the responses that
-    `run` has yielded.
+    BudgetSpentError is raised. A client need not be closed.
 
     Args:
-        model: The model that `open_model` returns, or the user's own implementation of `Model`.
         account: The budget's account on which requests are booked. Default: one without limits.
         cache: The cache of replies that all runs share; None means no cache.
         concurrency: The most requests in flight.
         timeout: The seconds after which an unanswered request is sent again.
-        attempts: The most attempts to send one request, not counting those answered with a 429.
         monitor: Stops a run in which almost all requests fail; with None, such a run continues.
-        max_tokens: Replaces the `max_tokens` of every request, unless it is None.
-        reasoning_effort: Replaces the `reasoning_effort` of every request, unless it is None.
-        rng: Draws a random part of each wait, so that failed requests are not all retried at once.
-
-    Example:
-        >>> client = Client(open_model("openai/gpt-4.1-mini"), concurrency=16)
-        >>> for response in client.run(requests):
-        ...     print(response.values or response.error)
+        max_tokens, reasoning_effort: Replace those of every request, unless they are None.
+        open_sibling: Opens a client for another model and address on the same budget.
     """
 
     model: Model
@@ -160,32 +119,25 @@ class Client:
     cache: ReplyCache | None = None
     concurrency: int = 64
     timeout: float = TIMEOUT
-    attempts: int = MAX_ATTEMPTS
     monitor: FailureMonitor | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
-    rng: random.Random = field(default_factory=random.SystemRandom)
+    open_sibling: Callable[[str, str | None], "Client"] | None = None
 
     def __post_init__(self) -> None:
-        model, concurrency = self.model, self.concurrency
-        self.totals = Totals()
-        # Opens a client for another model and address on the same budget. A `Session` sets this.
-        self.open_sibling: Callable[[str, str | None], Client] | None = None
+        model = self.model
+        # The tokens of the responses that `run` has yielded, including cached responses.
+        self.tokens_in = self.tokens_out = 0
         self._store = self.account.budget.store
         self._is_in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        is_reasoning_model = not self._is_in_process and is_reasoning(model.name)
-        self._max_tokens_factor = REASONING_FACTOR if is_reasoning_model else 1
-        self._changes_sampling = bool(
-            self.max_tokens or self.reasoning_effort or is_reasoning_model
+        reasons = not self._is_in_process and is_reasoning(model.name)
+        self._max_tokens_factor = REASONING_FACTOR if reasons else 1
+        self._sender = Sender(
+            model, self.account, self.concurrency, self.timeout, ends_run=self.monitor is not None
         )
-        self._throttle = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
-        self._booking_lock = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        # The number of answers so far, and the number of requests given up since the last answer.
-        self._n_answered = self._n_given_up = 0
-        self._warnings: set[str] = set()
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
@@ -207,7 +159,7 @@ class Client:
         return await asyncio.wrap_future(future)
 
     async def _answer_one(self, request: Request) -> Response:
-        response = await self.answer(request, self._window())
+        response = await self.answer(request, InFlight())
         self._commit()
         return response
 
@@ -227,79 +179,66 @@ class Client:
             for request in requests:
                 yield self._count_response(self._answer_now(request))
             return
-        window, remaining_requests, grace_seconds = self._window(), iter(requests), None
+        remaining_requests, grace_seconds = iter(requests), None
+        window = Window(self.answer, self.concurrency, self.monitor)
         try:
-            has_more = True
-            while has_more or window:
-                while has_more and not window.ready and window.has_room:
-                    if has_more := (next_request := next(remaining_requests, None)) is not None:
-                        window.add(next_request)
-                window.start()
-                if window.ready:
-                    yield self._count_response(window.take())
-                elif window:
-                    window.wait()
+            while window.fill(remaining_requests):
+                if (response := window.take()) is not None:
+                    yield self._count_response(response)
         except (BudgetSpentError, FailingRunError):
             grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
         finally:
             window.close(grace_seconds)
 
-    def _window(self) -> Window:
-        return Window(self.answer, self.concurrency, self.monitor)
-
     def _count_response(self, response: Response) -> Response:
-        totals = self.totals
-        totals.responses += 1
-        totals.cached += response.cached
-        totals.tokens_in += response.tokens_in
-        totals.tokens_out += response.tokens_out
+        self.tokens_in += response.tokens_in
+        self.tokens_out += response.tokens_out
         if self.monitor is not None:
             self.monitor.add(response.error)
         return response
 
     def _answer_now(self, request: Request) -> Response:
         """The response of a model that runs in this process; not retried and not stored."""
-        job = _Job(request, self._window(), cached=False)
+        job = _Job(request, InFlight())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
+        outcome: Completion | ModelError
         try:
-            completion = run_now(self.model.complete(request.messages, request.sampling))
+            outcome = run_now(self.model.complete(request.messages, request.sampling))
         except ModelError as error:
-            self.account.settle(booking, error)
-            if not isinstance(error, RefusedError):
-                raise
-            job.errors.append(str(error))
-            return job.response()
-        self.account.settle(booking, completion)
-        job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
-        for index, reply in enumerate(completion.replies):
-            job.read(index, reply)
+            outcome = error
+        self.account.settle(booking, outcome)
+        if isinstance(outcome, Completion):
+            job.read(range(request.sampling.n), outcome, cached=False)
+        elif isinstance(outcome, RefusedError):
+            job.errors.append(str(outcome))
+        else:
+            raise outcome
         return job.response()
 
-    async def answer(self, request: Request, window: Window) -> Response:
+    async def answer(self, request: Request, in_flight: InFlight) -> Response:
         """The response to a request: `sampling.n` accepted replies, or the reasons of failures.
 
-        Nothing is sent once the `window` is stopped. Raises FatalModelError or BudgetSpentError if
+        Nothing is sent once `in_flight` is stopped. Raises FatalModelError or BudgetSpentError if
         the run must end.
         """
-        job, sampling = _Job(request, window), request.sampling
-        if self._changes_sampling:
-            sampling = replace(
-                sampling,
-                max_tokens=self.max_tokens or self._max_tokens_factor * sampling.max_tokens,
-                reasoning_effort=self.reasoning_effort or sampling.reasoning_effort,
-            )
+        job, may_lengthen = _Job(request, in_flight), self.max_tokens is None
+        sampling = replace(
+            request.sampling,
+            max_tokens=self.max_tokens or self._max_tokens_factor * request.sampling.max_tokens,
+            reasoning_effort=self.reasoning_effort or request.sampling.reasoning_effort,
+        )
         while True:
             await self._draw_samples(job, sampling)
             if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
             is_cut_off = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
-            if is_cut_off and not job.has_longer_limit and self.max_tokens is None:
-                job.has_longer_limit = True
+            if is_cut_off and may_lengthen:
+                may_lengthen = False
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
-                self._warn_once(
+                _warn_once(
                     f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
                     f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )
@@ -311,22 +250,13 @@ class Client:
     async def _draw_samples(self, job: _Job, sampling: Sampling) -> None:
         """Draw the missing samples: in one request if the model accepts `n`, else one by one."""
         missing_indices = [i for i in range(sampling.n) if i not in job.accepted]
-        if job.n_repeats:
-            sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
-        joint_sampling = replace(sampling, n=len(missing_indices))
-        while self._native_n or sampling.n == 1:
+        sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
+        if self._native_n or sampling.n == 1:
+            joint_sampling = replace(sampling, n=len(missing_indices))
             n_replies = await self._request_samples(job, joint_sampling, missing_indices)
-            missing_indices = missing_indices[n_replies:]
-            if not missing_indices or n_replies == 0:
-                return
-            # One reply to a request for several says that the endpoint ignores n. If only some are
-            # missing, they are requested together, with a seed of their own.
-            self._native_n = n_replies > 1
-            joint_sampling = replace(
-                sampling,
-                n=len(missing_indices),
-                seed=sampling.seed + SAMPLE_SEED_STEP * missing_indices[0],
-            )
+            if n_replies == 1 < len(missing_indices):
+                self._native_n = False  # the endpoint ignores n
+            missing_indices = missing_indices[n_replies:] if n_replies else []
         requests = [
             self._request_samples(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
@@ -343,20 +273,16 @@ class Client:
         messages = job.request.messages
         if job.n_repeats and job.request.restate is not None:
             messages = job.request.restate(messages)
+        key = request_key(self._identity, self.model.name, messages, sampling)
         try:
-            key = request_key(self._identity, self.model.name, messages, sampling)
-            request = _KeyedRequest(job.window, key, messages, sampling)
+            request = KeyedRequest(job.in_flight, key, messages, sampling)
             completion, cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
             return 0
-        job.tokens_in += completion.tokens_in
-        job.tokens_out += completion.tokens_out
-        job.cached = job.cached and cached
         n_accepted = len(job.accepted)
-        for index, reply in zip(indices, completion.replies, strict=False):
-            job.read(index, reply)
+        job.read(indices, completion, cached=cached)
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
@@ -365,28 +291,25 @@ class Client:
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
         return len(completion.replies)
 
-    async def _find_or_send(self, request: _KeyedRequest) -> tuple[Completion, bool]:
+    async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
         """The answer to a request, and whether it was available without sending the request.
 
         The answer is taken from the run's store, else from an identical request in flight, else
         from the cache, else from the model.
         """
         key = request.key
-        while True:
-            if self._store is not None and (completion := self._store.get(key)) is not None:
-                return completion, True
-            pending = self._pending.get(key)
-            if pending is None:
-                break
+        if self._store is not None and (completion := self._store.get(key)) is not None:
+            return completion, True
+        while (pending := self._pending.get(key)) is not None:
             await asyncio.wait([pending])
             if not pending.cancelled():  # a cancelled request was not answered: send this one
                 return pending.result(), True
-        if self.cache is not None and (cached := self.cache.get(key)) is not None:
-            self.account.record_cached(key, cached)
-            return cached, True
+        if self.cache is not None and (completion := self.cache.get(key)) is not None:
+            self.account.record_cached(key, completion)
+            return completion, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._send(request)
+            completion = await self._sender.send(request)
         except ModelError as error:
             pending.set_exception(error)
             pending.exception()  # marks it as retrieved: asyncio would log an unretrieved error
@@ -400,128 +323,12 @@ class Client:
         finally:
             del self._pending[key]
 
-    async def _send(self, request: _KeyedRequest) -> Completion:
-        """Send a request, with retries, and return its answer.
-
-        Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
-        does not allow another attempt.
-        """
-        n_failures = n_throttles = n_attempts = 0
-        n_answered_at_start = self._n_answered
-        while True:
-            n_answered_before = self._n_answered
-            outcome = await self._attempt(request)
-            if isinstance(outcome, Completion):
-                return outcome
-            n_attempts += 1
-            if isinstance(outcome, ThrottledError):
-                # While other requests are answered, this request will be answered, too.
-                n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
-            else:
-                n_failures += 1
-            if n_failures >= self.attempts or n_throttles >= MAX_THROTTLES_IN_A_ROW:
-                self._n_given_up += 1
-                has_no_answers = self._n_answered == n_answered_at_start
-                is_unreachable = isinstance(outcome, UnreachableError) and has_no_answers
-                if self.monitor and (is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW):
-                    raise FatalModelError(
-                        f"the endpoint has stopped answering ({outcome}); the same command goes on "
-                        "once it answers again"
-                    ) from outcome
-                raise TransientError(f"gave up after {n_attempts} attempts: {outcome}") from outcome
-            if isinstance(outcome, UnreachableError) and not self._n_answered:
-                if n_failures >= MAX_ATTEMPTS_UNREACHED:
-                    raise FatalModelError(str(outcome)) from outcome
-                self._warn_once(f"{outcome}; retrying for some seconds")
-            if not isinstance(outcome, ThrottledError):
-                wait = self._wait_seconds(outcome, n_failures)
-                _log.info("%s; attempt %d, the next in %.1f s", outcome, n_attempts, wait)
-                await asyncio.sleep(wait)
-
-    async def _attempt(self, request: _KeyedRequest) -> Completion | TransientError:
-        """Send a request once, within the budget and the limit on requests in flight.
-
-        Returns the answer, or a TransientError, after which a retry may succeed; raises any other
-        error.
-        """
-        async with self._throttle as entered_at:
-            booking = await self._book(request)
-            request.window.n_sent += 1
-            try:
-                if self._store is not None:
-                    await asyncio.sleep(0)  # so that one commit covers all requests booked now
-                    self._store.commit(booking.request_id)
-                outcome = await self._ask_model(request)
-            except BaseException:
-                self.account.release(booking, billed=True)
-                raise
-            else:
-                self.account.settle(booking, outcome)
-            finally:
-                request.window.n_sent -= 1
-            if isinstance(outcome, ThrottledError):
-                self._throttle.narrow(
-                    entered_at, self._wait_seconds(outcome, self._throttle.n_bursts + 1)
-                )
-            if isinstance(outcome, TransientError):
-                return outcome
-            self._n_answered, self._n_given_up = self._n_answered + 1, 0
-            if isinstance(outcome, ModelError):
-                raise outcome
-            self._throttle.widen()
-            return outcome
-
-    async def _book(self, request: _KeyedRequest) -> Booking:
-        """Wait until the budget allows the request, and book it."""
-        async with self._booking_lock:  # so that requests are booked in the order of arrival
-            while not request.window.stopped:
-                booking = self.account.book(request.key, request.messages, request.sampling)
-                if booking is not None:
-                    return booking
-                await asyncio.sleep(POLL_SECONDS)  # until requests in flight are settled
-        raise asyncio.CancelledError
-
-    async def _ask_model(self, request: _KeyedRequest) -> Completion | ModelError:
-        try:
-            async with asyncio.timeout(self.timeout):
-                return await self.model.complete(request.messages, request.sampling)
-        except TimeoutError:
-            return TransientError(f"no answer within {self.timeout:g} s", billed=True)
-        except ModelError as error:
-            return error
-
     def _commit(self) -> None:
         self._commit_is_scheduled = False
         for store in (self._store, self.cache and self.cache.store):
             with suppress(StoreError):  # the next booking raises the error again
                 if store:
                     store.commit()
-
-    def _wait_seconds(self, error: TransientError, n_failures: int) -> float:
-        """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
-
-        Raises FatalModelError if a 429 has a Retry-After of more than ten
-        minutes. With any other error, a Retry-After of more than ten minutes is ignored, since an
-        endpoint does not know how long its outage lasts.
-        """
-        retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
-        if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
-            raise FatalModelError(
-                f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
-                "(its Retry-After): the same command goes on then"
-            ) from error
-        wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * self.rng.uniform(0.5, 1.0)
-        if 0 < retry_after <= LONGEST_RETRY_AFTER:
-            wait = retry_after + self.rng.uniform(0.0, min(0.1 * retry_after, 1.0))
-        if wait >= LOGGED_WAIT:
-            self._warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
-        return wait
-
-    def _warn_once(self, warning: str) -> None:
-        # A warning, since Python prints warnings to stderr even if logging is not configured.
-        if warning not in self._warnings:
-            self._warnings.add(warning)
-            _log.warning("%s", warning)
 
 
 def answers_in_process(model: Model) -> bool:

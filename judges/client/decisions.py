@@ -52,10 +52,8 @@ class DecisionModel(EndpointModel):
         status, headers, answer = await self._post(body_bytes)
         if 200 <= status < 300:
             return self._read_answers(answer, questions, messages)
-        path_is_unknown = status == 404 and b"model" not in answer
-        if path_is_unknown and url.endswith(
-            f"/{SYSTEM_ONE}"
-        ):  # some servers have System One's protocol at the path /v1/decisions
+        # Some servers have System One's protocol at the path /v1/decisions.
+        if status == 404 and b"model" not in answer and url.endswith(f"/{SYSTEM_ONE}"):
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)

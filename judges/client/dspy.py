@@ -34,6 +34,7 @@ from judges.protocol import (
     RefusedError,
     Reply,
     Request,
+    Response,
     Sampling,
     TransientError,
     UnreachableError,
@@ -45,23 +46,14 @@ if TYPE_CHECKING:
     from dspy import lm15
 
     from judges.client.client import Client
-    from judges.protocol import Response
 
 Json = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
-TIMEOUT = 120.0
 # The exceptions that DSPy's engines raise if a response is malformed.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-# Arguments of an LM that do not change its replies, such as keys and addresses.
-ARGUMENTS_WITHOUT_EFFECT_ON_REPLIES = {
-    "api_key",
-    "api_base",
-    "base_url",
-    "headers",
-    "extra_headers",
-    "timeout",
-}
+# Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
+NEUTRAL_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -69,12 +61,9 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 class DspyModel:
     """A `dspy.LM` as a model of this project; each of its requests brings one reply.
 
-    Requests have all arguments that the user gave the LM. Requests run under the DSPy settings that
-    hold when the model is created, or under the settings in `context`.
-
-    `cacheable` is true if runs may share the replies, which they may not if the LM has
-    `cache=False` or an engine that the user wrote. `identity` is the endpoint with a digest of all
-    arguments that change replies.
+    Requests run under the DSPy settings that hold when the model is created, or under those in
+    `context`. `cacheable` is false if the LM has `cache=False` or an engine that the user wrote.
+    `identity` is the endpoint with a digest of all arguments that change replies.
     """
 
     native_n = False
@@ -84,15 +73,12 @@ class DspyModel:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide_secrets(secrets_among(arguments))
         self.redactor = Redactor()
-        # Error messages say "the key in VARIABLE was not accepted". Only DSPy knows the variable,
-        # so this word makes them say "the key in use was not accepted".
+        # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        reply_arguments = {
-            name: arguments[name] for name in arguments.keys() - ARGUMENTS_WITHOUT_EFFECT_ON_REPLIES
-        }
+        reply_arguments = {name: arguments[name] for name in arguments.keys() - NEUTRAL_ARGUMENTS}
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
@@ -132,7 +118,7 @@ class DspyModel:
             bad_request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
             if isinstance(error, bad_request_errors) and self.request_format.learn(body, answer):
                 return await self.complete(messages, sampling)
-            raise self._model_error(error, text, answer, messages, sampling) from None
+            raise self._model_error(error, text, answer) from None
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
@@ -162,33 +148,16 @@ class DspyModel:
             options["prompt_cache"] = replace(
                 prompt_cache, prefix_until_index=max(last_index, 0) or None
             )
-        adapter_arguments: tuple[object, ...] = (
-            lm,
-            options,
-            signature,
-            [],
-            {"messages": list(body["messages"])},
-        )
+        inputs = {"messages": list(body["messages"])}
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await adapter.acall(*adapter_arguments)
+                await adapter.acall(lm, options, signature, [], inputs)
             else:
-                await asyncio.to_thread(adapter, *adapter_arguments)
+                await asyncio.to_thread(adapter, lm, options, signature, [], inputs)
         return entries[-1]
 
-    def _model_error(
-        self,
-        error: "dspy.LMError",
-        text: str,
-        answer: bytes,
-        messages: Sequence[Message],
-        sampling: Sampling,
-    ) -> ModelError:
-        """This project's exception for an error that DSPy raised.
-
-        `text` is the message of the error without DSPy's advice, and `answer` is a JSON object with
-        this message.
-        """
+    def _model_error(self, error: "dspy.LMError", text: str, answer: bytes) -> ModelError:
+        """This project's exception for DSPy's; `answer` is a JSON object with the text."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
@@ -200,7 +169,7 @@ class DspyModel:
         if isinstance(error, dspy.LMInvalidRequestError):
             # For Gemini, DSPy raises this error if the answer is withheld, which is billed.
             refusal = RefusedError(message)
-            refusal.usage = read_usage(None, messages, (), sampling)
+            refusal.billed = True
             return refusal
         if isinstance(error, dspy.LMUnexpectedError | dspy.LMTimeoutError | dspy.LMServerError):
             return TransientError(message, billed=True)
@@ -219,18 +188,12 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     if name.startswith("anthropic/"):
         # Anthropic caches prompts only on request; other providers cache them by default.
         arguments["prompt_cache"] = CacheConfig()
-    hide_secrets(secrets_among(arguments))
     try:
-        lm = dspy.LM(
-            name,
-            timeout=TIMEOUT,
-            **{argument: value for argument, value in arguments.items() if value},
-        )
+        lm = dspy.LM(name, **{key: value for key, value in arguments.items() if value})
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # The context is empty, since the whole process shares this model. The DSPy settings of the code
-    # that opens the model first must not hold for other code.
+    # The context is empty: the process shares this model, but not the settings of its first user.
     return DspyModel(lm, contextvars.Context())
 
 
@@ -389,7 +352,7 @@ class DecisionLM:
         accept = partial(_read_decisions, task.questions)
         return Request((task.message, user), DECISION_SAMPLING, accept)
 
-    def _answers(self, response: "Response") -> object:
+    def _answers(self, response: Response) -> object:
         import dspy
 
         if response.error is not None:
@@ -415,20 +378,17 @@ def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
 
 
 def _messages(request: "lm15.Request") -> list[Message]:
-    system_parts = request.system or ()
-    system = (
-        system_parts
-        if isinstance(system_parts, str)
-        else "".join(part.text for part in system_parts)
-    )
-    messages = [Message(role="system", content=system)] if system_parts else []
+    system = request.system or ""
+    if not isinstance(system, str):
+        system = "".join(part.text for part in system)
+    messages = [Message(role="system", content=system)] if system else []
     for message in request.messages:
         role: Literal["assistant", "user"] = "assistant" if message.role == "assistant" else "user"
         messages.append(Message(role=role, content=message.text or ""))
     return messages
 
 
-def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
+def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Response":
     """Convert a response to DSPy's type. Raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 

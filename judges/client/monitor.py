@@ -11,11 +11,7 @@ class FailingRunError(FatalModelError):
 
 
 class FailureMonitor:
-    """Stops a run in which almost all requests fail from the beginning.
-
-    The method `add` raises FailingRunError if at least 48 requests have responses and at least 90 %
-    of the responses are failures.
-    """
+    """Counts the responses of a run; `add` raises FailingRunError if almost all are failures."""
 
     def __init__(self) -> None:
         self.n_responses = self.n_failed = 0

@@ -8,7 +8,6 @@ a known provider. Other models in a judge's file are used only if the user names
 
 import os
 import re
-import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from numbers import Integral, Real
@@ -49,16 +48,12 @@ DSPY_PROVIDERS = frozenset(
         *("perplexity", "together_ai", "vertex_ai", "xai"),
     }
 )
-# The open models; the keys are the arguments that they were opened with. Models are shared because
-# they keep connections open and learn which requests their endpoint accepts.
+# The open models; the keys are the process and the arguments that they were opened with. Models are
+# shared because they keep connections open and learn which requests their endpoint accepts. After a
+# fork, the child process opens its own models, and leaves the parent's connections open.
 _models: dict[tuple[object, ...], Model] = {}
 _clients: dict[tuple[Model, str | None], Client] = {}
-# After a fork, the parent process's models. The reference keeps the garbage collector from closing
-# the connections, which the parent still uses.
-_parent_models: list[object] = []
 _opener_by_prefix: dict[str, Callable[[str], Model]] = {}
-# Locked while a model or a client is opened, so that two threads never open one model twice.
-_models_lock = threading.RLock()
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
@@ -105,11 +100,10 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
 
 def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
-    with _models_lock:
-        if arguments not in _models:
-            _models[arguments] = opener()
-            exit_functions.add(close_models)
-        return _models[arguments]
+    key = (os.getpid(), *arguments)
+    exit_functions.add(close_models)
+    # Two threads may open a model at the same time; both get the one that is stored first.
+    return _models.get(key) or _models.setdefault(key, opener())
 
 
 def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -> Model:
@@ -159,8 +153,8 @@ def _open_endpoint_model(
         )
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
-            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write "
-            "http://HOST:PORT/v1 or https://..."
+            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write http://HOST:PORT/v1 "
+            f"or https://... by api_base (--api-base) or {provider.address_variable}"
         )
     if holds_secret(base):
         raise FatalModelError(
@@ -178,11 +172,9 @@ def _open_endpoint_model(
 
 
 async def close_models() -> None:
-    """Close all open models and their connections; must run on the clients' event loop."""
-    models = list(_models.values())
-    _models.clear()
-    for model in models:
-        await model.close()
+    """Close this process's models and their connections; must run on the clients' event loop."""
+    for key in [key for key in _models if key[0] == os.getpid()]:
+        await _models.pop(key).close()
 
 
 def _check_key_variable(name: str) -> None:
@@ -317,33 +309,17 @@ class Session:
                 ModelOptions, {name: v for name, v in overrides.items() if v is not None}
             )
             budget = Budget() if unlimited else self.budget
-            self._clients[role] = client = self._make_client(lm, role, budget, overrides)
-
-            def open_sibling(other_lm: str, other_base: str | None) -> Client:
-                """The client for another model, at this client's price if its price is unknown."""
-                base = {**self._options, **overrides}.get("api_base") or None
-                if other_lm == lm and other_base in (base, overrides.get("api_base")):
-                    return client
-                address_part = f" at {other_base}" if other_base else ""
-                options = ModelOptions(**{**overrides, "api_base": other_base or ""})
-                options["price"] = find_price(other_lm) or overrides.get("price")
-                other_role = f"{role}: {other_lm}{address_part}"
-                is_unlimited = is_embedded(other_lm)
-                return self.client(other_lm, role=other_role, unlimited=is_unlimited, **options)
-
-            client.open_sibling = open_sibling
+            self._clients[role] = self._open_client(lm, role, budget, overrides)
         return self._clients[role]
 
-    def _make_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
+    def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
         options = ModelOptions(**{**self._options, **overrides})
-        text_options = [
-            name for name in ("max_tokens", "reasoning_effort") if options.get(name) is not None
-        ]
-        if is_decision(lm) and text_options:
-            raise OptionError(f"{text_options[0]}: {lm} is a decision model, which writes no text")
-        base, key_variable = options.get("api_base") or None, options.get("api_key_env")
+        for name in ("max_tokens", "reasoning_effort"):
+            if is_decision(lm) and options.get(name) is not None:
+                raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
+        base = options.get("api_base") or None
         model = self._models.get(role) or self._models.get(lm)
-        model = model or open_model(lm, api_base=base, api_key_env=key_variable)
+        model = model or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
@@ -357,7 +333,27 @@ class Session:
             timeout=getattr(model, "timeout", None) or TIMEOUT,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
+            open_sibling=partial(self._open_sibling, (lm, base), role, overrides),
         )
+
+    def _open_sibling(
+        self,
+        first: tuple[str, str | None],
+        first_role: str,
+        overrides: ModelOptions,
+        lm: str,
+        api_base: str | None,
+    ) -> Client:
+        """The client for a further model of a panel, at the first one's price if it has none.
+
+        `first` is the model and the address of the panel's first client.
+        """
+        if lm == first[0] and api_base in (first[1], overrides.get("api_base")):
+            return self._clients[first_role]
+        options = ModelOptions(**{**overrides, "api_base": api_base or ""})
+        options["price"] = find_price(lm) or overrides.get("price")
+        role = f"{first_role}: {lm}" + (f" at {api_base}" if api_base else "")
+        return self.client(lm, role=role, unlimited=is_embedded(lm), **options)
 
     def close(self) -> None:
         if self.store is not None:
@@ -372,13 +368,10 @@ class Session:
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
     """A client of the model without limits; all callers in this process share it."""
-    with _models_lock:
-        # If the address or the key in the environment has changed, `open_model` returns another
-        # model, which needs another client.
-        key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
-        if key not in _clients:
-            _clients[key] = Session(lm=lm, api_base=api_base).client(lm)
-        return _clients[key]
+    # If the address or the key in the environment has changed, `open_model` returns another model,
+    # which needs another client.
+    key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
+    return _clients.get(key) or _clients.setdefault(key, Session(api_base=api_base).client(lm))
 
 
 def check_limits(**limits: object) -> None:
@@ -411,22 +404,3 @@ def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]
     other_options = cast(Options, {**options})
     column_of = other_options.pop("map", None) or {}
     return other_options, {name: str(column) for name, column in column_of.items()}
-
-
-def _forget_parent_models() -> None:
-    """Forget the parent process's models and clients, without closing the parent's connections."""
-    _parent_models.append(dict(_models))
-    _models.clear()
-    _clients.clear()
-    _models_lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    # The forking thread holds the lock during the fork. Otherwise another thread, which does not
-    # exist in the child, could hold it there for ever. The child opens new models, since models
-    # belong to an event loop, and the child starts another.
-    os.register_at_fork(
-        before=_models_lock.acquire,
-        after_in_parent=_models_lock.release,
-        after_in_child=_forget_parent_models,
-    )

@@ -42,6 +42,7 @@ MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular an
 MAX_EXCERPT_CHARACTERS = 300
 # The most characters of an answer that are searched for the patterns in ERRORS.
 MAX_SEARCHED_CHARACTERS = 10_000
+
 # The number of files that this process may open in addition to its connections.
 MAX_OTHER_FILES = 64
 
@@ -140,7 +141,7 @@ class EndpointModel:
     def __init__(self, name: str, *, url: str, endpoint: str, key: str, key_variable: str) -> None:
         self.name = name
         self.endpoint = endpoint
-        self.key, self.key_variable = bool(key), key_variable
+        self.key_variable = key_variable
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
@@ -293,7 +294,7 @@ def read_usage(
 
 
 class ErrorSource(Protocol):
-    """The attributes of a model that `read_error` uses to describe an error of its endpoint."""
+    """A model whose errors `read_error` describes."""
 
     name: str
     endpoint: str
@@ -335,10 +336,8 @@ def read_error(
     if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
         return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
     if status == 401:
-        variable, name = source.key_variable, source.name
-        if getattr(source, "key", True):
-            return FatalModelError(f"{origin}: the key in {variable} was not accepted for {name}")
-        return FatalModelError(f"{origin}: {name} needs a key, and {variable} is not set")
+        problem = f"the key in {source.key_variable} is missing or was not accepted"
+        return FatalModelError(f"{origin}: {problem} for {source.name}")
     for statuses, pattern, error_class, advice in ERRORS:
         if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
             if issubclass(error_class, TransientError):

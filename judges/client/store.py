@@ -87,12 +87,12 @@ class Store:
                 file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))
                 if file.read() == JOURNAL_MAGIC:
                     raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
-        self._process = os.getpid()
-        self._database: sqlite3.Connection | None = None
+        # The connection of each process: a fork's child opens its own, and keeps a reference to the
+        # parent's connection, which closing would damage.
+        self._databases: dict[int, sqlite3.Connection] = {}
         self._closed = False
         # The id of the latest request that was written, and of the latest that was committed.
         self._written_id = self._committed_id = 0
-        self._parent_database: sqlite3.Connection | None = None
         with self._locked():
             pass  # `_locked` opens the database, so a file that cannot be used raises here
 
@@ -107,9 +107,7 @@ class Store:
         """Record a request before it is sent, and return its id."""
         return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
-    def settle(
-        self, request_id: int, state: str, cost: float, usage: Usage | Completion | None
-    ) -> None:
+    def settle(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
         """Record the outcome of a request, with its replies if it has any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed
@@ -187,11 +185,11 @@ class Store:
 
     def close(self) -> None:
         with self._lock:
-            if self._database is not None and self._process == os.getpid():
+            if (database := self._databases.pop(os.getpid(), None)) is not None:
                 with suppress(sqlite3.Error):
-                    self._database.commit()
-                self._database.close()
-            self._database, self._closed = None, True
+                    database.commit()
+                database.close()
+            self._closed = True
 
     def remove(self) -> None:
         """Close the store and delete its file, after a run has ended."""
@@ -211,12 +209,9 @@ class Store:
             if self._closed:
                 raise StoreError(f"{self.path}: the file is closed")
             try:
-                if self._database is None or self._process != os.getpid():
-                    # After a fork, the child opens a new connection. It keeps a reference to the
-                    # parent's connection, which closing would damage.
-                    self._parent_database, self._process = self._database, os.getpid()
-                    self._database = self._connect()
-                yield self._database
+                if (process := os.getpid()) not in self._databases:
+                    self._databases[process] = self._connect()
+                yield self._databases[process]
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 advice = (

@@ -1,8 +1,23 @@
-"""Limit the number of requests in flight, and lower the limit when the endpoint answers 429."""
+"""Decide when a request may be sent: how many are in flight, and how long a retry waits."""
 
 import asyncio
+import logging
+import random
 import time
 from collections import deque
+from functools import lru_cache
+
+from judges.protocol import FatalModelError, ThrottledError, TransientError
+
+# Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
+FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
+# Retry-After headers, in seconds: the client waits at most the first number; a header with more
+# than the second number is read as that number.
+LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
+
+_warn_once = lru_cache(logging.getLogger(__name__).warning)
+# Seeded by the system, so that processes whose requests fail together do not retry together.
+_rng = random.SystemRandom()
 
 
 class Throttle:
@@ -61,3 +76,24 @@ class Throttle:
             if not (admitted := self._waiting.popleft()).done():
                 self._n_in_flight += 1
                 admitted.set_result(None)
+
+
+def retry_wait(error: TransientError, n_failures: int) -> float:
+    """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
+
+    Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
+    error, a Retry-After of more than ten minutes is ignored, since an endpoint does not know how
+    long its outage lasts.
+    """
+    retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
+    if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
+        raise FatalModelError(
+            f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
+            "(its Retry-After): the same command goes on then"
+        ) from error
+    wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * _rng.uniform(0.5, 1.0)
+    if 0 < retry_after <= LONGEST_RETRY_AFTER:
+        wait = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
+    if wait >= LOGGED_WAIT:
+        _warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
+    return wait

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.client.budget import BudgetSpentError
@@ -28,6 +28,24 @@ WAKE_DELAY = 0.002
 GRACE_SECONDS = 5.0
 
 
+class InFlight:
+    """The number of a run's requests that were sent and are not answered; `stopped` ends sending.
+
+    `stopped` is set when the run ends. Requests that are waiting to be sent are then given up.
+    """
+
+    def __init__(self) -> None:
+        self.number, self.stopped = 0, False
+
+    def wait(self, seconds: float) -> None:
+        """Wait at most so many seconds until no request is in flight."""
+        # The garbage collector may close a generator in any thread. The event loop's thread must
+        # not wait here, since it is the thread that reads the answers.
+        deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
+        while self.number and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+
 @dataclass(slots=True, eq=False)
 class _Entry:
     # Set to None once there is an outcome, to free memory: the outcome may wait long to be taken.
@@ -36,94 +54,82 @@ class _Entry:
 
 
 class Window:
-    """The requests of a run that were started, and whose responses were not taken yet.
-
-    Requests are answered in any order, and their responses are taken in the order of the run.
-    """
+    """The requests of a run that were started, and whose responses were not taken yet."""
 
     def __init__(
         self,
-        answer: Callable[[Request, "Window"], Awaitable[Response]],
+        answer: Callable[[Request, InFlight], Awaitable[Response]],
         concurrency: int,
         monitor: FailureMonitor | None,
     ) -> None:
-        self.stopped = False
-        # The number of requests that were sent to the model and are not answered yet.
-        self.n_sent = 0
+        self._in_flight = InFlight()
         self._answer_request, self._monitor = answer, monitor
         self._max_unanswered = READ_AHEAD * concurrency
         self._entries: deque[_Entry] = deque()
-        self._unstarted_entries: list[_Entry] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        # Two numbers, since each of them is changed by one thread only.
         self._n_added = self._n_answered = 0
         self._fatal_error: Exception | None = None
         self._awake, self._wake_is_scheduled = threading.Event(), False
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     @property
-    def ready(self) -> bool:
+    def _is_ready(self) -> bool:
         """Whether the first request has an outcome, or an error has ended the run."""
         return self._fatal_error is not None or (
             bool(self._entries) and self._entries[0].outcome is not None
         )
 
     @property
-    def has_room(self) -> bool:
-        """Whether another request may be added."""
-        n_unanswered = self._n_added - self._n_answered
-        if n_unanswered >= self._max_unanswered or len(self) >= MAX_WAITING:
+    def _has_room(self) -> bool:
+        n_unanswered, n_waiting = self._n_added - self._n_answered, len(self._entries)
+        if n_unanswered >= self._max_unanswered or n_waiting >= MAX_WAITING:
             return False
-        return self._monitor is None or self._monitor.has_room(len(self))
+        return self._monitor is None or self._monitor.has_room(n_waiting)
 
-    def add(self, request: Request) -> None:
-        self._n_added += 1
-        self._entries.append(_Entry(request))
-        self._unstarted_entries.append(self._entries[-1])
-        if len(self._unstarted_entries) == START_BATCH:
-            self.start()
+    def fill(self, requests: Iterator[Request]) -> bool:
+        """Start requests while there is room; returns whether the window has any request."""
+        batch: list[_Entry] = []
+        while self._has_room and not self._is_ready:
+            if (request := next(requests, None)) is None:
+                break
+            batch.append(_Entry(request))
+            self._entries.append(batch[-1])
+            self._n_added += 1
+            # Requests are passed to the event loop's thread in batches, since waking it is slow.
+            if len(batch) == START_BATCH:
+                event_loop().call_soon_threadsafe(self._start, batch)
+                batch = []
+        if batch:
+            event_loop().call_soon_threadsafe(self._start, batch)
+        return bool(self._entries)
 
-    def start(self) -> None:
-        """Pass all added requests to the event loop's thread at once, since waking it is slow."""
-        if self._unstarted_entries:
-            entries, self._unstarted_entries = self._unstarted_entries, []
-            event_loop().call_soon_threadsafe(self._start, entries)
-
-    def wait(self) -> None:
-        """Wait until more requests have outcomes."""
-        self._awake.wait()
-        self._awake.clear()
-
-    def take(self) -> Response:
+    def take(self) -> Response | None:
         """Remove the first request, and return its response or raise its error.
 
-        The window must be `ready`. If an error of any request ends the run, the error is raised at
-        once; but BudgetSpentError is raised only when its request is the first.
+        If the first request has no outcome, wait until any request has one, and return None. If an
+        error of any request ends the run, the error is raised at once; but BudgetSpentError is
+        raised only when its request is the first.
         """
         if self._fatal_error is not None:
             raise self._fatal_error
-        outcome = self._entries.popleft().outcome
-        if isinstance(outcome, Response):
-            return outcome
-        assert outcome is not None
-        raise outcome
+        outcome = self._entries[0].outcome
+        if outcome is None:
+            self._awake.wait()
+            self._awake.clear()
+            return None
+        self._entries.popleft()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
     def close(self, grace_seconds: float | None = None) -> None:
         """Send no more requests, and wait at most `grace_seconds` (5) for answers to sent ones."""
-        self.stopped = True
+        self._in_flight.stopped = True
         if self._tasks:
-            self._wait_for_sent(GRACE_SECONDS if grace_seconds is None else grace_seconds)
+            self._in_flight.wait(GRACE_SECONDS if grace_seconds is None else grace_seconds)
             event_loop().call_soon_threadsafe(self._cancel)
             # Cancelled requests are recorded as unanswered meanwhile.
-            self._wait_for_sent(GRACE_SECONDS)
-
-    def _wait_for_sent(self, seconds: float) -> None:
-        # The garbage collector may close a generator in any thread. The event loop's thread must
-        # not wait here, since it is the thread that reads the answers.
-        deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
-        while self.n_sent and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
+            self._in_flight.wait(GRACE_SECONDS)
 
     def _cancel(self) -> None:
         for task in self._tasks:
@@ -138,7 +144,7 @@ class Window:
     async def _answer(self, entry: _Entry) -> None:
         assert entry.request is not None
         try:
-            entry.outcome = await self._answer_request(entry.request, self)
+            entry.outcome = await self._answer_request(entry.request, self._in_flight)
         except BaseException as error:  # noqa: BLE001 - `take` raises the error again
             entry.outcome = error
             if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, pairwise, product
-from typing import Literal, NamedTuple
+from itertools import combinations, pairwise, product, starmap
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +31,16 @@ from judges.embedded.text import (
 )
 
 Vector = NDArray[np.float64]
-# The most sentences of a text that are compared with its source and with each other; later
-# sentences are ignored.
+# The number of sentences at the beginning of a text that are compared with its source.
 MAX_SENTENCES = 60
 
 
 class Match(NamedTuple):
     """The sentence of a source that is most similar to a given sentence of the judged text.
 
-    `source_index` is the index of the source sentence, or -1 if none shares a stem with the given
-    sentence. The shared weight of a source sentence is the total weight of the stems that it shares
-    with the given sentence. `shared_weights` has the shared weights by the index of the source
-    sentence. `share` is the shared weight of the most similar sentence, divided by the weight of
-    the given sentence.
+    `source_index` is -1 if no source sentence shares a stem with the given sentence. `share` is the
+    weight that the two sentences share, divided by the weight of the given sentence.
+    `shared_weights` has the weight that each source sentence shares, by the sentence's index.
     """
 
     source_index: int
@@ -55,11 +52,10 @@ class Match(NamedTuple):
 class OutputText:
     """The text that is judged, with the sources that it is compared with.
 
-    `sentences` are the first MAX_SENTENCES sentences of the text. `stems` has the count of each
-    stem in the text. `matches` has, for each sentence, the most similar sentence of the source.
-    `document` is the text that the judged text was made from, `turns` the conversation that it
-    answers, `last_turn` the last turn of the conversation, and `knowledge` the facts that the text
-    should use. `source` is the document, the turns and the knowledge in one.
+    `sentences` are the first MAX_SENTENCES sentences of the text, and `matches` has a match for
+    each of them. `document` is the text that the judged text was made from, `turns` the
+    conversation that it answers, and `knowledge` the facts that it should use. `source` is all
+    three in one.
     """
 
     text: Text
@@ -76,10 +72,9 @@ class OutputText:
 def _match_sentence(sentence: Sentence, source: Source) -> Match:
     """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
-    sentence_weight = 0.0
-    for stem in dict.fromkeys(sentence.stems):
+    stems = dict.fromkeys(sentence.stems)
+    for stem in stems:
         weight = stem_weight(stem)
-        sentence_weight += weight
         for index in source.sentence_indices.get(stem, ()):
             shared_weights[index] += weight
     if not shared_weights:
@@ -88,7 +83,8 @@ def _match_sentence(sentence: Sentence, source: Source) -> Match:
     # the beginning and repeat it later.
     threshold = 0.85 * max(shared_weights.values())
     best_index = min([index for index, shared in shared_weights.items() if shared >= threshold])
-    return Match(best_index, shared_weights[best_index] / sentence_weight, shared_weights)
+    share = shared_weights[best_index] / total_weight(stems)
+    return Match(best_index, share, shared_weights)
 
 
 def _content_features(output: OutputText, document: Source) -> Iterable[float]:
@@ -132,24 +128,24 @@ def _support_features(output: OutputText, source: Source) -> Iterable[float]:
     sizes = [len(sentence.stems) for sentence in output.sentences]
     support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
     bigrams = output.text.bigrams
-    source_pairs = sum([bigram in source.bigrams for bigram in bigrams]) / max(1, len(bigrams))
-    total_new_names = 0.0
-    for sentence in output.sentences:
-        new_names = 0.0
-        for token in sentence.tokens[1:]:
-            if token[0].isdigit() or token[0].isupper():
-                word = token.lower()
-                if not (
-                    word in source.words
-                    or word in FUNCTION_WORDS
-                    or stem_of(word) in source.frequency
-                ):
-                    new_names += 1.0 if word[0].isdigit() else 0.5
-        total_new_names += min(2.0, new_names)
+    source_pairs = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
+    total_new_names = sum([_new_names(sentence, source) for sentence in output.sentences])
     # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
     new_pairs = min(1 - source_pairs, 0.3)
     mean_new_names = total_new_names / (len(sizes) + 1)
     return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
+
+
+def _new_names(sentence: Sentence, source: Source) -> float:
+    """The number of names and numbers in a sentence that the source lacks; a name counts half."""
+    n_new_names = 0.0
+    for token in sentence.tokens[1:]:
+        if token[0].isdigit() or token[0].isupper():
+            name = token.lower()
+            known = name in source.words or name in FUNCTION_WORDS
+            if not (known or stem_of(name) in source.frequency):
+                n_new_names += 1.0 if name[0].isdigit() else 0.5
+    return min(2.0, n_new_names)
 
 
 def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
@@ -159,10 +155,8 @@ def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
     """
     stems, salience = output.stems, (output.last_turn or turns).salience
     uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
-    facts = (output.knowledge or output.document or turns).frequency
-    fact_use = total_weight(
-        [stem for stem in stems if stem in facts and stem not in turns.frequency]
-    )
+    facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
+    fact_use = total_weight(filter(facts.__contains__, stems))
     return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
 
 
@@ -175,9 +169,6 @@ def _order_features(output: OutputText, document: Source) -> Iterable[float]:
     """
     indices = [match.source_index for match in output.matches if match.share > 0.2]
     reversed_pairs = [a > b for a, b in combinations(indices, 2)]
-    mean_log_position = (
-        sum([math.log1p(index) for index in indices]) / len(indices) if indices else 2.0
-    )
     nearness = [
         1 / (1 + abs(b.source_index - a.source_index - 1) / 1.5)
         if min(a.source_index, b.source_index) >= 0
@@ -185,14 +176,18 @@ def _order_features(output: OutputText, document: Source) -> Iterable[float]:
         for a, b in pairwise(output.matches)
     ]
     return (
-        sum(reversed_pairs) / len(reversed_pairs) if reversed_pairs else 0.25,
-        mean_log_position,
-        sum(nearness) / len(nearness) if nearness else 0.6,
+        _mean(reversed_pairs, default=0.25),
+        _mean([*map(math.log1p, indices)], default=2.0),
+        _mean(nearness, default=0.6),
         math.log(len(output.sentences)),
     )
 
 
-def _wording_features(output: OutputText, _: str) -> Iterable[float]:
+def _mean(values: Sequence[float], *, default: float) -> float:
+    return sum(values) / len(values) if values else default
+
+
+def _wording_features(output: OutputText, text: Text) -> Iterable[float]:
     """Seven features of the wording of the text.
 
     These are the strength of the links between neighbouring sentences, the share of short
@@ -201,10 +196,8 @@ def _wording_features(output: OutputText, _: str) -> Iterable[float]:
     earlier sentence. A link is a stem that two sentences share, or a connective at the beginning
     of the second sentence.
     """
-    text, stems, sentences = output.text, output.text.stems, output.sentences
-    links, n_short = [0.4], 0
-    if len(sentences) > 1:
-        links, n_short = [], sum([len(sentence.words) < 9 for sentence in sentences])
+    stems, sentences = text.stems, output.sentences
+    links: list[float] = []
     for first, second in pairwise(sentences):
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
         shared_stems = [stem for stem in second_stems if stem in first_stems]
@@ -213,9 +206,10 @@ def _wording_features(output: OutputText, _: str) -> Iterable[float]:
         # The link counts half if the second sentence says hardly anything new.
         links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
     stem_pairs = list(pairwise(stems))
+    n_short = sum([len(sentence.words) < 9 for sentence in sentences])
     return (
-        sum(links) / len(links),
-        n_short / len(sentences),
+        _mean(links, default=0.4),
+        (len(sentences) > 1) * n_short / len(sentences),
         (len(stems) - len(output.stems)) / max(4, len(stems)),
         (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
@@ -252,17 +246,19 @@ _PAIR_FAULTS = {
     for first_words, second_words, fault in reversed(_PAIR_FAULT_TABLE)
     for pair in product(first_words, second_words)
 }
-# Words that cannot be the last word of a sentence.
+_VERBS = ENGLISH["auxiliaries"] | ENGLISH["verbs"]
+# Words that cannot be the first word of a statement, or the last word of a sentence.
+_NOT_FIRST_WORDS = _FINITE | {"said", "says", "told"}
 _NOT_LAST_WORDS = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
 _STRAY_CHARACTERS = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
 _CLOSING_MARKS = frozenset(",;:.!?")
 
 
-def _grammar_features(output: OutputText, _: str) -> Iterable[float]:
+def _grammar_features(output: OutputText, text: Text) -> Iterable[float]:
     """Three features: faults of grammar, faults of form, and whether the text breaks off."""
-    sentences, words = output.sentences, output.text.words
+    sentences, words = output.sentences, text.words
     faults = [0.0]
-    if sum([word in FUNCTION_WORDS for word in words]) >= MIN_FUNCTION_WORD_SHARE * len(words):
+    if _n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
         faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences]
     return (
         # The total is divided by the root of the number of sentences, so that both the number of
@@ -277,17 +273,18 @@ def _grammar_faults(sentence: Sentence) -> float:
     """The total severity of the faults of grammar in a sentence."""
     words = sentence.words
     faults = FURTHER_WORD_SEVERITY * max(0, min(30, len(words) - MAX_SENTENCE_WORDS))
-    faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
-    if len(words) > 3 and not any(map(_may_be_verb, words)):
-        faults += 0.8
-    if words[-1] in _NOT_LAST_WORDS:
-        faults += 1.2
-    if (words[0] in _FINITE or words[0] in {"said", "says", "told"}) and "?" not in sentence.tokens:
-        faults += 0.7
+    faults += sum(starmap(_pair_fault, pairwise(words)))
+    faults += 0.8 * (len(words) > 3 and not any(map(_may_be_verb, words)))
+    faults += 1.2 * (words[-1] in _NOT_LAST_WORDS)
+    faults += 0.7 * (words[0] in _NOT_FIRST_WORDS and "?" not in sentence.tokens)
     if len(words) > 7:
         # If a long sentence has few function words, it lacks articles and prepositions.
-        faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION_WORDS for word in words]) / len(words))
+        faults += 3 * max(0.0, 0.24 - _n_function_words(words) / len(words))
     return faults + _repetition_faults(sentence.stems)
+
+
+def _n_function_words(words: Iterable[str]) -> int:
+    return sum(map(FUNCTION_WORDS.__contains__, words))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -302,8 +299,7 @@ def _pair_fault(first: str, second: str) -> float:
 def _may_be_verb(word: str) -> bool:
     """Whether a word may be a verb; words in -s count as verbs, even if they may be nouns."""
     return (
-        word in ENGLISH["auxiliaries"]
-        or word in ENGLISH["verbs"]
+        word in _VERBS
         or word.endswith(("ed", "ing", "n't"))
         or (word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us")))
     )
@@ -311,13 +307,10 @@ def _may_be_verb(word: str) -> bool:
 
 def _repetition_faults(stems: Sequence[str]) -> float:
     """The total severity of the content words that are repeated within eight content words."""
-    if len(set(stems)) == len(stems):
-        return 0.0
     faults = 0.0
     for index, stem in enumerate(stems):
-        if len(stem) > 3 and stem in stems[max(0, index - 8) : index]:
-            is_very_close = stem in stems[max(0, index - 3) : index]
-            faults += 0.35 if is_very_close else 0.2
+        if len(stem) > 3 and stem in (recent_stems := stems[max(0, index - 8) : index]):
+            faults += 0.35 if stem in recent_stems[-3:] else 0.2
     return min(1.0, faults)
 
 
@@ -338,11 +331,11 @@ def _form_faults(sentence: Sentence) -> float:
 class Facet(NamedTuple):
     """How much a facet counts in the overall impression that a text makes.
 
-    `is_content` is true if the facet is about what the text says, and false if it is about how the
-    text says it. `document_weight` is the facet's weight for a text that was made from a document,
-    and `talk_weight` for a turn of a conversation or an answer. `bonus` is the gain of a text that
-    is better than usual in the facet, relative to the loss of a text that is equally worse. The
-    bonus is small for qualities that readers take for granted.
+    `is_content` is true if the facet is about what the text says, and not about how it says it.
+    `document_weight` holds for a text that was made from a document, and `talk_weight` for a turn
+    of a conversation or an answer. `bonus` is the gain of a text that is better than usual in the
+    facet, relative to the loss of a text that is equally worse; it is small for qualities that
+    readers take for granted.
     """
 
     is_content: bool
@@ -393,24 +386,15 @@ class Feature(NamedTuple):
     share: float
 
 
-class FeatureFunction(NamedTuple):
-    """A function that measures `n_features` features of a text.
-
-    `source` names the attribute of OutputText that the function needs, or is "" if it needs none.
-    """
-
-    function: Callable[..., Iterable[float]]
-    source: Literal["", "document", "turns", "source"]
-    n_features: int
-
-
-FEATURE_FUNCTIONS = (
-    FeatureFunction(_content_features, "document", 3),
-    FeatureFunction(_order_features, "document", 4),
-    FeatureFunction(_support_features, "source", 4),
-    FeatureFunction(_answer_features, "turns", 3),
-    FeatureFunction(_wording_features, "", 7),
-    FeatureFunction(_grammar_features, "", 3),
+# The functions that measure features, the attribute of OutputText that they compare the text with,
+# and the number of their features.
+FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] = (
+    (_content_features, "document", 3),
+    (_order_features, "document", 4),
+    (_support_features, "source", 4),
+    (_answer_features, "turns", 3),
+    (_wording_features, "text", 7),
+    (_grammar_features, "text", 3),
 )
 # The features of all facets, in the order in which FEATURE_FUNCTIONS measure them.
 FEATURES = (
@@ -459,10 +443,7 @@ MAX_CACHED_CHARACTERS = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The features of a text, in SDs above the mean of ordinary texts.
-
-    `document`, `turns` and `knowledge` are the text's sources; "" means that there is none.
-    """
+    """The features of a text, in SDs above the mean of ordinary texts; a source may be ""."""
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
     measure_function = (
         _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
@@ -491,10 +472,8 @@ def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vec
     )
     values: list[float] = []
     for measure_features, source_name, n_features in FEATURE_FUNCTIONS:
-        needed_source = getattr(output, source_name) if source_name else text
-        values += (
-            measure_features(output, needed_source) if needed_source else [math.nan] * n_features
-        )
+        reference = getattr(output, source_name)
+        values += measure_features(output, reference) if reference else [math.nan] * n_features
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
     return np.asarray(np.where(standardised > 0, _BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
 
@@ -503,27 +482,22 @@ def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vec
 Shares = dict[int, float]
 
 
-def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Shares]]:
-    """The shares of facets by words, by prefixes of words, and by phrases (regular expressions)."""
+def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares]]:
+    """The shares of facets by words, and by phrases, which are regular expressions.
+
+    A word that ends in a full stop is a whole word; any other is the beginning of a word.
+    """
     words: dict[str, Shares] = {}
-    prefixes: dict[str, Shares] = {}
     phrases: dict[str, Shares] = {}
     for facet_shares, terms in read_table("facet_words.txt"):
-        shares = {
-            FACET_INDEX[name]: float(share)
-            for name, share in (item.split("=") for item in facet_shares.split())
-        }
-        for phrase in re.findall(r'"([^"]+)"', terms):
-            phrases[phrase] = shares
-        for word in re.sub(r'"[^"]+"', "", terms).split():
-            words[word.removesuffix(".")] = shares
-            if not word.endswith("."):
-                prefixes[word] = shares
-    return words, prefixes, phrases
+        pairs = [item.split("=") for item in facet_shares.split()]
+        shares = {FACET_INDEX[name]: float(share) for name, share in pairs}
+        phrases |= dict.fromkeys(re.findall(r'"([^"]+)"', terms), shares)
+        words |= dict.fromkeys(re.sub(r'"[^"]+"', "", terms).split(), shares)
+    return words, phrases
 
 
-_WORDS, _PREFIXES, _PHRASES = _read_facet_words()
-_MIN_PREFIX, _MAX_PREFIX = min(map(len, _PREFIXES)), max(map(len, _PREFIXES))
+_WORDS, _PHRASES = _read_facet_words()
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
 _PHRASE_SHARES = list(_PHRASES.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -541,9 +515,8 @@ _IS_FACTUAL = np.isin(NAMES, ("support", "truth"))
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     """The weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
-    `texts` are pairs of a text from the prompt and the text's weight. If no word of the texts names
-    a facet, the weights are those of the overall impression. `is_talk` is true if the judged text
-    is a turn of a conversation or an answer.
+    `texts` are pairs of a text from the prompt and the text's weight. `is_talk` is true if the
+    judged text is a turn of a conversation or an answer.
     """
     requested = np.zeros(len(FACETS))
     for text, text_weight in texts:
@@ -553,16 +526,11 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vecto
     requested /= np.abs(requested).sum() or 1.0
     shares = np.abs(requested)
     impression = IMPRESSION_WEIGHT * (1 - CHECKING_LOSS * shares[_IS_FACTUAL].sum())
-    if is_talk:
-        weights = requested + impression * _TALK_WEIGHTS / _TALK_WEIGHTS.sum()
-    else:
-        # The impression of the content counts only as far as the prompt asks about content.
-        content_share = (shares @ _IS_CONTENT) if shares.any() else 1.0
-        impression_weights = np.where(
-            _IS_CONTENT, content_share * _DOCUMENT_WEIGHTS, _DOCUMENT_WEIGHTS
-        )
-        weights = requested + impression * impression_weights / _DOCUMENT_WEIGHTS.sum()
-    return np.asarray(weights)
+    weights = _TALK_WEIGHTS if is_talk else _DOCUMENT_WEIGHTS
+    # The impression of a summary's content counts only as far as the prompt asks about content.
+    content_share = 1.0 if is_talk or not shares.any() else shares @ _IS_CONTENT
+    impression_weights = np.where(_IS_CONTENT, content_share * weights, weights)
+    return np.asarray(requested + impression * impression_weights / weights.sum())
 
 
 def count_mentions(text: str) -> Vector:
@@ -578,10 +546,6 @@ def count_mentions(text: str) -> Vector:
 
 
 def _shares_of(word: str) -> Shares:
-    """The facets that a word names, by the whole word, else by its longest prefix in the list."""
-    if word in _WORDS:
-        return _WORDS[word]
-    for length in range(min(len(word) - 1, _MAX_PREFIX), _MIN_PREFIX - 1, -1):
-        if word[:length] in _PREFIXES:
-            return _PREFIXES[word[:length]]
-    return {}
+    """The facets that a word names, by the whole word, else by its longest known beginning."""
+    terms = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
+    return next((_WORDS[term] for term in terms if term in _WORDS), {})

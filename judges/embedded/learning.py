@@ -79,11 +79,9 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True)
 class LocalCorrections:
-    """Corrections of the score and of the weights for a text, by its similarity to n examples.
+    """The offset of the score and the shift of the weights near each of n examples.
 
-    Each example has an offset and a shift, which are multiplied by the text's similarity to the
-    example. `offsets`, of the shape (n,), are added to the score, and `shifts`, of the shape
-    (n, features), to the weights.
+    They are multiplied by a text's similarity to the example. `shifts` has the shape (n, features).
     """
 
     similarity: Similarity
@@ -100,11 +98,7 @@ class Regression:
     local: LocalCorrections | None = None
 
     def judge(self, features: Vector) -> tuple[float, Vector]:
-        """The latent score of a text, and the contribution of each feature to the score.
-
-        `features` are the features of the text. For a pair of texts, they are the differences of
-        the features, first minus second, and the score is the difference of the latent scores.
-        """
+        """The latent score of a text or the difference of two, and each feature's contribution."""
         contributions, intercept = self.weights * features, self.intercept
         if self.local is not None:
             similarity = self.local.similarity.compute(features)
@@ -118,13 +112,8 @@ def learn(
 ) -> Regression:
     """The posterior mean of the weights, the intercept and the local corrections.
 
-    Args:
-        prior: The prior weights, of the shape (features,).
-        features: The features of n examples, of the shape (n, features). For pairs, these are the
-            differences, first minus second.
-        latents: The latent scores of the examples, of the shape (n,).
-        sources: The sources of the n examples; equal values mean the same source.
-        compares: Whether the examples are pairs.
+    `prior` has a weight for each feature. `features`, of the shape (n, features), `latents` and
+    `sources` describe n examples. For pairs, the features are differences, first minus second.
     """
     variances = (PRIOR_FRACTION * np.abs(prior) + PRIOR_CONSTANT) ** 2
     prior_scores = features @ prior
@@ -180,10 +169,10 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
 ) -> float:
-    """The log-likelihood of the scores if each block is predicted from all other blocks.
+    """The log-likelihood, but for a constant, if each block is predicted from all other blocks.
 
-    The log-likelihood lacks a constant term. A block has the indices of all examples with the same
-    source. If all examples have the same source, each example is a block.
+    A block has the indices of all examples with the same source. If all examples have the same
+    source, each example is a block.
     """
     if len(blocks) == 1:
         errors = solution / np.diag(precision)
@@ -205,11 +194,7 @@ def latent_of(choice: int, n_choices: int, *, compares: bool) -> float:
 
 
 def probabilities(latent: float, n_choices: int, *, compares: bool) -> tuple[float, ...]:
-    """The probabilities of the choices, given a latent score.
-
-    The probabilities of ratings, from the worst to the best, follow a normal distribution. The
-    probabilities for a comparison are those of A and of B.
-    """
+    """The probabilities of the choices, given a latent score: those of ratings are bell-shaped."""
     if compares:
         p_first = _logistic(CHOICE_SLOPE * latent)
         return p_first, 1 - p_first

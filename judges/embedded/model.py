@@ -56,13 +56,6 @@ class EmbeddedModel:
     in_process = True
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request, without waiting for anything."""
-        return self.reply(messages, sampling)
-
-    async def close(self) -> None:
-        """Do nothing, since no connection is open."""
-
-    def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer a judge's prompt, for any texts. Raises FatalModelError for any other prompt."""
         contents = [message["content"] for message in messages]
         prompt_messages = [(message["role"], message["content"]) for message in messages[:-1]]
@@ -86,6 +79,9 @@ class EmbeddedModel:
             model=self.name,
         )
 
+    async def close(self) -> None:
+        """Do nothing, since no connection is open."""
+
 
 _HEADER = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
 _SYSTEM_MESSAGE = re.compile(
@@ -103,7 +99,8 @@ _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 def read_prompt(system: str) -> Prompt | None:
     """The prompt in a judge's system message; None if the text is not a judge's system message."""
-    match = _SYSTEM_MESSAGE.search(system)
+    if (match := _SYSTEM_MESSAGE.search(system)) is None:
+        return None
     fields = [
         Field(
             name=field["name"],
@@ -112,13 +109,10 @@ def read_prompt(system: str) -> Prompt | None:
             choices=_read_choices(field["choices"]) if field["choices"] else None,
         )
         for role in _ROLES
-        for field in _FIELD.finditer(match[role] if match else "")
+        for field in _FIELD.finditer(match[role])
     ]
-    # A judge's prompt has at least one input and one output with choices.
-    found_roles = {field.role for field in fields if field.role == "input" or field.choices}
-    if match is None or len(found_roles) < 2:
-        return None
-    return Prompt(instruction=match["task"].strip(), fields=tuple(fields))
+    prompt = Prompt(instruction=match["task"].strip(), fields=tuple(fields))
+    return prompt if prompt.inputs and prompt.choices else None
 
 
 def _read_choices(choices: str) -> tuple[Value, ...]:
@@ -137,10 +131,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo]:
-    """The demonstrations that follow the system message.
-
-    Each message is a pair of a role and a content.
-    """
+    """The demonstrations that follow the system message; a message is its role and content."""
     answer = prompt.outputs[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
@@ -149,11 +140,10 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 
 
 class Roles(NamedTuple):
-    """The names of the texts that a judge reads, by the role of the text.
+    """The names of the texts that a judge reads: the candidates are judged or compared.
 
-    `candidates` is the text that is judged, or the two texts that are compared. `documents` are the
-    texts that the candidates were made from, `turns` the query or dialogue that they answer, and
-    `knowledge` the facts that they should use.
+    `documents` are the texts that the candidates were made from, `turns` the query or dialogue that
+    they answer, and `knowledge` the facts that they should use.
     """
 
     candidates: tuple[str, ...]
@@ -178,13 +168,12 @@ def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
     The last text is the candidate; if the judge compares texts, the last two are the candidates.
     """
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-    names = list(descriptions)
-    candidates = names[-2 if compares else -1 :]
+    first_candidate = len(fields) - (2 if compares else 1)
+    names = [*descriptions]
+    candidates = names[first_candidate:]
     is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
-    for name in names:
-        if name in candidates:
-            continue
+    for name in names[:first_candidate]:
         if _KNOWLEDGE_WORDS.search(name if is_summary else descriptions[name]):
             knowledge.append(name)
         elif not is_summary and _TURN_WORDS.search(descriptions[name]):
@@ -224,8 +213,7 @@ class EmbeddedJudge:
     """A prompt that was read, and can judge texts: its output fields, and a regression.
 
     `answer` is the output field that the regression predicts, and `choices` are its possible values
-    as strings, the worst first. `compares` is true if the judge chooses between two texts.
-    `questions` are the judges that answer the prompt's questions.
+    as strings, the worst first. `questions` are the judges that answer the prompt's questions.
     """
 
     outputs: tuple[Field, ...]
@@ -248,7 +236,7 @@ def judged_features(roles: Roles, texts: Mapping[str, str]) -> Vector:
         for names in (roles.documents, roles.turns, roles.knowledge)
     ]
     features = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
-    return features[0] - features[1] if len(features) > 1 else features[0]
+    return np.asarray(np.subtract.reduce(features))
 
 
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
@@ -264,22 +252,20 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
     compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)
     regression = Regression(prior_weights(prompt, answer, roles))
-    answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]
-    examples = [(demo, choices.index(value)) for demo, value in answers if value in choices]
+    rated_demos = [demo for demo in demos if demo.get(answer.name, "").strip() in choices]
     # The number of examples is limited, since the time to learn grows with the cube of the number.
-    if examples := examples[:MAX_DEMOS]:
-        sources = [field.name for field in prompt.inputs if field.name not in roles.candidates]
+    if examples := rated_demos[:MAX_DEMOS]:
+        source_names = [*roles.documents, *roles.turns, *roles.knowledge]
+        indices = [choices.index(demo[answer.name].strip()) for demo in examples]
+        latents = [latent_of(index, len(choices), compares=compares) for index in indices]
+        # Without a source, each example is one of its own.
+        sources = [
+            tuple([demo.get(name, "") for name in source_names]) or number
+            for number, demo in enumerate(examples)
+        ]
+        features = np.array([judged_features(roles, demo) for demo in examples])
         regression = learn(
-            regression.weights,
-            np.array([judged_features(roles, demo) for demo, _ in examples]),
-            np.array(
-                [latent_of(choice, len(choices), compares=compares) for _, choice in examples]
-            ),
-            [
-                tuple([demo.get(name, "") for name in sources]) if sources else index
-                for index, (demo, _) in enumerate(examples)
-            ],
-            compares=compares,
+            regression.weights, features, np.array(latents), sources, compares=compares
         )
     return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, regression)
 
@@ -288,10 +274,9 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """The judge for the messages of a prompt, and a digest of the messages.
+    """The judge for a prompt's messages, without the texts to judge; and the messages' digest.
 
-    `messages` lacks the last message of the request, which has the texts to judge. The judge is
-    None if the messages are not the prompt of a judge.
+    The judge is None if the messages are not the prompt of a judge.
     """
     prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
@@ -300,10 +285,10 @@ def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
 
 def _draw(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
     """Draw an index by its probability; at temperature 0, return the first most likely index."""
-    largest = max(probs)
-    if temperature is not None and temperature <= 1e-3:
+    largest, temperature = max(probs), 1.0 if temperature is None else temperature
+    if temperature <= 1e-3:
         return probs.index(largest)
-    weights = [(p / largest) ** (1 / (temperature or 1.0)) for p in probs]
+    weights = [(p / largest) ** (1 / temperature) for p in probs]
     return rng.choices(range(len(probs)), weights)[0]
 
 

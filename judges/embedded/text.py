@@ -65,11 +65,9 @@ _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a text.
+    """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    `tokens` are the words and punctuation marks as written, `words` the words in lower case, and
-    `stems` the stems of the content words. `has_stop` is true if the sentence ends with a full
-    stop, a question mark or a similar mark.
+    `has_stop` is true if the sentence ends with a full stop, a question mark or a similar mark.
     """
 
     tokens: tuple[str, ...]
@@ -82,9 +80,7 @@ class Sentence:
 class Text:
     """A text that was split into sentences, each of which has at least one word.
 
-    `words` and `stems` are the words and stems of all sentences, in order. `bigrams` are the pairs
-    of neighbouring words. A pair is one string "first second", since the garbage collector need
-    not visit strings.
+    A bigram is one string "first second", since the garbage collector need not visit strings.
     """
 
     sentences: list[Sentence]
@@ -101,21 +97,18 @@ def read_text(text: str) -> Text:
     if "'" in text:
         for clitic in _CLITICS:
             text = text.replace(clitic, f" {clitic}")
-    tokens: list[str] = _TOKEN.findall(text)
-    tokens.append("\n")
+    tokens: list[str] = [*_TOKEN.findall(text), "\n"]
     sentences: list[Sentence] = []
-    sentence_start = 0
-    for index, token in enumerate(tokens):
-        if token not in _BREAKS:
+    start = 0
+    for index in [index for index, token in enumerate(tokens) if token in _BREAKS]:
+        if tokens[index] == "\n":
+            end, next_start = index, index + 1
+        elif _ends_sentence(tokens, index):
+            end = next_start = index + 1 + (tokens[index + 1] in _CLOSERS)
+        else:
             continue
-        sentence_end = index
-        if token != "\n":
-            if index < sentence_start or not _ends_sentence(tokens, index):
-                continue
-            sentence_end = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
-        if sentence := _read_sentence(tokens[sentence_start:sentence_end]):
-            sentences.append(sentence)
-        sentence_start = sentence_end + (sentence_end == index)
+        sentences += _read_sentence(tokens[start:end])
+        start = next_start
     words = [word for sentence in sentences for word in sentence.words]
     stems = [stem for sentence in sentences for stem in sentence.stems]
     return Text(sentences, words, stems, list(map(" ".join, pairwise(words))))
@@ -130,14 +123,15 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
     return not is_initial and word not in ENGLISH["abbreviations"]
 
 
-def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
-    """Make a sentence of tokens; None if none of the tokens is a word."""
+def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
+    """The sentence of some tokens; no sentence if none of the tokens is a word."""
     words_and_stems = [pair for pair in map(_read_token, tokens) if pair[0]]
     if not words_and_stems:
-        return None
+        return []
     words, stems = zip(*words_and_stems, strict=True)
-    last_token = tokens[-2] if tokens[-1] in _CLOSERS and len(tokens) > 1 else tokens[-1]
-    return Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)
+    # A sentence with a word has two or more tokens if its last token is a closing mark.
+    last_token = tokens[-2] if tokens[-1] in _CLOSERS else tokens[-1]
+    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -203,19 +197,17 @@ def total_weight(stems: Iterable[str]) -> float:
     `stems` must not be a set. The order of a set of strings differs between runs, and the last
     digit of the sum depends on the order.
     """
-    return sum([stem_weight(stem) for stem in stems])
+    return sum(map(stem_weight, stems))
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The index of a source, which is a text that judged texts were made from, or that they answer.
 
-    `n_stems` is the number of stems in the source, and `frequency` the count of each stem.
     `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
     with the stem. `salience` says how much each stem matters; the `n_salient` largest values sum to
     1. `points` has a pair for each sentence: the sentence's importance, and the shared weight at
-    which a text covers the sentence. `words` and `bigrams` are the words and word pairs of the
-    source.
+    which a text covers the sentence.
     """
 
     n_stems: int
@@ -248,13 +240,15 @@ def read_source(text: str) -> Source | None:
     }
     n_salient = max(6, min(60, len(frequency) // 4))
     total_salience = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
-    points = []
-    for sentence in split_text.sentences:
-        stems = dict.fromkeys(sentence.stems)
-        importance = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
-        covering_weight = min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems))
-        points.append((importance, max(1.0, covering_weight)))
-    total_importance = sum([importance for importance, _ in points]) or 1.0
+    stem_sets = [dict.fromkeys(sentence.stems) for sentence in split_text.sentences]
+    importances = [
+        sum(map(salience.__getitem__, stems)) if len(stems) > 1 else 0.0 for stems in stem_sets
+    ]
+    total_importance = sum(importances) or 1.0
+    covering_weights = [
+        max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
+        for stems in stem_sets
+    ]
     return Source(
         n_stems=len(split_text.stems),
         frequency=frequency,
@@ -262,8 +256,8 @@ def read_source(text: str) -> Source | None:
         salience={stem: value / total_salience for stem, value in salience.items()},
         n_salient=n_salient,
         points=[
-            (importance / total_importance, covering_weight)
-            for importance, covering_weight in points
+            (importance / total_importance, weight)
+            for importance, weight in zip(importances, covering_weights, strict=True)
         ],
         words=frozenset(split_text.words),
         bigrams=frozenset(split_text.bigrams),

@@ -303,7 +303,7 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     ]
     accounts = [client.account for client in paid_clients]
     list_price_cost = sum(
-        price.cost(client.totals.tokens_in, client.totals.tokens_out)
+        price.cost(client.tokens_in, client.tokens_out)
         if (price := client.account.price)
         else math.nan
         for client in paid_clients

@@ -95,7 +95,7 @@ def item_scorer(
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
         candidate = replace(judge, prompt=prompt, plan=models.plan)
-        totals = models.judge.totals
+        totals = models.judge
         tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
         texts_of_items = (item.texts for item in items)
         for judgement in candidate.judge_rows(texts_of_items, models.judge, seed=seed):

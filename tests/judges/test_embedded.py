@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 import data
 from judges.catalog import find, names
+from judges.client.event_loop import run_now
 from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import (
@@ -40,8 +41,12 @@ GOOD = (
 BAD = "the of a bakery bakery sells sells and [UNK] the . Plum cake plum cake 700 the"
 
 
+def reply_to(messages, sampling):
+    return run_now(EmbeddedModel().complete(messages, sampling))
+
+
 def ask(prompt, texts):
-    return EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
+    return reply_to(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
 
 
 def score(prompt, texts):
@@ -89,7 +94,7 @@ def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_other
 
     def draw(seed, n=40):
         sampling = Sampling(temperature=2.0, n=n, seed=seed)
-        return [reply.text for reply in EmbeddedModel().reply(messages, sampling).replies]
+        return [reply.text for reply in reply_to(messages, sampling).replies]
 
     assert draw(1) == draw(1)
     assert draw(1)[:5] == draw(1, n=5)
@@ -137,7 +142,7 @@ PROPOSER = Prompt(
 )
 def test_a_prompt_that_asks_for_text_gets_one_clear_error(messages):
     with pytest.raises(FatalModelError, match="name a language model, as in --proposer-lm"):
-        EmbeddedModel().reply(messages, Sampling(temperature=1.0))
+        reply_to(messages, Sampling(temperature=1.0))
 
 
 TALK = "Do you like swimming?\nYes, the old pool in Marl was my favourite. Have you been there?"

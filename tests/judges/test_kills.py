@@ -126,12 +126,12 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
 def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
     openai_server, capsys, monkeypatch
 ):
-    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
     openai_server.fault = lambda number, body: "503" if number >= 20 else None
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("dspy-judges score: the endpoint has stopped answering (503 from ")
-    assert "; the same command goes on once it answers again: " in line
+    assert line.startswith("dspy-judges score: the endpoint does not answer (503 from ")
+    assert "; the same command goes on once it answers: " in line
     assert line.endswith(" of 60 rows are in out.jsonl.partial")
     openai_server.fault = some_faults(0.2, ("429", "500", "drop", "malformed", "empty", "garbage"))
     assert main(asking()) == 0

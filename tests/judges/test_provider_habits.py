@@ -123,7 +123,7 @@ GONE = "/chat/completions: Invalid model name passed in model=judge-1."
 FATAL: dict[str, tuple[Respond, str]] = {
     "logprobs refused": (when("logprobs", fail(400, "logprobs is not supported")), "--plan mean"),
     "few alternatives": (when("top_logprobs", fail(400, AT_MOST_5)), "'weighted' needs 20"),
-    "no key": (fail(401, REFUSED_KEY), "judge-1 needs a key, and OPENAI_API_KEY is not set"),
+    "no key": (fail(401, REFUSED_KEY), "the key in OPENAI_API_KEY is missing or was not"),
     "no such model, in vLLM's words": (vllm_knows_none, "404 from .* for judge-1: no judge-1"),
     "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; the same command"),
     "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; the same command"),

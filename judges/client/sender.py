@@ -1,0 +1,145 @@
+"""Send one request to a model: within the budget, and again after an error that may pass."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
+
+from judges.client.budget import Account, Booking
+from judges.client.throttle import Throttle, retry_wait
+from judges.client.window import POLL_SECONDS, InFlight
+from judges.protocol import (
+    Completion,
+    FatalModelError,
+    Message,
+    Model,
+    ModelError,
+    Sampling,
+    ThrottledError,
+    TransientError,
+    UnreachableError,
+)
+
+# The most attempts to send one request, not counting those that are answered with a 429; the second
+# number holds for a host that has not answered any request.
+MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHED = 6, 4
+# A request is given up after this many 429s if meanwhile no other request is answered either.
+MAX_THROTTLES_IN_A_ROW = 24
+# A run ends after this many requests are given up in a row, with no request answered in between.
+MAX_GIVEN_UP_IN_A_ROW = 24
+
+_log = logging.getLogger(__name__)
+
+
+class KeyedRequest(NamedTuple):
+    """One request to the model, with its key in the store, and the requests of its run."""
+
+    in_flight: InFlight
+    key: bytes
+    messages: Sequence[Message]
+    sampling: Sampling
+
+
+@dataclass(eq=False, repr=False)
+class Sender:
+    """Sends requests to one model, at most `concurrency` at a time.
+
+    `timeout` is the seconds after which an unanswered request is sent again. If `ends_run` is true,
+    a model that stops answering ends the run; otherwise only its requests fail.
+    """
+
+    model: Model
+    account: Account
+    concurrency: int
+    timeout: float
+    _: KW_ONLY
+    ends_run: bool
+
+    def __post_init__(self) -> None:
+        self._store = self.account.budget.store
+        max_connections = getattr(self.model, "most_connections", self.concurrency)
+        self._throttle = Throttle(min(self.concurrency, max_connections))
+        self._booking_lock = asyncio.Lock()
+        # The number of answers so far, and the number of requests given up since the last answer.
+        self._n_answered = self._n_given_up = 0
+
+    async def send(self, request: KeyedRequest) -> Completion:
+        """Send a request, with retries, and return its answer.
+
+        Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
+        does not allow another attempt.
+        """
+        n_failures = n_throttles = 0
+        n_answered_at_start = self._n_answered
+        while True:
+            n_answered_before = self._n_answered
+            try:
+                return await self._attempt(request)
+            except TransientError as transient_error:
+                error = transient_error
+            if isinstance(error, ThrottledError):
+                # While other requests are answered, this request will be answered, too.
+                n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
+            else:
+                n_failures += 1
+            is_unreachable = isinstance(error, UnreachableError)
+            is_unreached = is_unreachable and not self._n_answered
+            max_failures = MAX_ATTEMPTS_UNREACHED if is_unreached else MAX_ATTEMPTS
+            if n_failures >= max_failures or n_throttles >= MAX_THROTTLES_IN_A_ROW:
+                break
+            if not isinstance(error, ThrottledError):
+                wait = retry_wait(error, n_failures)
+                _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait)
+                await asyncio.sleep(wait)
+        self._n_given_up += 1
+        is_unreachable = is_unreachable and self._n_answered == n_answered_at_start
+        has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
+        if is_unreached or (self.ends_run and has_stopped):
+            raise FatalModelError(
+                f"the endpoint does not answer ({error}); the same command goes on once it answers"
+            ) from error
+        n_attempts = n_failures + n_throttles
+        raise TransientError(f"gave up after {n_attempts} attempts: {error}") from error
+
+    async def _attempt(self, request: KeyedRequest) -> Completion:
+        """Send a request once, within the budget and the limit on requests in flight.
+
+        Raises TransientError if a retry may succeed, and any other error if none can.
+        """
+        async with self._throttle as entered_at:
+            booking = await self._book(request)
+            request.in_flight.number += 1
+            outcome: Completion | ModelError = TransientError("cancelled", billed=True)
+            try:
+                if self._store is not None:
+                    await asyncio.sleep(0)  # so that one commit covers all requests booked now
+                    self._store.commit(booking.request_id)
+                async with asyncio.timeout(self.timeout):
+                    outcome = await self.model.complete(request.messages, request.sampling)
+            except TimeoutError:
+                outcome = TransientError(f"no answer within {self.timeout:g} s", billed=True)
+            except ModelError as error:
+                outcome = error
+            finally:
+                self.account.settle(booking, outcome)
+                request.in_flight.number -= 1
+            if isinstance(outcome, ThrottledError):
+                wait = retry_wait(outcome, self._throttle.n_bursts + 1)
+                self._throttle.narrow(entered_at, wait)
+            if not isinstance(outcome, TransientError):
+                self._n_answered, self._n_given_up = self._n_answered + 1, 0
+            if isinstance(outcome, ModelError):
+                raise outcome
+            self._throttle.widen()
+            return outcome
+
+    async def _book(self, request: KeyedRequest) -> Booking:
+        """Wait until the budget allows the request, and book it."""
+        async with self._booking_lock:  # so that requests are booked in the order of arrival
+            while not request.in_flight.stopped:
+                booking = self.account.book(request.key, request.messages, request.sampling)
+                if booking is not None:
+                    return booking
+                await asyncio.sleep(POLL_SECONDS)  # until requests in flight are settled
+        raise asyncio.CancelledError
