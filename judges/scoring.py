@@ -1,6 +1,5 @@
 """Plans that turn replies into a score: one reply, the mean of n replies, or weighted ratings."""
 
-import json
 import math
 import unicodedata
 from collections import Counter
@@ -10,7 +9,7 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
-from judges.decisions import DECISION_SAMPLING, read_probabilities
+from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, Reasoning, Value, has_long_reasoning, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
@@ -172,12 +171,15 @@ def read_sample(
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    answer_by_field, answers, probabilities = json.loads(reply.text), {}, {}
+    questions = {field.name: typed_question(field) for field in prompt.choices}
+    answers, probabilities = {}, dict[float, float]()
     # The last field is the rating, verdict or choice; `probabilities` keeps its numbers.
-    for field in prompt.choices:
-        probabilities = read_probabilities(
-            field, answer_by_field.get(field.name, "it was not asked")
-        )
+    for field, by_option in zip(
+        prompt.choices, read_answers(questions, reply).values(), strict=True
+    ):
+        # A question's options have the order of the choices: a verdict's good word comes first.
+        numbers = [number_of(choice, field.options) for choice in field.options]
+        probabilities = dict(zip(numbers, by_option.values(), strict=True))
         answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
     likeliest = max(probabilities, key=probabilities.__getitem__)
     return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)
