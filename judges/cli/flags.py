@@ -2,11 +2,8 @@
 
 import argparse
 import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
@@ -49,30 +46,11 @@ class Parser(argparse.ArgumentParser):
         # An argument that begins like a negative number is a value, not a flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
-    def parse_known_args(  # type: ignore[override]
-        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        arguments = sys.argv[1:] if args is None else list(args)
-        if not self._subparsers:
-            # Unknown flags are reported first: if a required flag is misspelt, argparse would only
-            # report that it is missing.
-            for argument in takewhile("--".__ne__, arguments):
-                self._refuse_unknown_flag(argument)
-        return super().parse_known_args(arguments, namespace)
-
-    def _refuse_unknown_flag(self, argument: str) -> None:
-        flag, defined_flags = argument.partition("=")[0], self._option_string_actions
-        if flag.startswith("--") and " " not in argument and flag not in defined_flags:
-            similar_flags = get_close_matches(flag, list(defined_flags), n=1)
-            hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
-            self.error(f"unrecognized arguments: {flag}{hint}")
-
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
-
-    def one_line(self, message: str) -> str:
-        """Return the message on one line, with API keys redacted and control characters escaped."""
-        return visible(Redactor().redact(" ".join(message.split())))
+        # What follows an unknown flag may be a key.
+        message = re.sub(r"(unrecognized arguments: [^\s=]+).*", r"\1", message, flags=re.DOTALL)
+        line = visible(Redactor().redact(" ".join(message.split())))
+        self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
 
 
 def read_number(text: str) -> float:
@@ -282,12 +260,19 @@ def constructed_note(judge: "AnyJudge") -> str | None:
     )
 
 
-def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
-    """Return the judge with the model, the server and the plan that the flags choose.
+def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
+    """The judge with the model, the server, the plan and the reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or if it was frozen for another
-    model or plan. Raises UsageError if the judge cannot have the plan or the reasoning.
+    model or plan. Raises UsageError if the judge cannot have the plan or the reasoning, and
+    FatalModelError if the judge's file names a model or server that only the user may choose.
     """
+    judge = _with_plan_flags(with_reasoning_flag(judge, name, args), args)
+    judge.check_origins()
+    return judge
+
+
+def _with_plan_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
     from judges.judge import Judge
 
     if args.lm:
