@@ -84,8 +84,8 @@ def are_verdict_words(words: Sequence[object]) -> bool:
     """Whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
-    are_distinct = len({text.split(" ")[0] for text in folded_words}) == 2
-    return are_distinct and all(
+    first_tokens = {text.split(" ")[0] for text in folded_words}
+    return len(words) == len(first_tokens) == 2 and all(
         VERDICT_WORD.match(text) and " or " not in text for text in folded_words
     )
 
