@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import Meta, Struct, convert
 
 from judges import frozen
 from judges.catalog import JUDGES, find
@@ -75,17 +75,15 @@ def read_subject(name_or_path: str) -> Subject:
     from judges.tables.text import read_yaml_file
 
     try:
-        return convert(read_yaml_file(Path(name_or_path)), _Definition).subject()
+        subject = convert(read_yaml_file(Path(name_or_path)), _Definition).subject()
+        Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
+        return subject
     except OSError as error:
         raise DimensionError(f"{name_or_path}: {error.strerror}") from error
     except ValueError as error:
         raise DimensionError(f"{name_or_path}: {one_line(error)}") from error
 
 
-QUESTION_EXAMPLES = (
-    "'questions: {states_deadline: does the reply say until when to ask}' or '{tone: {text: how "
-    "friendly it is, answers: [1, 3], anchors: {1: rude}}}'"
-)
 _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
@@ -118,14 +116,9 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     candidate: Identifier | None = None
     instruction: Text | None = None
     source: str = ""
-    questions: object = {}
+    questions: dict[str, str | _Question] = {}
 
     def subject(self) -> Subject:
-        subject = self._subject()
-        Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
-        return subject
-
-    def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
         definition_phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
@@ -153,24 +146,13 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
-        if not isinstance(self.questions, dict):
-            raise DimensionError(
-                f"questions are written as names with texts, as in {QUESTION_EXAMPLES}"
-            )
         default_answers = LETTERS if self.candidate else ("yes", "no")
-        questions = []
-        for name, definition in self.questions.items():
-            try:
-                question = convert(
-                    definition if isinstance(definition, dict) else {"text": definition}, _Question
-                )
-                questions.append(question.question(str(name), default_answers))
-            except ValidationError as error:
-                raise DimensionError(
-                    f"question {str(name)[:64]!r}: {one_line(error)}; a question is a text, or has "
-                    f"the keys text, answers and anchors, as in {QUESTION_EXAMPLES}"
-                ) from error
-        return tuple(questions)
+        return tuple(
+            (_Question(text=question) if isinstance(question, str) else question).question(
+                name, default_answers
+            )
+            for name, question in self.questions.items()
+        )
 
     def _words(self) -> tuple[str, str] | None:
         """The two words of a verdict, the good one first; None for a scale of numbers."""

@@ -249,19 +249,23 @@ AnyJudge = Judge | Panel
 
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     """The reason why a member does not fit a panel on this subject; None if the member fits."""
-    subject, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
+    subject = member.judge.subject
     differs_in_scale_only = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
     )
     if _answer_phrase(subject) != _answer_phrase(panel_subject) and not differs_in_scale_only:
         panel_phrase = f"the panel {panel_subject.name} {_answer_phrase(panel_subject)}"
         return f"{_answer_phrase(subject)}, and {panel_phrase}"
-    if not 1e-100 <= member.weight <= 1e6:
-        return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"
-    if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
-        return f"has the line {line}; a line has a slope above 0, and numbers up to 1e9"
-    if isinstance(panel_subject, Comparison) and (member.slope > 1 or member.intercept):
-        return f"has the line {line}; for margins the slope is at most 1 and the intercept 0"
+    is_valid = 1e-100 <= member.weight <= 1e6 and 0 < member.slope <= 1e9
+    if isinstance(panel_subject, Comparison):
+        is_valid = is_valid and member.slope <= 1 and member.intercept == 0
+    if not (is_valid and abs(member.intercept) <= 1e9):
+        line = f"{member.intercept:g} + {member.slope:g} * score"
+        return (
+            f"has the weight {member.weight} and the line {line}; a weight is above 0 and at most "
+            "1e6, a slope above 0, and a number at most 1e9; the line of a comparison has a slope "
+            "of at most 1 and the intercept 0"
+        )
     return None
 
 

@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
@@ -229,14 +230,13 @@ def _probabilities(
     Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
     impossible.
     """
-    token_reader = _TokenReader(choices)
     token_texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)
     token_ends = accumulate(map(len, token_texts))
     tokens = zip(reply.tokens, token_ends, strict=True)
     token = next((token for token, end in tokens if end - reply_start > position), None)
-    if token is None or reply_start < 0 or token_reader.choice(token.text) != value:
+    if token is None or reply_start < 0 or _choice_of(token.text, choices) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     logprobs = token.top.values()
     # A large log-probability would overflow, and an undefined one would make the sum undefined.
@@ -247,7 +247,7 @@ def _probabilities(
         raise NoScoreError("the log-probabilities of a token are impossible")
     choice_mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := token_reader.choice(text)) is not None:
+        if (choice := _choice_of(text, choices)) is not None:
             choice_mass[choice] += math.exp(logprob)
     total = math.fsum(choice_mass.values())
     if total <= 0:
@@ -255,26 +255,20 @@ def _probabilities(
     return {choice: p / total for choice, p in choice_mass.items()}
 
 
-class _TokenReader:
-    """Recognises the choice that a token stands for.
+@lru_cache(maxsize=4096)
+def _choice_of(token: str, choices: tuple[Value, ...]) -> Value | None:
+    """The choice that a token stands for; None if it stands for none.
 
     A rating may be written as a digit or as a word, with or without a leading space. The beginning
     of a verdict's word is enough if the other word begins differently.
     """
-
-    def __init__(self, choices: tuple[Value, ...]) -> None:
-        self._words = {str(word).lower(): word for word in words_of(choices)}
-        number_words: dict[str, Value] = {
-            word: n for n, word in enumerate(NUMBER_WORDS) if n in choices
-        }
-        self._choices = number_words | (self._words or {str(choice): choice for choice in choices})
-
-    def choice(self, token: str) -> Value | None:
-        """The choice that a token stands for; None if it stands for none."""
-        text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
-        # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
-        for variant in (text, text.lower()):
-            if variant in self._choices:
-                return self._choices[variant]
-        matching_words = [word for word in self._words if text and word.startswith(text.lower())]
-        return self._words[matching_words[0]] if len(matching_words) == 1 else None
+    words = {str(word).lower(): word for word in words_of(choices)}
+    number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+    choice_by_text = {str(choice): choice for choice in choices} | number_words | words
+    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
+    # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
+    for variant in (text, text.lower()):
+        if variant in choice_by_text:
+            return choice_by_text[variant]
+    matching_words = [word for word in words if text and word.startswith(text.lower())]
+    return words[matching_words[0]] if len(matching_words) == 1 else None

@@ -15,7 +15,7 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT, Value
-from judges.protocol import Message, is_decision
+from judges.protocol import is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
@@ -67,17 +67,9 @@ def show_judge(args: argparse.Namespace) -> int:
     ]
     for name, messages in templates.items():
         for message in messages:
-            lines += ["", f"--- {name}: {message['role']} ---", _printable_content(message)]
+            lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
     print_output("\n".join(lines))
     return 0
-
-
-def _printable_content(message: Message) -> str:
-    """The content of a message; JSON, which decision models get, is indented."""
-    content = message["content"]
-    if message["role"] == "system" and content.startswith("{"):
-        return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
-    return content
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:

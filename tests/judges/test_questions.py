@@ -67,7 +67,7 @@ CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
     (HELPFUL, [replace(DEADLINE, name="config")], "may not be called 'config'"),
     (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
-    (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
+    (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "may not be called 'deadline'"),
     (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
     (HELPFUL, [replace(DEADLINE, answers=("A", "B"))], "A and B are for comparisons alone"),
     (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
