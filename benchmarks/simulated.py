@@ -122,7 +122,7 @@ def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, Any]:
     return {
         "rho": mean_rho(scores, human, world.n_systems),
         "cost_1000": (server.dollars - before) / len(scores) * 1000,
-        "reasoning": reasoning_of(judge.prompt),
+        "reasoning": reasoning_of(judge.prompt.outputs),
     }
 
 

@@ -227,7 +227,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     if problem := _questions_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
     expected_prompt = with_questions(
-        untuned_prompt(subject, reasoning_of(prompt)), prompt.questions
+        untuned_prompt(subject, reasoning_of(prompt.outputs)), prompt.questions
     )
     prompt_fields, expected_fields = (
         [(field.name, field.role, field.choices) for field in each_prompt.fields]

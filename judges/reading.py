@@ -22,7 +22,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, has_long_reasoning
+from judges.prompt import (
+    FIELD_HEADER,
+    LONG_REASONING,
+    THOUGHT_END,
+    THOUGHT_START,
+    Field,
+    Value,
+    reasoning_of,
+)
 from judges.protocol import REFUSAL, RefusedError, Reply
 
 # The most characters of a reply; a longer one is not searched for an answer.
@@ -237,7 +245,7 @@ def read(
     spans = {}
     for field in fields:
         # Steps and questions may have ratings of their own, so the answer must have a label.
-        strict = len(outputs) > 1 and field.name not in sections and has_long_reasoning(outputs)
+        strict = field.name not in sections and reasoning_of(outputs) in LONG_REASONING
         answer_names = (field.name,) if strict or has_questions else (field.name, *names)
         section = sections.get(field.name, (start, end))
         if truncated and section[1] == len(reply):

@@ -12,7 +12,7 @@ from typing import Literal
 from dspy_judges.errors import OptionError
 from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import Prompt, Reasoning, Value, has_long_reasoning, reasoning_of, words_of
+from judges.prompt import LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read
@@ -117,11 +117,12 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
             raise NoProbabilitiesError(
                 f"{multi_token_ratings[0]} on this scale may be several tokens"
             )
+    has_long_reply = reasoning_of(prompt.outputs) in LONG_REASONING
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
-        max_tokens=LONG_REPLY_TOKENS if has_long_reasoning(prompt.outputs) else SHORT_REPLY_TOKENS,
+        max_tokens=LONG_REPLY_TOKENS if has_long_reply else SHORT_REPLY_TOKENS,
         top_logprobs=N_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
 
@@ -137,7 +138,9 @@ def reply_tokens(prompt: Prompt, lm: str = "") -> int:
     if is_decision(lm):
         return 0
     n_questions = len(prompt.questions)
-    return REPLY_TOKENS[reasoning_of(prompt)] + ANSWER_TOKENS * (n_questions + bool(n_questions))
+    return REPLY_TOKENS[reasoning_of(prompt.outputs)] + ANSWER_TOKENS * (
+        n_questions + bool(n_questions)
+    )
 
 
 def read_sample(

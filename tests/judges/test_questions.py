@@ -259,7 +259,7 @@ def prompt_with_demo(subject: Any, form: Reasoning, reasons: str, **values: Any)
 def test_every_form_is_told_from_its_prompt_and_leaves_no_trace_in_another(subject, first, second):
     seed = subject.prompt()
     prompt = with_reasoning(seed, first)
-    assert reasoning_of(prompt) == first
+    assert reasoning_of(prompt.outputs) == first
     assert (prompt.instruction, prompt.inputs) == (seed.instruction, seed.inputs)
     assert prompt.outputs[-1] == seed.outputs[-1]
     assert len(prompt.outputs) == (1 if first == "none" else 2)
