@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from msgspec.structs import asdict
 
@@ -171,32 +171,32 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from the members' judgements, which are in the members' order."""
-        pairs = [*zip(self.members, judgements, strict=True)]
-        scores = {member.name: judgement.score for member, judgement in pairs}
+        scores = {m.name: j.score for m, j in zip(self.members, judgements, strict=True)}
         reasons = [
-            f"member {member.name}: {judgement.failure or 'no score'}"
-            for member, judgement in pairs
+            f"member {name}: {judgement.failure or 'no score'}"
+            for name, judgement in zip(scores, judgements, strict=True)
             if math.isnan(judgement.score)
         ]
         if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale comes from the member with the largest weight that gives a rationale.
-        pairs_by_weight = sorted(pairs, key=lambda pair: -pair[0].weight)
-        rationales = (judgement.rationale for _, judgement in pairs_by_weight)
-        rationale = next(filter(None, rationales), None)
-        if preferences := [each for each in judgements if isinstance(each, Preference)]:
+        by_weight = sorted(
+            zip(self.members, judgements, strict=True), key=lambda pair: -pair[0].weight
+        )
+        rationale = next((j.rationale for _, j in by_weight if j.rationale), None)
+        if self.kind == "pairwise":
+            preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._mean([preference.margin_ab for preference in preferences])
             margin_ba = self._mean([preference.margin_ba for preference in preferences])
             preference = Preference.of_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
-        score = self._mean(list(scores.values()))
-        member_judgements = [j for j in judgements if isinstance(j, Judgement)]
+        score, ratings = self._mean([*scores.values()]), cast(Sequence[Judgement], judgements)
         return Judgement(
             # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
             rationale=rationale,
-            samples=sum(judgement.samples for judgement in member_judgements),
-            unparsable=sum(judgement.unparsable for judgement in member_judgements),
+            samples=sum(rating.samples for rating in ratings),
+            unparsable=sum(rating.unparsable for rating in ratings),
             members=scores,
         )
 

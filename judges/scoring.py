@@ -79,16 +79,22 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 class Sample:
     """What was read from one reply: its free text, and its answers as numbers (see `number_of`).
 
-    `value` is the judge's rating, verdict or choice. `answers` has all answers by field name; the
-    last one is the rating, verdict or choice. If the plan is "weighted", all answers are
-    expectations, and `probabilities` has the probability of each possible `value`; otherwise
-    `probabilities` is None.
+    `value` is the judge's rating, verdict or choice. `distributions` has the probability of each
+    number that an answer can be, by field name; the last is that of the rating, verdict or choice.
+    If the plan is not "weighted", the number that the reply states has the probability 1.
     """
 
     value: float
     text: str | None
-    answers: Mapping[str, float]
-    probabilities: Mapping[float, float] | None = None
+    distributions: Mapping[str, Mapping[float, float]]
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """The expectation of each answer, by field name."""
+        return {
+            name: math.fsum(number * p for number, p in distribution.items())
+            for name, distribution in self.distributions.items()
+        }
 
 
 def default_plan(model: Model) -> SamplingPlan:
@@ -157,36 +163,31 @@ def read_sample(
     free_texts = [str(values[output.name]) for output in outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
-    answers, value, probabilities = {}, math.nan, None
-    # The last field is the rating, verdict or choice; `value` and `probabilities` keep its numbers.
+    distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
-        choices = field.options
-        answers[field.name] = value = number_of(values[field.name], choices)
+        choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if plan.kind == "weighted":
             position = reading.spans[field.name][0]
-            choice_probabilities = _probabilities(reply, position, values[field.name], choices)
-            probabilities = {
-                number_of(choice, choices): p for choice, p in choice_probabilities.items()
-            }
-            answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
+            probabilities = _probabilities(reply, position, choice, field.options)
+        distributions[field.name] = {
+            number_of(each, field.options): p for each, p in probabilities.items()
+        }
+    value = number_of(values[prompt.answer.name], prompt.answer.options)
     free_text = "\n".join(filter(None, free_texts)) or None
-    return Sample(value=value, text=free_text, answers=answers, probabilities=probabilities)
+    return Sample(value=value, text=free_text, distributions=distributions)
 
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    questions = {field.name: typed_question(field) for field in prompt.choices}
-    answers, probabilities = {}, dict[float, float]()
-    # The last field is the rating, verdict or choice; `probabilities` keeps its numbers.
-    for field, by_option in zip(
-        prompt.choices, read_answers(questions, reply).values(), strict=True
-    ):
+    answers = read_answers({field.name: typed_question(field) for field in prompt.choices}, reply)
+    distributions: dict[str, dict[float, float]] = {}
+    for field in prompt.choices:
         # A question's options have the order of the choices: a verdict's good word comes first.
         numbers = [number_of(choice, field.options) for choice in field.options]
-        probabilities = dict(zip(numbers, by_option.values(), strict=True))
-        answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
-    likeliest = max(probabilities, key=probabilities.__getitem__)
-    return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)
+        distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
+    distribution = distributions[prompt.answer.name]
+    likeliest = max(distribution, key=distribution.__getitem__)
+    return Sample(value=likeliest, text=None, distributions=distributions)
 
 
 def score_of(
@@ -201,7 +202,8 @@ def score_of(
     ratings = [int(sample.value) for sample in samples]
     answers = mean_answers(samples)
     distribution: dict[int, float] | None = None
-    if (probabilities := samples[0].probabilities) is not None:
+    if plan.kind == "weighted":
+        probabilities = [*samples[0].distributions.values()][-1]
         distribution = dict(sorted((int(rating), p) for rating, p in probabilities.items()))
     elif plan.kind == "mean":
         counts = Counter(ratings)
@@ -219,10 +221,8 @@ def score_of(
 
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
     """The mean of each answer over the samples, by field; the rating, verdict or choice is last."""
-    return {
-        name: math.fsum(sample.answers[name] for sample in samples) / len(samples)
-        for name in samples[0].answers
-    }
+    answers = [sample.answers for sample in samples]
+    return {name: math.fsum(each[name] for each in answers) / len(answers) for name in answers[0]}
 
 
 def _probabilities(

@@ -45,10 +45,9 @@ def show_judge(args: argparse.Namespace) -> int:
     """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    member_names = [member.name for member in members] or [judge.name]
-    templates = {
-        name: part.template() for name, part in zip(member_names, judge.parts, strict=True)
-    }
+    templates = {member.name: member.judge.template() for member in members}
+    if isinstance(judge, Judge):
+        templates = {judge.name: judge.template()}
     answers = _answer_shares(judge)
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
