@@ -224,10 +224,7 @@ def comparison_on(
 
 
 def _read_judge(path: Path) -> AnyJudge:
-    """The judge or panel in a frozen judge's file.
-
-    Raises FrozenJudgeError if the file cannot be read or does not hold a judge or panel.
-    """
+    """The judge or panel in a frozen judge's file."""
     file = frozen.load(path)
     if isinstance(file, JudgeFile):
         return Judge.of_file(file)

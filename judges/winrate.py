@@ -50,7 +50,7 @@ def win_rate(
     """The win rate over pairs.
 
     `documents` has the document of each preference; by default, each pair has its own document.
-    `lengths` has the lengths of A and B for each preference.
+    `lengths` has the lengths of A and B in characters (many scripts do not separate words).
     """
     document_ids = range(len(preferences)) if documents is None else documents
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
@@ -79,11 +79,6 @@ def win_rate(
         position_bias_high=position_high,
         length_bias=_mean(length_scores[length_differences != 0]),
     )
-
-
-def text_length(text: str) -> int:
-    """An output's length in characters, since many scripts do not separate words."""
-    return len(text.strip())
 
 
 def _position_score(preference: Preference) -> float:

@@ -54,10 +54,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def read_number(text: str) -> float:
-    """Read a number such as .3, +3 or 1e-1; a whole number is returned as an int.
-
-    Raises ValueError if the text is not a number.
-    """
+    """Read a number such as .3, +3 or 1e-1; a whole number is returned as an int."""
     with suppress(ValueError):
         return int(text)
     number = float(text)
@@ -119,11 +116,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags that choose the model and limit its use.
-
-    `limits` (for example, " for each start") is appended to the help texts of --max-calls and
-    --max-cost.
-    """
+    """Add the flags of a model; `limits`, as in " for each start", says for what limits hold."""
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
@@ -136,25 +129,11 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
-    add(
-        "--max-calls",
-        type=count,
-        metavar="N",
-        help=f"maximum requests{limits} (no limit)",
-    )
-    add(
-        "--max-cost",
-        type=dollars,
-        metavar="USD",
-        help=f"maximum cost in US dollars{limits} (no limit)",
-    )
-    add(
-        "--concurrency",
-        type=count,
-        default=64,
-        metavar="N",
-        help="maximum requests at the same time (64)",
-    )
+    add("--max-calls", type=count, metavar="N", help=f"maximum requests{limits} (no limit)")
+    help_text = f"maximum cost in US dollars{limits} (no limit)"
+    add("--max-cost", type=dollars, metavar="USD", help=help_text)
+    help_text = "maximum requests at the same time (64)"
+    add("--concurrency", type=count, default=64, metavar="N", help=help_text)
     add("--seed", type=seed, default=0, metavar="N", help="the random seed (0)")
 
 
@@ -317,10 +296,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
-    """Read the arguments of --map, each NAME=COLUMN or FILE.yaml.
-
-    Raises UsageError if an argument is malformed.
-    """
+    """Read the arguments of --map, each NAME=COLUMN or FILE.yaml."""
     try:
         return read_mapping(arguments)
     except ValueError as error:

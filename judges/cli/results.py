@@ -179,11 +179,9 @@ class Preferences:
         self, row: Row, texts: Mapping[str, Row], judgements: Mapping[str, AnyJudgement]
     ) -> Row:
         """Add the preference of a row; return the row's new cells."""
-        from judges.winrate import text_length  # not at the top, since it imports NumPy
-
         (pair_texts,), (preference,) = texts.values(), judgements.values()
         assert isinstance(preference, Preference)
-        length_a, length_b = (text_length(str(pair_texts[n] or "")) for n in self.subject.fields)
+        length_a, length_b = (len(str(pair_texts[n] or "").strip()) for n in self.subject.fields)
         self.preferences.append(preference)
         self.documents.append(hash(tuple(str(pair_texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))

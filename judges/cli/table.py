@@ -108,11 +108,7 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
 
 
 def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
-    """Check the flags, read the whole table once to check and count its rows, and return the run.
-
-    Raises RowsError if the table cannot be read, MissingColumnError if a judge's text has no
-    column, and UsageError if a flag is wrong.
-    """
+    """Check the flags, read the whole table once to check and count its rows; return the run."""
     judges = results.judges
     map_flags = _read_map_flags(args.map, judges)
     is_flat = args.out is not None and writable_format(args.out).flat
