@@ -246,38 +246,30 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
     model or plan. Raises UsageError if the judge cannot have the plan or the reasoning, and
     FatalModelError if the judge's file names a model or server that only the user may choose.
     """
-    judge = _with_plan_flags(with_reasoning_flag(judge, name, args), args)
-    judge.check_origins()
-    return judge
-
-
-def _with_plan_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
     from judges.judge import Judge
 
+    judge = with_reasoning_flag(judge, name, args)
     if args.lm:
         check_name(args.lm)  # also for a dry run, which does not open the model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
-    if not isinstance(judge, Judge):
-        if plan is not None:
-            raise UsageError(
-                f"{judge.name}: each judge of a panel has its own plan: leave out --plan"
-            )
-        return judge.with_model(args.lm, args.api_base)
     changed_judge = judge.with_model(args.lm, args.api_base)
+    if plan is not None and not isinstance(changed_judge, Judge):
+        raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
     if is_decision(changed_judge.lm) and (plan is not None or args.reasoning not in (None, "none")):
         raise UsageError(
             "--plan, --samples, --temperature and --reasoning cannot be used with "
             f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
         )
-    frozen_plan = judge.plan
-    changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
-    if frozen_plan is not None and changed_judge != judge:
-        print_note(
-            f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
-            "model or plan its measured figures do not hold"
-        )
+    if isinstance(changed_judge, Judge) and isinstance(judge, Judge):
+        changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
+        if judge.plan is not None and changed_judge != judge:
+            print_note(
+                f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with "
+                "another model or plan its measured figures do not hold"
+            )
+    changed_judge.check_origins()
     return changed_judge
 
 
