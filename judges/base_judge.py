@@ -351,20 +351,15 @@ class BaseJudge(ABC):
         mapping = mapping or {}
         column_by_text: dict[str, str] = {}
         for name in self.texts:
-            column_names = (
-                [mapping[name]]
-                if name in mapping
-                else [name, *_common_column_names(self.subject, name)]
-            )
-            if (column := _find_column(column_names, available_columns)) is not None:
+            names = [mapping[name]] if name in mapping else _accepted_names(self.subject, name)
+            if (column := _find_column(names, available_columns)) is not None:
                 column_by_text[name] = column
         if missing_texts := [name for name in self.texts if name not in column_by_text]:
-            column_names = [repr(mapping.get(name, name)) for name in missing_texts]
+            column_names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
             flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
             raise MissingColumnError(
-                f"no column {' or '.join(column_names)}, which the judge {self.name!r} reads; "
-                f"columns: {', '.join(sorted(available_columns)) or 'none'}. Name yours, as in "
-                f"{flags} "
+                f"no column {column_names}, which the judge {self.name!r} reads; columns: "
+                f"{', '.join(sorted(available_columns)) or 'none'}. Name yours, as in {flags} "
                 f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
             )
         return column_by_text
@@ -416,21 +411,17 @@ class BaseJudge(ABC):
 
 def _find_column(accepted_names: Sequence[str], available_columns: Collection[str]) -> str | None:
     """The column with an accepted name, else the only column with a similar name."""
+    if exact_matches := [name for name in accepted_names if name in available_columns]:
+        return exact_matches[0]
     name_keys = set(map(name_key, accepted_names))
-    exact_matches = [name for name in accepted_names if name in available_columns]
     similar_columns = [column for column in available_columns if name_key(column) in name_keys]
-    return (
-        exact_matches[0]
-        if exact_matches
-        else similar_columns[0]
-        if len(similar_columns) == 1
-        else None
-    )
+    return similar_columns[0] if len(similar_columns) == 1 else None
 
 
-def _common_column_names(subject: Subject, text_name: str) -> list[str]:
+def _accepted_names(subject: Subject, text_name: str) -> list[str]:
+    """The column names of a text; those of pairs include names that are common in label files."""
     if not isinstance(subject, Comparison):
-        return []
+        return [text_name]
     if text_name in subject.fields:
-        return [f"{output_name}{text_name[-2:]}" for output_name in OUTPUT_NAMES]
-    return list(SHARED_TEXT_NAMES) if len(subject.inputs) == 1 else []
+        return [text_name, *(f"{output_name}{text_name[-2:]}" for output_name in OUTPUT_NAMES)]
+    return [text_name, *SHARED_TEXT_NAMES] if len(subject.inputs) == 1 else [text_name]

@@ -16,7 +16,7 @@ against a summary, too. Chatbot responses are compared by helpfulness.
 """
 
 import difflib
-from dataclasses import replace
+from functools import partial
 
 from judges.dimension import (
     RESERVED_QUESTION,
@@ -34,37 +34,40 @@ ARTICLE_AND_SUMMARY = {"document": "the article that was summarized", **SUMMARY}
 POST = {"post": "the forum post that was summarized"}
 
 
-def _summeval_dimension(
+def _dimension(
     name: str,
     definition: str,
-    anchors: tuple[str, str, str],
     instruction: str,
-    inputs: Inputs = DOCUMENT_AND_SUMMARY,
+    *,
+    anchors: tuple[str, str, str],
+    inputs: Inputs,
+    source: str,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    """A dimension of SummEval; `anchors` say what earns the ratings 1, 3 and 5."""
+    """A dimension on the scale from 1 to 5; `anchors` say what earns the ratings 1, 3 and 5."""
     return Dimension(
         name=name,
         definition=definition,
         inputs=inputs,
         anchors={1: anchors[0], 2: "", 3: anchors[1], 4: "", 5: anchors[2]},
         instruction=instruction,
-        source="SummEval (arXiv:2007.12626), G-Eval (arXiv:2303.16634)",
+        source=source,
         questions=questions,
     )
 
 
-def _chain_of_density_dimension(
-    name: str,
-    definition: str,
-    instruction: str,
-    inputs: Inputs = ARTICLE_AND_SUMMARY,
-    questions: tuple[Question, ...] = (),
-) -> Dimension:
-    dimension = _summeval_dimension(
-        name, definition, ("worst", "", "best"), instruction, inputs, questions
-    )
-    return replace(dimension, source="Chain of Density (arXiv:2309.04269)")
+_summeval_dimension = partial(
+    _dimension,
+    inputs=DOCUMENT_AND_SUMMARY,
+    source="SummEval (arXiv:2007.12626), G-Eval (arXiv:2303.16634)",
+)
+_chain_of_density_dimension = partial(
+    _dimension,
+    anchors=("worst", "", "best"),
+    inputs=ARTICLE_AND_SUMMARY,
+    source="Chain of Density (arXiv:2309.04269)",
+)
+_dpo_comparison = partial(Comparison, source="DPO win rates (arXiv:2305.18290)")
 
 
 def _questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
@@ -81,30 +84,17 @@ def _questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, 
     )
 
 
-def _dpo_comparison(
-    name: str, definition: str, inputs: Inputs, candidate: str, instruction: str
-) -> Comparison:
-    return Comparison(
-        name=name,
-        definition=definition,
-        inputs=inputs,
-        candidate=candidate,
-        instruction=instruction,
-        source="DPO win rates (arXiv:2305.18290)",
-    )
-
-
 COHERENCE = _summeval_dimension(
     "coherence",
     "how well the sentences of the summary hold together as one ordered whole",
-    (
+    "Judge the coherence of the summary: do its sentences build one organised whole, or are they a "
+    "heap of related facts? Find the document's main topic and points, then see whether the "
+    "summary presents them in a clear and logical order, with connected sentences.",
+    anchors=(
         "a heap of unconnected statements",
         "an order can be made out, with jumps or loose ends",
         "one well-built text that leads from sentence to sentence",
     ),
-    "Judge the coherence of the summary: do its sentences build one organised whole, or are they a "
-    "heap of related facts? Find the document's main topic and points, then see whether the "
-    "summary presents them in a clear and logical order, with connected sentences.",
     questions=_questions(
         one_topic="does the summary stay on topic from its first sentence to its last",
         clear_opening="does the first sentence say what the summary is about",
@@ -123,14 +113,14 @@ COHERENCE = _summeval_dimension(
 CONSISTENCY = _summeval_dimension(
     "consistency",
     "whether every fact the summary states is supported by the document",
-    (
+    "Judge the factual consistency of the summary: does the document support each statement it "
+    "makes? Check every fact of the summary against the document and lower the rating for facts "
+    "that are contradicted, altered or made up.",
+    anchors=(
         "most statements are contradicted or invented",
         "some statements have no support",
         "the document supports every statement",
     ),
-    "Judge the factual consistency of the summary: does the document support each statement it "
-    "makes? Check every fact of the summary against the document and lower the rating for facts "
-    "that are contradicted, altered or made up.",
     questions=_questions(
         names_correct="are all names of people, places and organisations those of the document",
         numbers_correct="are all numbers, dates and amounts of the summary those of the document",
@@ -145,15 +135,15 @@ CONSISTENCY = _summeval_dimension(
 FLUENCY = _summeval_dimension(
     "fluency",
     "the quality of the summary's single sentences as English",
-    (
+    "Judge the fluency of the summary, sentence by sentence: grammar, spelling, punctuation, "
+    "capitals, choice of words and sentence structure. Lower the rating for mistakes that make it "
+    "hard to read.",
+    anchors=(
         "hard to read: broken grammar, fragments, stray characters",
         "readable in spite of mistakes",
         "clean sentences without mistakes",
     ),
-    "Judge the fluency of the summary, sentence by sentence: grammar, spelling, punctuation, "
-    "capitals, choice of words and sentence structure. Lower the rating for mistakes that make it "
-    "hard to read.",
-    SUMMARY,
+    inputs=SUMMARY,
     questions=_questions(
         full_sentences="is every sentence complete, with a subject and a verb",
         correct_grammar="is the summary free of mistakes in grammar",
@@ -171,14 +161,14 @@ FLUENCY = _summeval_dimension(
 RELEVANCE = _summeval_dimension(
     "relevance",
     "whether the summary picks the important content of the document and only that",
-    (
+    "Judge the relevance of the summary: does it select the important content of the document? "
+    "Work out the main points, see how many the summary covers, and lower the rating for "
+    "redundancy and for details that do not matter.",
+    anchors=(
         "misses the point, or is full of side issues",
         "some main points, some missing or beside the point",
         "all main points and nothing superfluous",
     ),
-    "Judge the relevance of the summary: does it select the important content of the document? "
-    "Work out the main points, see how many the summary covers, and lower the rating for "
-    "redundancy and for details that do not matter.",
     questions=_questions(
         main_point="does the summary state the main point of the document",
         key_points=(
@@ -213,7 +203,7 @@ COD_QUALITY = _chain_of_density_dimension(
     "whether a reader can follow and understand the summary",
     "Judge the quality of the summary. A summary of high quality is easy to read: a reader who "
     "sees nothing else can follow every sentence and understand what it says.",
-    SUMMARY,
+    inputs=SUMMARY,
     questions=_questions(
         clear_at_once="can every sentence be understood at the first reading",
         known_terms="is every name and term of the summary commonly known or explained",
@@ -232,7 +222,7 @@ COD_COHERENCE = _chain_of_density_dimension(
     "whether the summary is well structured and in a good order",
     "Judge the coherence of the summary. A coherent summary is well structured and well organised: "
     "its sentences are connected and stand in a logical order.",
-    SUMMARY,
+    inputs=SUMMARY,
     questions=_questions(
         topic_first="does the summary introduce its topic before it goes into details",
         single_story="do all sentences of the summary belong to one story",
@@ -276,31 +266,31 @@ COD_OVERALL = _chain_of_density_dimension(
 )
 
 TLDR_SALIENCE = _dpo_comparison(
-    "tldr_salience",
-    "which summary better gives the post's most important points",
-    POST,
-    "summary",
-    "Decide which of the two summaries of the forum post is better. The better summary covers more "
-    "of the most important points of the post.",
+    name="tldr_salience",
+    definition="which summary better gives the post's most important points",
+    inputs=POST,
+    candidate="summary",
+    instruction="Decide which of the two summaries of the forum post is better. The better "
+    "summary covers more of the most important points of the post.",
 )
 
 TLDR_CONCISE = _dpo_comparison(
-    "tldr_concise",
-    "which summary gives the post's most important points and no unimportant detail",
-    POST,
-    "summary",
-    "Decide which of the two summaries of the forum post is better. A good summary gives the most "
-    "important points of the post without unimportant or irrelevant details: it is both precise "
-    "and concise.",
+    name="tldr_concise",
+    definition="which summary gives the post's most important points and no unimportant detail",
+    inputs=POST,
+    candidate="summary",
+    instruction="Decide which of the two summaries of the forum post is better. A good summary "
+    "gives the most important points of the post without unimportant or irrelevant details: it is "
+    "both precise and concise.",
 )
 
 DIALOGUE_HELPFUL = _dpo_comparison(
-    "dialogue_helpful",
-    "which response is more helpful to the user who asked the query",
-    {"query": "what the user asked the chatbot"},
-    "response",
-    "Decide which of the two responses to the user's query is more helpful. Which one is more "
-    "helpful decides: prefer the more helpful one.",
+    name="dialogue_helpful",
+    definition="which response is more helpful to the user who asked the query",
+    inputs={"query": "what the user asked the chatbot"},
+    candidate="response",
+    instruction="Decide which of the two responses to the user's query is more helpful. Which one "
+    "is more helpful decides: prefer the more helpful one.",
 )
 
 JUDGES: dict[str, Subject] = {

@@ -11,8 +11,8 @@ rationale.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Annotated, Literal, Self
 
 import msgspec
@@ -29,7 +29,6 @@ from judges.protocol import (
     Sampling,
     is_decision,
 )
-from judges.questions import number_of
 
 # The sum of an answer's probabilities may differ from 1 by this much, since servers round
 # probabilities.
@@ -117,31 +116,28 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
     return state
 
 
+@lru_cache(maxsize=256)
 def typed_question(field: Field) -> Question:
     """A field with choices as a question in System One's form.
 
     Raises FatalModelError if the field has too many ratings.
     """
-    choices = field.options
     text, meanings = split_meanings(field)
     text = neutralise(text)
-    if choices == LETTERS:
+    if field.choices == LETTERS:
         return Question(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
-    names = map(str, choices)
-    options = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
-    if words_of(choices):
-        return Question(
-            type="noul",
-            instructions=text,
-            criteria=dict(zip(("true", "false"), options, strict=True)),
-        )
-    if len(choices) > MAX_LEVELS:
+    names = map(str, field.options)
+    criteria = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
+    if words_of(field.choices):
+        outcomes: dict[str, object] = dict(zip(("true", "false"), criteria, strict=True))
+        return Question(type="noul", instructions=text, criteria=outcomes)
+    if len(criteria) > MAX_LEVELS:
         raise FatalModelError(
-            f"{field.name}: its scale has {len(choices)} ratings, and a decision model takes at "
+            f"{field.name}: its scale has {len(criteria)} ratings, and a decision model takes at "
             f"most {MAX_LEVELS}: define the judge with fewer ratings (`scale: [1, 5]` in "
             "FILE.yaml; --scale any for labels on another scale), or ask a chat model"
         )
-    return Question(type="score", instructions=text, criteria=[*options])
+    return Question(type="score", instructions=text, criteria=[*criteria])
 
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
@@ -158,30 +154,6 @@ def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
     _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", description_match[2])
     pairs = zip(choices_and_meanings[::2], choices_and_meanings[1::2], strict=True)
     return description_match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
-
-
-def read_probabilities(field: Field, answer: Mapping[str, float] | str) -> dict[float, float]:
-    """The probability of each choice of a field, by the choice's number (see `number_of`).
-
-    `answer` has the probability of each option, or is a string that says why there are none.
-    Raises NoScoreError if the answer cannot be used.
-    """
-    choices = field.options
-    if not isinstance(answer, str) and len(answer) != len(choices):
-        answer = "its options are not those of the question"
-    # The choices and the answer's options have the same order: a verdict's good word comes first.
-    pairs = zip(choices, require_probabilities(field.name, answer).values(), strict=True)
-    return {number_of(choice, choices): p for choice, p in pairs}
-
-
-def require_probabilities(name: str, answer: Mapping[str, float] | str) -> Mapping[str, float]:
-    """The answer to the question `name`, if it has probabilities.
-
-    Raises NoScoreError if `answer` is a string, which says why there are no probabilities.
-    """
-    if isinstance(answer, str):
-        raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
-    return answer
 
 
 def _openai_question(name: str, question: Question) -> dict[str, object]:
@@ -228,65 +200,72 @@ class _Answer(Struct):
     probabilities: dict[str, Probability] | list[_Option] = {}
 
 
-def reply_of_answers(answers: object, questions: Mapping[str, Question]) -> Reply:
+def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
     """A Reply from a decision model's answers, which are in System One's or OpenAI's form.
 
-    The text of the Reply is the JSON object `{question: {option: probability}}`. If a question is
-    not answered, the Reply is a refusal. Answers in another form raise an exception of MALFORMED.
+    The text of the Reply is the JSON object `{question: answer}`. If a question is not answered,
+    the Reply is a refusal. Answers that have no names raise an exception of MALFORMED.
     """
-    if not isinstance(answers, list | dict):
+    if isinstance(answers, list):
+        answers = _by_name(answers)
+    if not isinstance(answers, dict):
         raise TypeError(f"{type(answers).__name__} is neither a list nor an object of answers")
-    answer_by_name: dict[str, object] = {}
-    named = [(a["name"], a) for a in answers] if isinstance(answers, list) else answers.items()
-    for name, answer in named:
-        # If a question has several answers, they become a list, which `_probabilities` rejects.
-        answer_by_name[name] = [answer] if name in answer_by_name else answer
-    if unanswered := [name for name in questions if _is_refusal(answer_by_name.get(name))]:
+    if unanswered := [name for name in questions if _is_refusal(answers.get(name))]:
         return Reply(text=f"no answer to {', '.join(unanswered)}", finish_reason=REFUSAL)
-    probabilities = {
-        name: _probabilities(each, answer_by_name[name]) for name, each in questions.items()
-    }
-    return Reply(text=msgspec.json.encode(probabilities).decode())
+    return Reply(text=json.dumps({name: answers[name] for name in questions}))
+
+
+def _by_name(answers: Sequence[dict[str, object]]) -> dict[object, object]:
+    """OpenAI's list of answers as an object; raises ValueError if two answers have one name."""
+    by_name = {answer["name"]: answer for answer in answers}
+    if len(by_name) < len(answers):
+        raise ValueError("two answers have the same name")
+    return {**by_name}
 
 
 def _is_refusal(answer: object) -> bool:
     return answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL)
 
 
-def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
-    """The probability of each option, with the sum 1; or a string that says what is wrong."""
-    try:
-        typed_answer = msgspec.convert(answer, _Answer)
-    except msgspec.ValidationError as error:
-        return quote(str(error))
-    question_type = "noul" if typed_answer.type == "predicate" else typed_answer.type
-    if question_type != question.type:
-        return f"its type is {typed_answer.type!r}, not {question.type!r}"
-    if question_type == "noul":
-        p_true = typed_answer.probability if typed_answer.noul is None else typed_answer.noul
-        return "it has no probability" if p_true is None else {"true": p_true, "false": 1 - p_true}
-    criteria = question.criteria or {}
-    option_labels: dict[str, str | None] = dict.fromkeys(map(str, criteria))
-    if question_type == "score":
-        option_labels = {str(n): _split_level(level)[0] for n, level in enumerate(criteria)}
-    return _distribution(option_labels, typed_answer.probabilities)
+def read_answers(questions: Mapping[str, Question], reply: Reply) -> dict[str, dict[str, float]]:
+    """The probability of each option, by the question's name; see `reply_of_answers`.
 
-
-def _distribution(
-    labels: Mapping[str, str | None], probabilities: dict[str, float] | list[_Option]
-) -> dict[str, float] | str:
-    """The probability of each option, with the sum 1; or a string that says what is wrong.
-
-    `labels` has the question's options as keys. The value is the label if the option is a level,
-    else None.
+    Raises NoScoreError if an answer is not one to its question.
     """
+    answers, probabilities = json.loads(reply.text), {}
+    for name, question in questions.items():
+        try:
+            answer = msgspec.convert(answers.get(name), _Answer)
+            probabilities[name] = _probabilities(question, answer)
+        except ValueError as error:
+            reason = quote(str(error))
+            raise NoScoreError(f"the answer to {name!r} cannot be used: {reason}") from None
+    return probabilities
+
+
+def _probabilities(question: Question, answer: _Answer) -> dict[str, float]:
+    """The probability of each option in the question's order, with the sum 1.
+
+    Raises ValueError if the answer has another type, other options or no probabilities.
+    """
+    if answer.type.replace("predicate", "noul") != question.type:
+        raise ValueError(f"its type is {answer.type!r}, not {question.type!r}")
+    if question.type == "noul":
+        p_true = answer.probability if answer.noul is None else answer.noul
+        if p_true is None:
+            raise ValueError("it has no probability")
+        return {"true": p_true, "false": 1 - p_true}
+    labels = dict.fromkeys(map(str, question.criteria or ()), "")
+    if question.type == "score":
+        labels = {str(n): _split_level(level)[0] for n, level in enumerate(labels)}
+    probabilities = answer.probabilities
     if isinstance(probabilities, list):
-        if any(labels.get(str(entry.value)) not in (None, entry.label) for entry in probabilities):
-            return "its levels are not those of the question"
-        probabilities = {str(entry.value): entry.probability for entry in probabilities}
+        if any(labels.get(str(each.value), each.label) != each.label for each in probabilities):
+            raise ValueError("its levels are not those of the question")
+        probabilities = {str(each.value): each.probability for each in probabilities}
     if probabilities.keys() != labels.keys():
-        return f"its options are {quote(', '.join(probabilities))}, not {', '.join(labels)}"
+        raise ValueError(f"its options are {', '.join(probabilities)}, not {', '.join(labels)}")
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= ROUNDING:
-        return f"its probabilities add up to {total:.3g}"
+        raise ValueError(f"its probabilities add up to {total:.3g}")
     return {option: probabilities[option] / total for option in labels}

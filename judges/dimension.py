@@ -227,7 +227,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     if problem := _questions_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
     expected_prompt = with_questions(
-        untuned_prompt(subject, reasoning_of(prompt)), prompt.questions
+        untuned_prompt(subject, reasoning_of(prompt.outputs)), prompt.questions
     )
     prompt_fields, expected_fields = (
         [(field.name, field.role, field.choices) for field in each_prompt.fields]
@@ -248,13 +248,10 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
-    used_names = {field.name for field in prompt.fields if field not in prompt.questions}
-    used_names |= RESERVED_QUESTION
-    if clashes := sorted({field.name for field in prompt.questions} & used_names):
-        return f"a question may not be called {clashes[0]!r}; that name is taken"
-    if len({field.name for field in prompt.fields}) < len(prompt.fields):
-        return "two fields of its prompt have the same name"
+    names = [field.name for field in prompt.fields]
     for field in prompt.questions:
+        if field.name in RESERVED_QUESTION or names.count(field.name) > 1:
+            return f"a question may not be called {field.name!r}; that name is taken"
         if problem := question_problem(field):
             return f"the question {field.name[:64]!r} {problem}"
         if (field.choices == LETTERS) != isinstance(subject, Comparison):

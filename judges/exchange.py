@@ -158,13 +158,14 @@ class Exchange:
 
         def requests() -> "Iterator[Request]":
             for row in rows:
-                texts_or_reason = readable_texts(self.subject, row)
-                if isinstance(texts_or_reason, str):
-                    skip_reasons.append(texts_or_reason)
+                try:
+                    texts = readable_texts(self.subject, row)
+                except NoScoreError as error:
+                    skip_reasons.append(str(error))
                     continue
                 skip_reasons.append(None)
                 for order in self.orders:
-                    messages = self.messages(texts_or_reason, order)
+                    messages = self.messages(texts, order)
                     yield Request(messages, self.sampling, accept, restate)
 
         # The responses are closed before the store, so that after Ctrl-C the store gets the answers
@@ -205,11 +206,11 @@ class Exchange:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 
 
-def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
-    """The texts of a row by name, or the reason why the row cannot be judged.
+def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str]:
+    """The texts of a row by name.
 
-    A row cannot be judged if a text is missing or has no visible character. One of the two
-    outputs of a pair may be blank, so that a system that says nothing loses its comparisons.
+    Raises NoScoreError if a text is missing or has no visible character. One of the two outputs of
+    a pair may be blank, so that a system that says nothing loses its comparisons.
     """
     texts, blanks = {}, []
     for name in subject.texts:
@@ -217,13 +218,16 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
         text = value if isinstance(value, str) else as_text(value)
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
-            return f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
+            raise NoScoreError(
+                f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
+            )
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
             blanks.append(name)
         texts[name] = text
-    if len(blanks) == 1 and isinstance(subject, Comparison) and blanks[0] in subject.fields:
-        return texts
-    return f"{blanks[0]} is empty" if blanks else texts
+    may_be_blank = isinstance(subject, Comparison) and len(blanks) == 1
+    if blanks and not (may_be_blank and blanks[0] in subject.texts[-2:]):
+        raise NoScoreError(f"{blanks[0]} is empty")
+    return texts
 
 
 def as_text(value: object) -> object:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
@@ -262,9 +262,7 @@ def one_line(message: object) -> str:
 
 def plain_provenance(provenance: Mapping[str, object] | None) -> PlainData | None:
     """A provenance as plain data for JSON."""
-    if provenance is None:
-        return None
-    return {encodable(str(name)): plain_data(entry) for name, entry in provenance.items()}
+    return cast("PlainData | None", plain_data(provenance))
 
 
 def plain_data(value: object) -> object:

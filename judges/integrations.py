@@ -20,8 +20,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Unpack, cast
 
-import msgspec
-
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
 from judges.exchange import as_text
@@ -261,12 +259,12 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
         The event in OpenTelemetry's JSON protocol (OTLP).
     """
     for row in rows_in_memory(rows):
-        judgement = msgspec.convert(row["judgements"], dict[str, _Judged])[judge.name]
-        score = judgement.score
+        judgement = cast(Any, row["judgements"])[judge.name]
+        score = judgement["score"]
         string_attributes = {
             "gen_ai.evaluation.name": judge.name,
             "gen_ai.evaluation.score.label": score is not None and _verdict_word(judge, score),
-            "gen_ai.evaluation.explanation": judgement.failure or judgement.rationale,
+            "gen_ai.evaluation.explanation": judgement["failure"] or judgement["rationale"],
             "gen_ai.response.id": row.get("response_id"),
             "error.type": score is None and "no_score",
         }
@@ -278,14 +276,6 @@ def evaluation_events(judge: AnyJudge, rows: Rows) -> Iterator[str]:
             attributes.append({"key": "gen_ai.evaluation.score.value", "value": number_value})
         log_record = {"eventName": "gen_ai.evaluation.result", "attributes": attributes}
         yield json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [log_record]}]}]})
-
-
-class _Judged(msgspec.Struct):
-    """A judgement as `dspy-judges score` writes it."""
-
-    score: float | None
-    failure: str | None = None
-    rationale: str | None = None
 
 
 def _refuse_pairwise(judge: AnyJudge) -> None:

@@ -11,7 +11,7 @@ from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
-from judges.judgement import AnyJudgement, Preference
+from judges.judgement import AnyJudgement, NoScoreError, Preference
 from judges.prompt import Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
@@ -182,10 +182,12 @@ class Judge(BaseJudge):
             >>> judge = judges.load("fluency", lm="openai/gpt-4.1-mini")
             >>> judge.request({"summary": "The mill burnt down at night."})["messages"]
         """
-        exchange, texts_or_reason = self._exchange(), self._texts_or_reason(row)
-        if isinstance(texts_or_reason, str):
+        exchange = self._exchange()
+        try:
+            messages = exchange.messages(self._texts_of(row), order)
+        except NoScoreError:
             return None
-        messages, sampling = exchange.messages(texts_or_reason, order), exchange.sampling
+        sampling = exchange.sampling
         if exchange.is_decision_model:
             system, user = (message["content"] for message in messages)
             return DecisionTask.of(system).body(self.lm, json.loads(user))
@@ -212,14 +214,14 @@ class Judge(BaseJudge):
             questions, the `distribution` over the ratings, the `rationale` and the `failure`. A
             value that does not exist is None, such as the `score` of a failed judgement.
         """
-        exchange, texts_or_reason = self._exchange(), self._texts_or_reason(row)
-        if isinstance(texts_or_reason, str):
-            judgement = failed_judgement(self.subject, texts_or_reason)
+        exchange = self._exchange()
+        try:
+            self._texts_of(row)
+        except NoScoreError as error:
+            judgement = failed_judgement(self.subject, str(error))
         else:
-            outputs_by_order = (outputs, outputs_ba)[: len(exchange.orders)]
-            judgement = exchange.judgement(
-                [exchange.response(replies) for replies in outputs_by_order]
-            )
+            responses = [exchange.response(each) for each in (outputs, outputs_ba)]
+            judgement = exchange.judgement(responses[: len(exchange.orders)])
         judgement_entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
@@ -235,8 +237,8 @@ class Judge(BaseJudge):
         distribution = {str(level): p for level, p in probabilities.items()} or None
         return {**judgement_entries, self.kind: answer, "distribution": distribution}
 
-    def _texts_or_reason(self, row: Mapping[str, object]) -> dict[str, str] | str:
-        """The texts of a row or a conversation, or the reason why the row cannot be judged."""
+    def _texts_of(self, row: Mapping[str, object]) -> dict[str, str]:
+        """The texts of a row or a conversation; raises NoScoreError if it cannot be judged."""
         # Imported late, since loading a judge does not need it.
         from judges.labels.conversations import as_texts
 

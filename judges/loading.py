@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import Meta, Struct, convert
 
 from judges import frozen
 from judges.catalog import JUDGES, find
@@ -75,17 +75,15 @@ def read_subject(name_or_path: str) -> Subject:
     from judges.tables.text import read_yaml_file
 
     try:
-        return convert(read_yaml_file(Path(name_or_path)), _Definition).subject()
+        subject = convert(read_yaml_file(Path(name_or_path)), _Definition).subject()
+        Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
+        return subject
     except OSError as error:
         raise DimensionError(f"{name_or_path}: {error.strerror}") from error
     except ValueError as error:
         raise DimensionError(f"{name_or_path}: {one_line(error)}") from error
 
 
-QUESTION_EXAMPLES = (
-    "'questions: {states_deadline: does the reply say until when to ask}' or '{tone: {text: how "
-    "friendly it is, answers: [1, 3], anchors: {1: rude}}}'"
-)
 _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
@@ -95,18 +93,18 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
     anchors: dict[_Digit, str] = {}
 
     def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
-        # Without answers, the scale goes from the lowest to the highest rating with an anchor.
-        anchor_ratings = sorted(self.anchors)
-        answers = (
-            tuple(self.answers)
-            or tuple(sorted({*anchor_ratings[:1], *anchor_ratings[-1:]}))
-            or default_answers
-        )
-        if any(isinstance(answer, bool) for answer in answers):
+        if any(isinstance(answer, bool) for answer in self.answers):
             raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
-        if len(answers) == 2 and isinstance(answers[0], int) and isinstance(answers[1], int):
-            answers = tuple(range(answers[0], answers[1] + 1)) or answers
-        return Question(name=name, text=self.text, answers=answers, anchors=self.anchors)
+        answers: list[Value] = [*self.answers]
+        ratings = [answer for answer in self.answers if not isinstance(answer, str)]
+        if len(ratings) == len(answers):
+            answers = [*_all_ratings(ratings, sorted(self.anchors))]
+        return Question(
+            name=name,
+            text=self.text,
+            answers=tuple(answers) or default_answers,
+            anchors=self.anchors,
+        )
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -118,14 +116,9 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     candidate: Identifier | None = None
     instruction: Text | None = None
     source: str = ""
-    questions: object = {}
+    questions: dict[str, str | _Question] = {}
 
     def subject(self) -> Subject:
-        subject = self._subject()
-        Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
-        return subject
-
-    def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
         definition_phrase = definition.rstrip(".")
         entries: dict[str, Any] = {
@@ -153,54 +146,45 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
-        if not isinstance(self.questions, dict):
-            raise DimensionError(
-                f"questions are written as names with texts, as in {QUESTION_EXAMPLES}"
-            )
         default_answers = LETTERS if self.candidate else ("yes", "no")
-        questions = []
-        for name, definition in self.questions.items():
-            try:
-                question = convert(
-                    definition if isinstance(definition, dict) else {"text": definition}, _Question
-                )
-                questions.append(question.question(str(name), default_answers))
-            except ValidationError as error:
-                raise DimensionError(
-                    f"question {str(name)[:64]!r}: {one_line(error)}; a question is a text, or has "
-                    f"the keys text, answers and anchors, as in {QUESTION_EXAMPLES}"
-                ) from error
-        return tuple(questions)
+        return tuple(
+            (_Question(text=question) if isinstance(question, str) else question).question(
+                name, default_answers
+            )
+            for name, question in self.questions.items()
+        )
 
     def _words(self) -> tuple[str, str] | None:
         """The two words of a verdict, the good one first; None for a scale of numbers."""
-        if any(isinstance(word, bool) for word in (*self.scale, *self.anchors)):
+        answers = (*self.scale, *self.anchors)
+        if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(YAML_BOOLEAN_PROBLEM)
-        if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
+        if not any(isinstance(answer, str) for answer in answers):
             return None
-        if (
-            len(self.scale) != 2
-            or not are_verdict_words(self.scale)
-            or self.anchors.keys() - self.scale
-        ):
+        if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
             raise DimensionError(
                 f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
                 f"anchors say what each word means; not {self.scale}, {[*self.anchors]}"
             )
-        return str(self.scale[0]), str(self.scale[1])
+        good_word, bad_word = map(str, self.scale)
+        return good_word, bad_word
 
     def _ratings(self) -> list[int]:
         """All ratings, ascending; two numbers in `scale` are the lowest and the highest rating."""
         anchor_ratings = sorted(map(int, self.anchors))
-        scale = [*map(int, self.scale)] or sorted({*anchor_ratings[:1], *anchor_ratings[-1:]})
-        if len(scale) == 2:
-            scale = list(range(scale[0], scale[1] + 1))
+        scale = _all_ratings([*map(int, self.scale)], anchor_ratings)
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
             raise DimensionError(f"a scale has {allowed_scales}, not {self.scale}")
         if unknown_ratings := sorted({*anchor_ratings} - set(scale)):
             raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {scale}")
         return scale
+
+
+def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
+    """The ratings, else those with anchors; two ratings stand for all between them, too."""
+    ends = ratings or sorted({*anchors[:1], *anchors[-1:]})
+    return list(range(ends[0], ends[1] + 1)) if len(ends) == 2 else ends
 
 
 def dimension_on(
@@ -240,10 +224,7 @@ def comparison_on(
 
 
 def _read_judge(path: Path) -> AnyJudge:
-    """The judge or panel in a frozen judge's file.
-
-    Raises FrozenJudgeError if the file cannot be read or does not hold a judge or panel.
-    """
+    """The judge or panel in a frozen judge's file."""
     file = frozen.load(path)
     if isinstance(file, JudgeFile):
         return Judge.of_file(file)

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from msgspec.structs import asdict
 
@@ -171,32 +171,32 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """The panel's judgement from the members' judgements, which are in the members' order."""
-        pairs = [*zip(self.members, judgements, strict=True)]
-        scores = {member.name: judgement.score for member, judgement in pairs}
+        scores = {m.name: j.score for m, j in zip(self.members, judgements, strict=True)}
         reasons = [
-            f"member {member.name}: {judgement.failure or 'no score'}"
-            for member, judgement in pairs
+            f"member {name}: {judgement.failure or 'no score'}"
+            for name, judgement in zip(scores, judgements, strict=True)
             if math.isnan(judgement.score)
         ]
         if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale comes from the member with the largest weight that gives a rationale.
-        pairs_by_weight = sorted(pairs, key=lambda pair: -pair[0].weight)
-        rationales = (judgement.rationale for _, judgement in pairs_by_weight)
-        rationale = next(filter(None, rationales), None)
-        if preferences := [each for each in judgements if isinstance(each, Preference)]:
+        by_weight = sorted(
+            zip(self.members, judgements, strict=True), key=lambda pair: -pair[0].weight
+        )
+        rationale = next((j.rationale for _, j in by_weight if j.rationale), None)
+        if self.kind == "pairwise":
+            preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._mean([preference.margin_ab for preference in preferences])
             margin_ba = self._mean([preference.margin_ba for preference in preferences])
             preference = Preference.of_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
-        score = self._mean(list(scores.values()))
-        member_judgements = [j for j in judgements if isinstance(j, Judgement)]
+        score, ratings = self._mean([*scores.values()]), cast(Sequence[Judgement], judgements)
         return Judgement(
             # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
             rationale=rationale,
-            samples=sum(judgement.samples for judgement in member_judgements),
-            unparsable=sum(judgement.unparsable for judgement in member_judgements),
+            samples=sum(rating.samples for rating in ratings),
+            unparsable=sum(rating.unparsable for rating in ratings),
             members=scores,
         )
 
@@ -249,19 +249,23 @@ AnyJudge = Judge | Panel
 
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     """The reason why a member does not fit a panel on this subject; None if the member fits."""
-    subject, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
+    subject = member.judge.subject
     differs_in_scale_only = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
     )
     if _answers(subject) != _answers(panel_subject) and not differs_in_scale_only:
         panel_phrase = f"the panel {panel_subject.name} {_answer_phrase(panel_subject)}"
         return f"{_answer_phrase(subject)}, and {panel_phrase}"
-    if not 1e-100 <= member.weight <= 1e6:
-        return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"
-    if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
-        return f"has the line {line}; a line has a slope above 0, and numbers up to 1e9"
-    if isinstance(panel_subject, Comparison) and (member.slope > 1 or member.intercept):
-        return f"has the line {line}; for margins the slope is at most 1 and the intercept 0"
+    is_valid = 1e-100 <= member.weight <= 1e6 and 0 < member.slope <= 1e9
+    if isinstance(panel_subject, Comparison):
+        is_valid = is_valid and member.slope <= 1 and member.intercept == 0
+    if not (is_valid and abs(member.intercept) <= 1e9):
+        line = f"{member.intercept:g} + {member.slope:g} * score"
+        return (
+            f"has the weight {member.weight} and the line {line}; a weight is above 0 and at most "
+            "1e6, a slope above 0, and a number at most 1e9; the line of a comparison has a slope "
+            "of at most 1 and the intercept 0"
+        )
     return None
 
 

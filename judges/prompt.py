@@ -18,6 +18,8 @@ Value = str | int
 # The text that a judge writes before its answer: nothing, one sentence, reasoning in steps, or
 # questions that the judge poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]
+# The forms of reasoning in which a reply may have ratings of parts before its answer.
+LONG_REASONING = ("steps", "questions")
 # The most demonstrations in a prompt.
 MAX_DEMOS = 1000
 # The two answers of a pairwise judge.
@@ -84,8 +86,8 @@ def are_verdict_words(words: Sequence[object]) -> bool:
     """Whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
-    are_distinct = len({text.split(" ")[0] for text in folded_words}) == 2
-    return are_distinct and all(
+    first_tokens = {text.split(" ")[0] for text in folded_words}
+    return len(words) == len(first_tokens) == 2 and all(
         VERDICT_WORD.match(text) and " or " not in text for text in folded_words
     )
 
@@ -169,28 +171,16 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 }
 
 
-def reasoning_of(prompt: Prompt) -> Reasoning:
-    """The form of reasoning that a prompt asks for, by the description of its free-text output.
+def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
+    """The form of reasoning that a reply has, by the description of its free text.
 
     A description that is not in `_RATIONALES` or `_COMPARISONS` counts as "brief".
     """
-    return _reasoning_in(prompt.outputs)
-
-
-def has_long_reasoning(outputs: Sequence[Field]) -> bool:
-    """Whether a reply has steps or questions, perhaps with ratings, before the answer."""
-    return _reasoning_in(outputs) in ("steps", "questions")
-
-
-def _reasoning_in(outputs: Sequence[Field]) -> Reasoning:
-    free_text_descriptions = [field.description for field in outputs if not field.choices]
-    descriptions = (*_RATIONALES.items(), *_COMPARISONS.items())
-    matches = (
-        reasoning
-        for reasoning, description in descriptions
-        if description in free_text_descriptions
-    )
-    return next(matches, "brief" if free_text_descriptions else "none")
+    free_texts = [field.description for field in outputs if not field.choices]
+    for reasoning, description in (*_RATIONALES.items(), *_COMPARISONS.items()):
+        if description in free_texts:
+            return reasoning
+    return "brief" if free_texts else "none"
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
@@ -198,7 +188,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
     The demonstrations lose their rationales, which have the earlier form.
     """
-    if reasoning_of(prompt) == reasoning:
+    if reasoning_of(prompt.outputs) == reasoning:
         return prompt
     answer = prompt.answer
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]

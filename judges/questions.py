@@ -74,7 +74,7 @@ def question_problem(field: Field) -> str | None:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
     if is_scale and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
-    if choices == LETTERS or (len(choices) == 2 and not is_scale and are_verdict_words(choices)):
+    if choices == LETTERS or are_verdict_words(choices):
         return None
     return (
         f"has the answers {list(choices)}; use two words, the good one first, or 2 to 10 "

@@ -1,18 +1,18 @@
 """Plans that turn replies into a score: one reply, the mean of n replies, or weighted ratings."""
 
-import json
 import math
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
-from judges.decisions import DECISION_SAMPLING, read_probabilities
+from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import Prompt, Reasoning, Value, has_long_reasoning, reasoning_of, words_of
+from judges.prompt import LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read
@@ -79,16 +79,22 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 class Sample:
     """What was read from one reply: its free text, and its answers as numbers (see `number_of`).
 
-    `value` is the judge's rating, verdict or choice. `answers` has all answers by field name; the
-    last one is the rating, verdict or choice. If the plan is "weighted", all answers are
-    expectations, and `probabilities` has the probability of each possible `value`; otherwise
-    `probabilities` is None.
+    `value` is the judge's rating, verdict or choice. `distributions` has the probability of each
+    number that an answer can be, by field name; the last is that of the rating, verdict or choice.
+    If the plan is not "weighted", the number that the reply states has the probability 1.
     """
 
     value: float
     text: str | None
-    answers: Mapping[str, float]
-    probabilities: Mapping[float, float] | None = None
+    distributions: Mapping[str, Mapping[float, float]]
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """The expectation of each answer, by field name."""
+        return {
+            name: math.fsum(number * p for number, p in distribution.items())
+            for name, distribution in self.distributions.items()
+        }
 
 
 def default_plan(model: Model) -> SamplingPlan:
@@ -117,11 +123,12 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
             raise NoProbabilitiesError(
                 f"{multi_token_ratings[0]} on this scale may be several tokens"
             )
+    has_long_reply = reasoning_of(prompt.outputs) in LONG_REASONING
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
-        max_tokens=LONG_REPLY_TOKENS if has_long_reasoning(prompt.outputs) else SHORT_REPLY_TOKENS,
+        max_tokens=LONG_REPLY_TOKENS if has_long_reply else SHORT_REPLY_TOKENS,
         top_logprobs=N_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
 
@@ -137,7 +144,9 @@ def reply_tokens(prompt: Prompt, lm: str = "") -> int:
     if is_decision(lm):
         return 0
     n_questions = len(prompt.questions)
-    return REPLY_TOKENS[reasoning_of(prompt)] + ANSWER_TOKENS * (n_questions + bool(n_questions))
+    return REPLY_TOKENS[reasoning_of(prompt.outputs)] + ANSWER_TOKENS * (
+        n_questions + bool(n_questions)
+    )
 
 
 def read_sample(
@@ -154,33 +163,31 @@ def read_sample(
     free_texts = [str(values[output.name]) for output in outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
-    answers, value, probabilities = {}, math.nan, None
-    # The last field is the rating, verdict or choice; `value` and `probabilities` keep its numbers.
+    distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
-        choices = field.options
-        answers[field.name] = value = number_of(values[field.name], choices)
+        choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if plan.kind == "weighted":
             position = reading.spans[field.name][0]
-            choice_probabilities = _probabilities(reply, position, values[field.name], choices)
-            probabilities = {
-                number_of(choice, choices): p for choice, p in choice_probabilities.items()
-            }
-            answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
+            probabilities = _probabilities(reply, position, choice, field.options)
+        distributions[field.name] = {
+            number_of(each, field.options): p for each, p in probabilities.items()
+        }
+    value = number_of(values[prompt.answer.name], prompt.answer.options)
     free_text = "\n".join(filter(None, free_texts)) or None
-    return Sample(value=value, text=free_text, answers=answers, probabilities=probabilities)
+    return Sample(value=value, text=free_text, distributions=distributions)
 
 
 def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
-    answer_by_field, answers, probabilities = json.loads(reply.text), {}, {}
-    # The last field is the rating, verdict or choice; `probabilities` keeps its numbers.
+    answers = read_answers({field.name: typed_question(field) for field in prompt.choices}, reply)
+    distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
-        probabilities = read_probabilities(
-            field, answer_by_field.get(field.name, "it was not asked")
-        )
-        answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
-    likeliest = max(probabilities, key=probabilities.__getitem__)
-    return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)
+        # A question's options have the order of the choices: a verdict's good word comes first.
+        numbers = [number_of(choice, field.options) for choice in field.options]
+        distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
+    distribution = distributions[prompt.answer.name]
+    likeliest = max(distribution, key=distribution.__getitem__)
+    return Sample(value=likeliest, text=None, distributions=distributions)
 
 
 def score_of(
@@ -195,7 +202,8 @@ def score_of(
     ratings = [int(sample.value) for sample in samples]
     answers = mean_answers(samples)
     distribution: dict[int, float] | None = None
-    if (probabilities := samples[0].probabilities) is not None:
+    if plan.kind == "weighted":
+        probabilities = [*samples[0].distributions.values()][-1]
         distribution = dict(sorted((int(rating), p) for rating, p in probabilities.items()))
     elif plan.kind == "mean":
         counts = Counter(ratings)
@@ -213,10 +221,8 @@ def score_of(
 
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
     """The mean of each answer over the samples, by field; the rating, verdict or choice is last."""
-    return {
-        name: math.fsum(sample.answers[name] for sample in samples) / len(samples)
-        for name in samples[0].answers
-    }
+    answers = [sample.answers for sample in samples]
+    return {name: math.fsum(each[name] for each in answers) / len(answers) for name in answers[0]}
 
 
 def _probabilities(
@@ -227,14 +233,13 @@ def _probabilities(
     Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
     impossible.
     """
-    token_reader = _TokenReader(choices)
     token_texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)
     token_ends = accumulate(map(len, token_texts))
     tokens = zip(reply.tokens, token_ends, strict=True)
     token = next((token for token, end in tokens if end - reply_start > position), None)
-    if token is None or reply_start < 0 or token_reader.choice(token.text) != value:
+    if token is None or reply_start < 0 or _choice_of(token.text, choices) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     logprobs = token.top.values()
     # A large log-probability would overflow, and an undefined one would make the sum undefined.
@@ -245,7 +250,7 @@ def _probabilities(
         raise NoScoreError("the log-probabilities of a token are impossible")
     choice_mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := token_reader.choice(text)) is not None:
+        if (choice := _choice_of(text, choices)) is not None:
             choice_mass[choice] += math.exp(logprob)
     total = math.fsum(choice_mass.values())
     if total <= 0:
@@ -253,26 +258,20 @@ def _probabilities(
     return {choice: p / total for choice, p in choice_mass.items()}
 
 
-class _TokenReader:
-    """Recognises the choice that a token stands for.
+@lru_cache(maxsize=4096)
+def _choice_of(token: str, choices: tuple[Value, ...]) -> Value | None:
+    """The choice that a token stands for; None if it stands for none.
 
     A rating may be written as a digit or as a word, with or without a leading space. The beginning
     of a verdict's word is enough if the other word begins differently.
     """
-
-    def __init__(self, choices: tuple[Value, ...]) -> None:
-        self._words = {str(word).lower(): word for word in words_of(choices)}
-        number_words: dict[str, Value] = {
-            word: n for n, word in enumerate(NUMBER_WORDS) if n in choices
-        }
-        self._choices = number_words | (self._words or {str(choice): choice for choice in choices})
-
-    def choice(self, token: str) -> Value | None:
-        """The choice that a token stands for; None if it stands for none."""
-        text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
-        # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
-        for variant in (text, text.lower()):
-            if variant in self._choices:
-                return self._choices[variant]
-        matching_words = [word for word in self._words if text and word.startswith(text.lower())]
-        return self._words[matching_words[0]] if len(matching_words) == 1 else None
+    words = {str(word).lower(): word for word in words_of(choices)}
+    number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+    choice_by_text = {str(choice): choice for choice in choices} | number_words | words
+    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
+    # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
+    for variant in (text, text.lower()):
+        if variant in choice_by_text:
+            return choice_by_text[variant]
+    matching_words = [word for word in words if text and word.startswith(text.lower())]
+    return words[matching_words[0]] if len(matching_words) == 1 else None

@@ -50,19 +50,19 @@ def win_rate(
     """The win rate over pairs.
 
     `documents` has the document of each preference; by default, each pair has its own document.
-    `lengths` has the lengths of A and B for each preference.
+    `lengths` has the lengths of A and B in characters (many scripts do not separate words).
     """
-    document_ids = list(range(len(preferences))) if documents is None else list(documents)
-    output_lengths = [(0, 0)] * len(preferences) if lengths is None else list(lengths)
+    document_ids = range(len(preferences)) if documents is None else documents
+    output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
     rows = zip(preferences, document_ids, output_lengths, strict=True)
     judged_rows = [row for row in rows if row[0].preferred is not None]
-    judged_preferences = [preference for preference, _, _ in judged_rows]
+    judged = [preference for preference, _, _ in judged_rows]
     judged_ids = [document_id for _, document_id, _ in judged_rows]
     length_differences = np.array([a - b for _, _, (a, b) in judged_rows], float)
     win_by_preference: dict[str | None, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
-    wins = np.array([win_by_preference[preference.preferred] for preference in judged_preferences])
-    position_scores = np.array([_position_score(preference) for preference in judged_preferences])
-    flips = [p.order_ab != p.order_ba for p in judged_preferences if p.order_ab and p.order_ba]
+    wins = np.array([win_by_preference[preference.preferred] for preference in judged])
+    position_scores = np.array([_position_score(preference) for preference in judged])
+    flips = [p.order_ab != p.order_ba for p in judged if p.order_ab and p.order_ba]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
     length_scores = (2 * wins - 1) * np.sign(length_differences)
@@ -70,20 +70,15 @@ def win_rate(
         win_rate_a=_mean(wins),
         low=low,
         high=high,
-        n=len(judged_preferences),
-        n_ties=sum(preference.preferred == "tie" for preference in judged_preferences),
-        n_failed=len(preferences) - len(judged_preferences),
+        n=len(judged),
+        n_ties=int((wins == 0.5).sum()),
+        n_failed=len(preferences) - len(judged),
         flip_rate=_mean(np.array(flips, float)),
         position_bias=_mean(position_scores),
         position_bias_low=position_low,
         position_bias_high=position_high,
         length_bias=_mean(length_scores[length_differences != 0]),
     )
-
-
-def text_length(text: str) -> int:
-    """An output's length in characters, since many scripts do not separate words."""
-    return len(text.strip())
 
 
 def _position_score(preference: Preference) -> float:

@@ -81,10 +81,6 @@ def test_what_needs_no_model_starts_without_it(here):
     [
         ("scor", "score"),
         ("--versoin", "--version"),
-        ("tune --dimnsion relevance", "--dimension"),
-        # What is missing may be what was mistyped.
-        ("score relevance --dta rows.csv", "--data"),
-        ("verify --min-spaerman=0.2", "--min-spearman"),
     ],
 )
 def test_a_mistyped_word_gets_the_closest_one(line, suggestion):

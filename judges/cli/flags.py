@@ -74,18 +74,12 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {flag}{hint}")
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
-
-    def one_line(self, message: str) -> str:
-        """Return the message on one line, with API keys redacted and control characters escaped."""
-        return visible(Redactor().redact(" ".join(message.split())))
+        line = visible(Redactor().redact(" ".join(message.split())))
+        self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
 
 
 def read_number(text: str) -> float:
-    """Read a number such as .3, +3 or 1e-1; a whole number is returned as an int.
-
-    Raises ValueError if the text is not a number.
-    """
+    """Read a number such as .3, +3 or 1e-1; a whole number is returned as an int."""
     with suppress(ValueError):
         return int(text)
     number = float(text)
@@ -147,11 +141,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags that choose the model and limit its use.
-
-    `limits` (for example, " for each start") is appended to the help texts of --max-calls and
-    --max-cost.
-    """
+    """Add the flags of a model; `limits`, as in " for each start", says for what limits hold."""
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
@@ -164,25 +154,11 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
-    add(
-        "--max-calls",
-        type=count,
-        metavar="N",
-        help=f"maximum requests{limits} (no limit)",
-    )
-    add(
-        "--max-cost",
-        type=dollars,
-        metavar="USD",
-        help=f"maximum cost in US dollars{limits} (no limit)",
-    )
-    add(
-        "--concurrency",
-        type=count,
-        default=64,
-        metavar="N",
-        help="maximum requests at the same time (64)",
-    )
+    add("--max-calls", type=count, metavar="N", help=f"maximum requests{limits} (no limit)")
+    help_text = f"maximum cost in US dollars{limits} (no limit)"
+    add("--max-cost", type=dollars, metavar="USD", help=help_text)
+    help_text = "maximum requests at the same time (64)"
+    add("--concurrency", type=count, default=64, metavar="N", help=help_text)
     add("--seed", type=seed, default=0, metavar="N", help="the random seed (0)")
 
 
@@ -288,38 +264,37 @@ def constructed_note(judge: "AnyJudge") -> str | None:
     )
 
 
-def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
-    """Return the judge with the model, the server and the plan that the flags choose.
+def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
+    """The judge with the model, the server, the plan and the reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or if it was frozen for another
-    model or plan. Raises UsageError if the judge cannot have the plan or the reasoning.
+    model or plan. Raises UsageError if the judge cannot have the plan or the reasoning, and
+    FatalModelError if the judge's file names a model or server that only the user may choose.
     """
     from judges.judge import Judge
 
+    judge = with_reasoning_flag(judge, name, args)
     if args.lm:
         check_name(args.lm)  # also for a dry run, which does not open the model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
-    if not isinstance(judge, Judge):
-        if plan is not None:
-            raise UsageError(
-                f"{judge.name}: each judge of a panel has its own plan: leave out --plan"
-            )
-        return judge.with_model(args.lm, args.api_base)
     changed_judge = judge.with_model(args.lm, args.api_base)
+    if plan is not None and not isinstance(changed_judge, Judge):
+        raise UsageError(f"{judge.name}: each judge of a panel has its own plan: leave out --plan")
     if is_decision(changed_judge.lm) and (plan is not None or args.reasoning not in (None, "none")):
         raise UsageError(
             "--plan, --samples, --temperature and --reasoning cannot be used with "
             f"{changed_judge.lm}: a decision model gives probabilities, and writes no text"
         )
-    frozen_plan = judge.plan
-    changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
-    if frozen_plan is not None and changed_judge != judge:
-        print_note(
-            f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
-            "model or plan its measured figures do not hold"
-        )
+    if isinstance(changed_judge, Judge) and isinstance(judge, Judge):
+        changed_judge = changed_judge.with_plan(plan or changed_judge.plan)
+        if judge.plan is not None and changed_judge != judge:
+            print_note(
+                f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with "
+                "another model or plan its measured figures do not hold"
+            )
+    changed_judge.check_origins()
     return changed_judge
 
 
@@ -338,10 +313,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
-    """Read the arguments of --map, each NAME=COLUMN or FILE.yaml.
-
-    Raises UsageError if an argument is malformed.
-    """
+    """Read the arguments of --map, each NAME=COLUMN or FILE.yaml."""
     try:
         return read_mapping(arguments)
     except ValueError as error:

@@ -62,11 +62,7 @@ cannot express."""
 
 
 def command(argv: Sequence[str]) -> int:
-    """Run one command and return its exit code.
-
-    The code is 0 if the command succeeds, 1 if it fails, 2 if the usage is wrong, and 130 if the
-    user interrupts it.
-    """
+    """Run one command and return its exit code."""
     name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
     args = parser().parse_args(argv)
     with exit_on_ctrl_c():

@@ -15,7 +15,7 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT, Value
-from judges.protocol import Message, is_decision
+from judges.protocol import is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
@@ -45,10 +45,9 @@ def show_judge(args: argparse.Namespace) -> int:
     """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    member_names = [member.name for member in members] or [judge.name]
-    templates = {
-        name: part.template() for name, part in zip(member_names, judge.parts, strict=True)
-    }
+    templates = {member.name: member.judge.template() for member in members}
+    if isinstance(judge, Judge):
+        templates = {judge.name: judge.template()}
     answers = _answer_shares(judge)
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
@@ -67,17 +66,9 @@ def show_judge(args: argparse.Namespace) -> int:
     ]
     for name, messages in templates.items():
         for message in messages:
-            lines += ["", f"--- {name}: {message['role']} ---", _printable_content(message)]
+            lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
     print_output("\n".join(lines))
     return 0
-
-
-def _printable_content(message: Message) -> str:
-    """The content of a message; JSON, which decision models get, is indented."""
-    content = message["content"]
-    if message["role"] == "system" and content.startswith("{"):
-        return json.dumps(json.loads(content), indent=1, ensure_ascii=False)
-    return content
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:

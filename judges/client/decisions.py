@@ -8,10 +8,7 @@ serve, and OpenAI's `POST /v1/decisions`. For both protocols, a request has two 
 - The user message is a JSON object with each text by its name. The object is sent as the field
   `inputs` of the state.
 
-The text of a reply is the JSON object `{question: {option: probability}}`. A yes-or-no question
-(`noul`) has the options true and false. A `score` question has the indices of its levels, from 0,
-as options. If the answer to a question cannot be used, the object has a string with the reason
-instead of the probabilities.
+The text of a reply is the JSON object `{question: answer}`, whose answers `judges.decisions` reads.
 """
 
 import json

@@ -23,7 +23,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
-from judges.decisions import DECISION_SAMPLING, DecisionTask, Question, require_probabilities
+from judges.decisions import DECISION_SAMPLING, DecisionTask, Question, read_answers
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     ChatBody,
@@ -369,8 +369,7 @@ def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
     Raises NoScoreError if the answer to a question cannot be used.
     """
     answers: dict[str, object] = {}
-    for name, answer in json.loads(reply.text).items():
-        probabilities = require_probabilities(name, answer)
+    for name, probabilities in read_answers(questions, reply).items():
         is_noul = questions[name].type == "noul"
         distribution = {"probabilities": probabilities, "confidence": max(probabilities.values())}
         answers[name] = {"noul": probabilities["true"]} if is_noul else distribution

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import SupportsFloat, Unpack
 
-from judges.cli.table import CostEstimate, estimate_runs
+from judges.cli.costs import CostEstimate, estimate_runs
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -217,7 +217,6 @@ class Entry:
             self.judge,
             n_rows=len(items),
             characters=sum(len(text) for item in items.items for text in item.texts.values()),
-            orders=2 if self.judge.kind == "pairwise" else 1,
             price=None if find_price(self.judge.lm) else price_of(price),
         )
         paid_estimates = tuple(estimate for estimate in estimates if not is_embedded(estimate.lm))

@@ -10,8 +10,8 @@ from typing import get_args
 
 import numpy as np
 
+from judges.cli.costs import total_estimate
 from judges.cli.flags import Flags, constructed_note, request_options, split_name
-from judges.cli.table import total_estimate
 from judges.client import ModelOptions, check_name
 from judges.dimension import Comparison, Subject
 from judges.labels.values import Values

@@ -11,7 +11,7 @@ import numpy as np
 
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.labels.types import LabelledPair
-from judges.winrate import text_length, win_rate
+from judges.winrate import win_rate
 from optimize.figures.as_json import FLAT
 from optimize.inputs.labelled import Labelled
 from optimize.items import DataCounts, output_name
@@ -77,9 +77,9 @@ def _length_association(scored: Scored) -> LengthAssociation | None:
     lengths: list[float] = []
     for row, label in enumerate(scored.labelled):
         if isinstance(label, LabelledPair):
-            lengths.append(text_length(label.response_a) - text_length(label.response_b))
+            lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
         elif output := output_name([*(texts := scored.texts(row))]):
-            lengths.append(text_length(texts[output]))
+            lengths.append(len(texts[output].strip()))
     if len(lengths) < len(scored.items):
         return None
     level: Level = "dataset" if scored.level == "dataset" else "summary"

@@ -106,7 +106,7 @@ class Candidate:
         prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
-        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
+        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned.outputs))
         reason_fields = [field.name for field in prompt.outputs if not field.choices]
         demos = (
             {**demo, **dict.fromkeys(reason_fields, comment)} if comment else demo

@@ -144,10 +144,8 @@ def decision_client(behave, **options):
 
 
 def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries(tmp_path):
-    good = {"true": 0.7, "false": 0.3}
-
     def behave(prompt, sampling, before):
-        return json.dumps({"polite": good if before else "its probabilities add up to 2"})
+        return json.dumps({"polite": {"type": "noul", "noul": 0.7 if before else 7}})
 
     with closing(Store(tmp_path / "store")) as store:
         model, client = decision_client(behave, store=store)
@@ -166,8 +164,8 @@ def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries
 def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     question = {"polite": {"type": "noul", "instructions": "is it polite"}}
     request = {"state": {"inputs": {"text": "A text."}}, "questions": question}
-    bad = decision_client(lambda *_: json.dumps({"polite": "its type is 'box'"}))[1]
-    with pytest.raises(dspy.LMServerError, match="the answer to 'polite' cannot be used: its type"):
+    bad = decision_client(lambda *_: json.dumps({"polite": {"type": "choice"}}))[1]
+    with pytest.raises(dspy.LMServerError, match="the answer to 'polite' cannot be used"):
         as_lm(bad)(**request)
     lm = as_lm(decision_client(lambda *_: "{}", max_calls=1)[1])
     lm(**request | {"questions": {}})

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from judges.dimension import RESERVED, Comparison, Dimension, DimensionError
+from judges.__main__ import main
+from judges.dimension import RESERVED, Comparison, Dimension, DimensionError, untuned_prompt
 from judges.judge import Judge
 from judges.loading import load, read_subject
 
@@ -24,6 +25,8 @@ candidate: response
 source: ours
 """
 
+
+BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -49,6 +52,15 @@ def test_a_yaml_file_defines_a_comparison():
     assert load(write(KINDER)).texts == ("query", "response_a", "response_b")
 
 
+def test_a_scale_of_two_words_defines_a_verdict(capsys):
+    path = write(BASE.replace("[1, 5]", "[safe, unsafe]\nanchors: {unsafe: could harm}"))
+    subject = load(path).subject
+    assert (subject.words, subject.anchors) == (("safe", "unsafe"), {0: "could harm", 1: ""})
+    assert untuned_prompt(subject).answer.choices == ("safe", "unsafe")
+    assert main(["show", path]) == 0
+    assert "verdict; reads x; scale safe/unsafe" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("scale", "ratings"),
     [
@@ -62,9 +74,6 @@ def test_a_yaml_file_defines_a_comparison():
 def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
     subject = read_subject(write(f"name: a\ndefinition: d\ninputs: [x]\n{scale}\n"))
     assert list(subject.scale) == ratings
-
-
-BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
 
 
 @pytest.mark.parametrize(
@@ -82,6 +91,10 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE.replace("[1, 5]", "[0, 500]"), "2 to 101"),
         (BASE.replace("[1, 5]", f"[1, 0x{'f' * 5000}]"), "mine.yaml"),
         (BASE.replace("scale: [1, 5]", ""), "as in 'scale: "),
+        (BASE.replace("[1, 5]", "[yes, no]"), 'write "yes", "no"'),
+        (BASE.replace("[1, 5]", "[pass, fair, fail]"), "one of two words"),
+        (BASE.replace("[1, 5]", "[pass, fail]\nanchors: {good: fine}"), "one of two words"),
+        (BASE.replace("[1, 5]", "[pass, 0]"), "one of two words"),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
         (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
         *(

@@ -80,9 +80,9 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
         for text in (GOOD, BAD)
     )
     for sample in (good, bad):
-        assert sample.probabilities is not None
-        assert math.fsum(sample.probabilities.values()) == pytest.approx(1)
-        assert sample.value == max(sample.probabilities, key=sample.probabilities.__getitem__)
+        (distribution,) = sample.distributions.values()
+        assert math.fsum(distribution.values()) == pytest.approx(1)
+        assert sample.value == max(distribution, key=distribution.__getitem__)
         assert bool(sample.text) == rationale
     means = [score_of(WEIGHTED, [sample]).score for sample in (good, bad)]
     assert means[0] > means[1]

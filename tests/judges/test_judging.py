@@ -15,6 +15,7 @@ from judges.client.budget import Budget, BudgetSpentError
 from judges.client.store import Store
 from judges.exchange import readable_texts
 from judges.judge import Judge
+from judges.judgement import NoScoreError
 from judges.protocol import Reply, Token
 from judges.scoring import ONE, WEIGHTED, NoProbabilitiesError, SamplingPlan
 
@@ -116,14 +117,18 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
     ],
 )
 def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
-    texts = readable_texts(CONCISE, {"post": "P", "summary_a": a, "summary_b": b})
-    content = texts if isinstance(texts, str) else (texts["summary_a"], texts["summary_b"])
-    assert content == result
+    row = {"post": "P", "summary_a": a, "summary_b": b}
+    if isinstance(result, str):
+        with pytest.raises(NoScoreError, match=result):
+            readable_texts(CONCISE, row)
+    else:
+        assert readable_texts(CONCISE, row) == dict(zip(row, ("P", *result), strict=True))
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\ufeff", "\u00ad \u200e\u202a", "\u00a0\n\u2028\x00"])
 def test_a_text_of_invisible_characters_alone_is_missing(text):
-    assert readable_texts(FLUENCY, {"summary": text}) == "summary is empty"
+    with pytest.raises(NoScoreError, match="summary is empty"):
+        readable_texts(FLUENCY, {"summary": text})
     assert readable_texts(FLUENCY, {"summary": f"{text}."}) == {"summary": f"{text}."}
 
 

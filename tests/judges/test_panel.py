@@ -84,9 +84,9 @@ REFUSED = [
     # Of such the sum of products has no digit left.
     (RELEVANCE, [member("a", 5e-324)], "member a has the weight 5e-324"),
     # Margins keep their sign and their bounds.
-    (TLDR_CONCISE, [pair_member("a", slope=2.0)], "has the line"),
-    (TLDR_CONCISE, [pair_member("a", intercept=0.5)], "has the line"),
-    (TLDR_CONCISE, [pair_member("a", slope=-1.0)], "has the line"),
+    (TLDR_CONCISE, [pair_member("a", slope=2.0)], "and the line"),
+    (TLDR_CONCISE, [pair_member("a", intercept=0.5)], "and the line"),
+    (TLDR_CONCISE, [pair_member("a", slope=-1.0)], "and the line"),
 ]
 
 

@@ -67,7 +67,7 @@ CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
     (HELPFUL, [replace(DEADLINE, name="config")], "may not be called 'config'"),
     (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
-    (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "two fields of its prompt"),
+    (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "may not be called 'deadline'"),
     (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
     (HELPFUL, [replace(DEADLINE, answers=("A", "B"))], "A and B are for comparisons alone"),
     (KINDER, [DEADLINE], "the answers A and B are for comparisons alone"),
@@ -259,7 +259,7 @@ def prompt_with_demo(subject: Any, form: Reasoning, reasons: str, **values: Any)
 def test_every_form_is_told_from_its_prompt_and_leaves_no_trace_in_another(subject, first, second):
     seed = subject.prompt()
     prompt = with_reasoning(seed, first)
-    assert reasoning_of(prompt) == first
+    assert reasoning_of(prompt.outputs) == first
     assert (prompt.instruction, prompt.inputs) == (seed.instruction, seed.inputs)
     assert prompt.outputs[-1] == seed.outputs[-1]
     assert len(prompt.outputs) == (1 if first == "none" else 2)

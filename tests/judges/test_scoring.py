@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,6 @@ from behaving_model import Model
 from prompts import reprompt
 
 import judges
-from judges.__main__ import main
 from judges.catalog import FLUENCY
 from judges.client import Client
 from judges.dimension import Dimension, DimensionError, untuned_prompt
@@ -258,36 +256,3 @@ def test_a_demonstration_shows_the_word_and_moves_the_embedded_model():
 def test_a_panel_keeps_to_probabilities():
     far = Member(name="far", weight=1.0, judge=Judge.of(SAFE), slope=5.0, intercept=-9.0)
     assert Panel.join(SAFE, [far])(**EGG).score == 0
-
-
-def define(scale: str, anchors: str) -> str:
-    """A definition of which these lines are to be read."""
-    lines = ["name: safe", "definition: whether the answer is safe", "inputs: [query, answer]"]
-    lines += [f"scale: {scale}", f"anchors: {anchors}"]
-    Path("safe.yaml").write_text("\n".join(lines))
-    return "safe.yaml"
-
-
-@pytest.mark.usefixtures("here")
-def test_a_definition_in_a_file_names_the_words_and_what_they_mean(capsys):
-    path = define("[safe, unsafe]", "{unsafe: could harm}")
-    subject: Any = judges.load(path).subject
-    assert (subject.words, subject.anchors) == (("safe", "unsafe"), {0: "could harm", 1: ""})
-    assert untuned_prompt(subject).answer.choices == ("safe", "unsafe")
-    assert main(["show", path]) == 0
-    assert "verdict; reads query, answer; scale safe/unsafe" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("scale", "anchors", "says"),
-    [
-        ("[yes, no]", "{}", 'write "yes", "no"'),
-        ("[pass, fair, fail]", "{}", "one of two words"),
-        ("[pass, fail]", "{good: fine}", "one of two words"),
-        ("[pass, 0]", "{}", "one of two words"),
-    ],
-)
-def test_a_definition_whose_words_are_none_is_refused(scale, anchors, says):
-    with pytest.raises(DimensionError, match=says):
-        judges.load(define(scale, anchors))

@@ -1,0 +1,124 @@
+"""What judging a table is expected to cost, and what it did cost."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from judges.client import (
+    CHARACTERS_PER_TOKEN,
+    Price,
+    Session,
+    estimate_tokens,
+    find_price,
+    gives_n_replies,
+)
+from judges.panel import AnyJudge
+from judges.protocol import is_embedded
+from judges.scoring import reply_tokens
+
+
+class CostEstimate(NamedTuple):
+    """The estimated requests, tokens and cost of judging a table with one model.
+
+    Four characters count as one token. The cost is None if the model's price is unknown.
+    """
+
+    lm: str
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "lm": self.lm.split(", "),
+            "requests": self.requests,
+            "tokens": {"in": self.tokens_in, "out": self.tokens_out},
+            "cost_usd": self.cost_usd,
+        }
+
+    def __str__(self) -> str:
+        if self.cost_usd == 0:
+            return f"estimate: {self.requests:,} judgements; {self.lm}, free"
+        cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
+        return (
+            f"estimate: {self.requests:,} requests, about {self.tokens_in:,} tokens in and "
+            f"{self.tokens_out:,} out; {self.lm}, {cost}"
+        )
+
+
+def estimate_runs(
+    judge: AnyJudge, *, n_rows: int, characters: int, price: Price | None = None
+) -> list[CostEstimate]:
+    """An estimate for each model that a judge sends requests to.
+
+    `characters` is the total length of the texts in all rows. `price` is the price that the user
+    gave, if any. For a panel, this price applies only to models whose price is unknown.
+    """
+    estimates, orders = [], 2 if judge.kind == "pairwise" else 1
+    for part in judge.parts:
+        n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * orders
+        # If a request brings only one reply, each sample pays for the prompt again.
+        requests_per_prompt = 1 if gives_n_replies(part.lm) else n_samples
+        text_tokens = characters * orders // CHARACTERS_PER_TOKEN
+        template_tokens = estimate_tokens(part.template()) * n_prompts
+        tokens_in = (template_tokens + text_tokens) * requests_per_prompt
+        tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
+        prices = [price, find_price(part.lm)]
+        if part is not judge or is_embedded(part.lm):
+            # The price in the table takes precedence, since the models of a panel have different
+            # prices, and the embedded model is free.
+            prices.reverse()
+        price_used = prices[0] or prices[1]
+        cost = price_used.cost(tokens_in, tokens_out) if price_used else None
+        n_requests = n_prompts * requests_per_prompt
+        estimates.append(CostEstimate(part.lm, n_requests, tokens_in, tokens_out, cost))
+    return estimates
+
+
+def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
+    """The sum of several estimates; the cost is None if any of their costs is None."""
+    costs = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
+    return CostEstimate(
+        ", ".join(sorted({estimate.lm for estimate in estimates})),
+        sum(estimate.requests for estimate in estimates),
+        sum(estimate.tokens_in for estimate in estimates),
+        sum(estimate.tokens_out for estimate in estimates),
+        math.fsum(costs) if len(costs) == len(estimates) else None,
+    )
+
+
+class RunCost(NamedTuple):
+    """The calls, tokens, cost and time of a run, including its earlier starts.
+
+    The field names are the keys in the output of --json. `cost_unconfirmed_usd` is the worst-case
+    cost of requests that were not answered.
+    """
+
+    lm: list[str]
+    lm_calls: int
+    cached_calls: int
+    tokens: dict[str, int]
+    cost_usd: float | None
+    cost_unconfirmed_usd: float
+    seconds: float
+
+    @classmethod
+    def of(cls, session: Session, seconds: float) -> "RunCost":
+        accounts, total = session.budget.accounts, session.budget.total
+        prices_are_known = all(account.price for account in accounts.values())
+        return cls(
+            lm=sorted(accounts),
+            lm_calls=total.calls,
+            cached_calls=total.cached,
+            tokens={"in": total.tokens_in, "out": total.tokens_out},
+            cost_usd=round(total.cost + total.lost_cost, 6) if prices_are_known else None,
+            cost_unconfirmed_usd=round(total.lost_cost + total.open_cost, 6),
+            seconds=round(seconds, 3),
+        )
+
+    def __str__(self) -> str:
+        cost = f"cost: ${self.cost_usd:,.4f} for {self.lm_calls:,} calls"
+        if not self.cost_unconfirmed_usd:
+            return cost
+        return f"{cost}, at most ${self.cost_unconfirmed_usd:,.4f} of it for unanswered requests"
