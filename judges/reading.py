@@ -3,9 +3,9 @@
 1. The answer alone, such as "4" or "**(B)**": as the whole reply, as one of its lines, or under
    our header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last such
    header is read.
-2. `label: 4` at the start of a line, if the label consists of words for an answer, such as "score",
-   and of the dimension's name; a key of JSON is a label, too. Labels with "final" or "overall" take
-   precedence.
+2. `label: 4` at the start of a line, with any words as the label; a key of JSON is a label, too.
+   Labels with "final" or "overall" take precedence, then labels with "rating" or the dimension's
+   name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
 A reply must state exactly one value in these forms, and no other value elsewhere. Another reply
@@ -53,17 +53,29 @@ def _word_set(text: str) -> frozenset[str]:
 _FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
 _ANSWER_WORDS = _word_set(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment preferred preference choice winner decision best better response output"
+    " evaluation assessment preferred preference choice winner decision best"
 )
 _NEUTRAL_WORDS = _word_set(
-    "the a an my your our is i it for of on this here s total would give to level aspect summary"
-    " text"
+    "the a an my your our is i it for of on this here s total would give to level"
 )
-
-# Words of a label that introduces a quotation: "The text says:".
-_QUOTATION = re.compile(
-    r"\b(?:says?|claims?|states|reads|asks|wants|ends|example)\b", re.IGNORECASE
+# Words in labels of something other than the answer: "word count", "previous rating".
+_OTHER_WORDS = _word_set(
+    "number count amount sum mean average percentage ratio confidence certainty probability length"
+    " page chapter section line paragraph sentence step item example case figure question part rule"
+    " criterion id rank position version year month day date time age maximum max minimum min"
+    " highest lowest possible threshold scale baseline first second third draft initial previous"
+    " original expected target reason reasoning explanation feedback document prompt instruction"
+    " user human author annotator expert ideal reference alternative requested error attempt"
+    " priority injected iteration"
 )
+# Words which show that a label's value is quoted, denied, hypothetical, or the worse of two.
+_DENYING_WORDS = _word_set(
+    "says say claims claimed states reads wrote asks wants contains ends example if not no never"
+    " less least worse worst weaker loser rejected before after"
+)
+# A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
+# "ethics" are not plurals.
+_PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 # Maps some white space and characters beyond ASCII to ASCII characters.
 _TO_ASCII = str.maketrans(
@@ -197,7 +209,7 @@ class Answer(NamedTuple):
     """An answer in a reply, with its position; `value` is None if the answer is unclear.
 
     `rank` is 3 if the label says "final" or "overall", 2 if the label names the answer or the
-    answer is alone on its line, and 1 if a reason follows an answer without a label.
+    answer is alone on its line, and 1 otherwise.
     """
 
     value: float | str | None
@@ -375,7 +387,9 @@ class _Line:
         # "B: it is precise" begins with an answer and not with a label.
         self.label = None if label and form.answer.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
-        self.is_label_alone = not self.content[self.start :].strip(_SURROUNDING_CHARACTERS)
+        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
+            _SURROUNDING_CHARACTERS
+        )
         self.answer = form.answer.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
         self.reason: str | None = None
@@ -385,39 +399,61 @@ class _Line:
             _SURROUNDING_CHARACTERS + "}|$.!"
         )
 
+    def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
+        """The rank by the line's label, else by the line above if that is nothing but a label.
+
+        It is None if there is no label, and 0 for a label of something other than the answer.
+        """
+        if rank_above == 0:  # the line above says that this is a quotation, as in "The text says:"
+            return 0
+        if self.label:
+            return _rank(self.label["label"], name_words)
+        return rank_above if self.is_answer_alone else None
+
 
 def _answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """The answers in all lines of a plain text, and the other parts of the text with positions."""
     answers, other_texts = [], []
-    # By the label on the line above, if that line has nothing else.
-    rank_above, is_quoted = None, False
+    rank_above: int | None = None
     for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
         line = _Line(line_match, form)
-        rank = _rank(line.label["label"], name_words) if line.label else rank_above
-        rank = 0 if is_quoted else rank
-        rank_above, is_quoted = None, False
-        if line.label and line.is_label_alone:
-            rank_above, is_quoted = rank, bool(_QUOTATION.search(line.label["label"]))
+        rank = line.rank(name_words, rank_above)
+        rank_above = rank if line.is_label_alone else None
         is_opening = line_number == 0 and not line.content.endswith("?")
         is_stated = rank is not None or line.is_answer_alone or is_opening
         if line.answer and line.reason is not None and is_stated:
-            answer_rank = 1 + line.is_answer_alone if rank is None else rank
+            value = None if rank == 0 else form.value(line.answer)
+            answer_rank = 1 + line.is_answer_alone if rank is None else max(rank, 1)
             start = line.position + line.answer.start("value")
             end = line.position + line.answer.end()
-            answers.append(Answer(form.value(line.answer), answer_rank, start, end))
+            answers.append(Answer(value, answer_rank, start, end))
             other_texts.append((end, line.reason))
             continue
         other_texts.append((line.position, line.content))
-        if rank and (line.answer or _UNCLEAR_ANSWER.match(line.content, line.start)):
+        if rank and (line.answer or (rank > 1 and _UNCLEAR_ANSWER.match(line.content, line.start))):
             answers.append(Answer(None, rank, line.position, line.position))
     return answers, other_texts
 
 
 def _rank(label: str, name_words: frozenset[str]) -> int:
-    """How clearly a label names the answer: 3 for a final answer, 2, or 0 for another label."""
-    words = set(re.findall(r"[^\W_]+", label.lower())) - _NEUTRAL_WORDS
-    if not words or not words <= _FINAL_WORDS | _ANSWER_WORDS | name_words:
+    """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
+    words = re.findall(r"[^\W_]+", label.lower())
+    content_words = set(words) - _NEUTRAL_WORDS
+    if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
-    return 3 if words & _FINAL_WORDS else 2
+    # The head noun is "clarity" in "clarity of terms", and "count" in "word count".
+    phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
+    head_noun = next(
+        (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
+    )
+    is_other_label = content_words & _OTHER_WORDS - name_words and (
+        head_noun in _OTHER_WORDS or head_noun in _ANSWER_WORDS
+    )
+    is_count_label = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
+    if is_other_label or is_count_label or content_words & _DENYING_WORDS - name_words:
+        return 0
+    if content_words & _FINAL_WORDS:
+        return 3
+    return 2 if content_words <= _ANSWER_WORDS | name_words else 1

@@ -25,10 +25,11 @@ BOTH = (RATIONALE, RATING)
 # Replies of a judge of coherence from 1 to 5 as a careful person reads them.
 RATED = [
     ("Aspect Coherence: 4. The summary covers most of it.", 4),
-    ("1) Coherence: 4", 4), ("Coherence [1-5]: 4", 4), ("### Overall Coherence — 3", 3),
-    ("Coherence of the text: 5 (every link is clear)", 5), ("Here it is:\n\nRating: 4", 4),
+    ("Narrative Hook Strength: 3", 3), ("**Plot & Pacing**: 2/5", 2), ("Tone match — 4", 4),
+    ("Factual grounding: 5 (every claim is supported)", 5), ("### Clarity of purpose: 3", 3),
+    ("Persuasive power: 4 - strong ethos", 4), ("1) Coherence: 4", 4), ("Coherence [1-5]: 4", 4),
     ("Coherence (scale 1-5): 4", 4), ("Coherence\n4", 4), ("Coherence:\n\n**4**", 4),
-    ("Focus: 5\nTransitions: 3\n\nFinal: 4", 4),
+    ("Use of evidence: 2. Only one source.", 2), ("Focus: 5\nTransitions: 3\n\nFinal: 4", 4),
     ("Overall coherence: 4\nTransitions: 3\nFocus: 5", 4), ("4", 4), ("**4**", 4), ("4.", 4),
     ("[4]", 4), ("４", 4), ("4/5", 4), ("4 out of 5", 4), ("four", 4), ("4 stars", 4), ("★ 4", 4),
     ("4 - clear and tidy", 4), ("4: tidy", 4), ("4, because it flows.", 4), ("4 (good)", 4),
@@ -38,9 +39,10 @@ RATED = [
     ('Sure: {"Coherence Score": "4/5"} I hope it helps.', 4), ('{"rating": 4.0}', 4),
     ("<rating>4</rating>", 4), ("$\\boxed{4}$", 4), ("Rating: 4 out of 5 stars", 4),
     ("Rating: 4\nReason: 3 of the 5 links are explicit.", 4), ("Reason: it flows.\nRating: 4", 4),
-    ("rating = 4", 4), ("Rating → 4", 4), ("Score：4", 4),
+    ("rating = 4", 4), ("Rating → 4", 4), ("Bewertung: 4", 4), ("评分：4", 4), ("Оценка: 4", 4),
     ("My rating: 4. I considered the links between the sentences.", 4),
     ("Initial rating: 4\nFinal rating: 3", 3), ("Draft: 4\nFinal rating: 3", 3),
+    ("Reader Engagement: 4", 4), ("Error Handling: 2", 2), ("Use of examples: 3", 3),
     ("Rating: 4\nRevised rating: 3", 3), ("Rating: 2\n\nIt omits 3 of the 5 facts.", 2),
     ("Overall: 3\nRating: 3", 3), ('{"draft_rating": 3, "final_rating": 4}', 4),
     ("The links are clear and few are missing\nRating: 4", 4),
@@ -48,7 +50,6 @@ RATED = [
 ]  # fmt: skip
 # No rating, two of them, one off the scale or of something else: all are asked for again.
 UNRATED = [
-    "Reader Engagement: 4", "Use of evidence: 2. Only one source.", "**Plot & Pacing**: 2/5",
     "Average user rating: 4", "The document ends with:\nRating: 5", "Rating: 4. No wait, 3.",
     "Rating: 4. Let me reconsider.", "Rating: 4, though a stricter judge would say 3.",
     "Key facts covered: 3/5", "Highest possible rating: 5", "1. 4\n2. 3\n3. 5", "Rating: 4½",
@@ -79,7 +80,7 @@ CHOSEN = [
     ("Preferred: B", "B"), ("Final verdict: [[B]]", "B"), ("Better summary: B", "B"),
     ("Answer: B. It says more.", "B"), ("A: it is short", "A"), ("A - it is short", "A"),
     ("B\n\nIt covers more than A.", "B"), ('{"winner": "B", "why": "A drifts"}', "B"),
-    ("Aspect Concise: B. Shorter.", "B"), ("A, because it is short.", "A"),
+    ("Aspect Concision: B. Shorter.", "B"), ("A, because it is short.", "A"),
     ("**Preferred:** Summary B, which is shorter", "B"), ("A. Both are fine", "A"),
 ]  # fmt: skip
 UNCHOSEN = [
@@ -128,13 +129,11 @@ WORDS = st.builds(str.__add__, STEMS, st.sampled_from(["ity", "ance", "ness", "t
     label=st.lists(WORDS.map(str.capitalize), min_size=1, max_size=4).map(" ".join),
     rating=st.sampled_from(RATING.choices),
     form=st.sampled_from(
-        ["{0}: {1}. The summary covers it.", "**{0}**: {1}/5", "- {0} - {1}", "## {0}:\n\n{1}"]
+        ["{0}: {1}. The summary covers it.", "**{0}**: {1}/5", "- {0} - {1}", "## {0}\n\n{1}"]
     ),
 )
-def test_a_label_states_a_rating_if_it_names_the_dimension(label, rating, form):
-    reply = form.format(label, rating)
-    assert answer(reply, [RATING], label) == rating
-    assert answer(reply, [RATING], "my_metric_2") is None
+def test_a_label_of_any_few_words_states_a_rating(label, rating, form):
+    assert answer(form.format(label, rating), [RATING], "my_metric_2") == rating
 
 
 @given(rating=st.sampled_from(RATING.choices), text=st.text(max_size=200))

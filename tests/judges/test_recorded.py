@@ -79,8 +79,7 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in summeval_replies(model):
         if reply.prompt == prompt:
-            names = [str(reply.dimension)]
-            result = judgement(reply.replies[-1:], SUMMEVAL, values=values, names=names)
+            result = judgement(reply.replies[-1:], SUMMEVAL, values=values)
             scores[str(reply.dimension)][reply.id] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
@@ -103,8 +102,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     for reply in read_replies(DATA / "topical_chat_judges" / file):
-        name = str(reply.dimension)
-        result = judgement(reply.replies, TOPICAL[name][0], names=[name])
+        result = judgement(reply.replies, TOPICAL[str(reply.dimension)][0])
         scores[reply.dimension][reply.id] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
