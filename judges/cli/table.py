@@ -217,7 +217,10 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 def _judge_table(run: TableRun, results: Results) -> RunCost:
     """Judge all rows, write them with their judgements, and return the cost."""
     start_time = time.monotonic()
-    print_note(str(total_estimate(run.estimates)))
+    estimate, max_cost = total_estimate(run.estimates), run.args.max_cost
+    print_note(str(estimate))
+    if max_cost is not None and (estimate.cost_usd or 0.0) > max_cost:
+        print_note(f"note: --max-cost {max_cost:g} will end the run before all rows are judged")
     out: Path = run.args.out
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
