@@ -13,7 +13,7 @@ from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import Comparison, Subject, kind_of
 from judges.judgement import AnyJudgement, Preference
-from judges.labels.rating_columns import close_names
+from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
@@ -178,9 +178,9 @@ def _new_subject(
 ) -> Subject:
     """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
-    if not definition and name not in names and (similar := close_names(name, names)):
+    if not definition and name not in names and (similar := close_name(name, names)):
         raise SettingsError(
-            f"{name}: did you mean {similar[0]}? If not, say what it means: '{name}=...'"
+            f"{name}: did you mean {similar}? If not, say what it means: '{name}=...'"
         )
     if isinstance(labelled, LabelledPairs):
         return loading.comparison_on(name, texts, labelled.candidate, definition)

@@ -77,7 +77,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (
             f"{SCORE} --api-key sk-planted-4f9c",
             2,
-            "arguments: --api-key (--help lists",
+            "arguments: --api-key; did you mean --api-key-env",
         ),
         (f"{SCORE} --lm gpt-5 --dry-run", 1, BARE),
         (f"{OWN} --max-cost 1 {NOWHERE}", 1, "max_cost needs the model's price"),

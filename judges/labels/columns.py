@@ -41,6 +41,9 @@ from judges.tables.text import TableRow
 NESTED_COLUMNS = ("ratings", "annotations")
 # Usual names of the column with people's votes on a pair.
 VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
+# The columns of an output, or of a pair, that hold neither a text nor the ratings on one dimension.
+OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
+PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
 # With `--map id=#row`, the number of a row is its id.
 ROW_NUMBER = "#row"
 
@@ -241,6 +244,11 @@ class Columns:
     def of_kind(self, columns: Iterable[str], *kinds: Kind) -> list[str]:
         """Return the columns among `columns` whose kind is in `kinds`."""
         return [column for column in columns if self.kind(column) in kinds]
+
+    @cached_property
+    def judge_scores(self) -> set[str]:
+        """The columns of a judge's scores, each beside a column NAME_failure, as `score` writes."""
+        return {name for name in self.table.columns if f"{name}_failure" in self.table.columns}
 
     def columns_except(self, excluded: Collection[str]) -> list[str]:
         """Return the names of the table's columns that are not in `excluded`."""

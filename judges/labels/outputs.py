@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from judges.labels.cells import without_keys
-from judges.labels.columns import Columns, check_mapping, mapping_advice
+from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
 from judges.labels.names import map_flag, tokens
 from judges.labels.rating_columns import (
-    NON_RATING_NAMES,
     RatingColumns,
     check_ratings,
-    close_names,
+    close_name,
     find_ratings,
 )
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
@@ -19,9 +18,6 @@ from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
 from judges.labels.values import RatingReader
 from judges.tables.problems import Problems, count, excerpt, joined_names
-
-# Names of columns that hold neither texts nor the ratings on one dimension.
-ROLES = (*NON_RATING_NAMES, "annotator")
 
 
 def read_outputs(
@@ -53,7 +49,7 @@ def read_outputs(
             guessed_columns=(),
             numeric_columns=(),
         )
-    roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
+    roles = [*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())]
     reader = RowReader(
         columns,
         problems,
@@ -212,6 +208,8 @@ def _check_has_ratings(
     If no dimension was requested, add a problem if there are no ratings at all.
     """
     dimensions, table = _dimensions(outputs), columns.table
+    scores = joined_names(sorted(columns.judge_scores))
+    remark = f" (a judge's scores, not labels: {scores})" if columns.judge_scores else ""
     dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
     rated_dimensions = {
         *rating_columns.numeric_columns,
@@ -220,20 +218,21 @@ def _check_has_ratings(
     }
     for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):
         rated_names = joined_names(sorted(rated_dimensions))
-        fault = f"no output has a rating on it; there are ratings on {rated_names}"
-        if similar_columns := close_names(dimension, table.columns):
-            fault += f" (did you mean {similar_columns[0]}?)"
+        fault = f"no output has a rating on it; there are ratings on {rated_names}{remark}"
+        if similar_column := close_name(dimension, table.columns):
+            fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not dimensions and not options.dimensions:
         fault = (
             f"no column has a known name for labels; the columns are {joined_names(table.columns)}"
+            f"{remark}"
         )
         problems.add("no-rating", fault, _label_advice(columns))
 
 
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
-    unused = columns.columns_except({*columns.used_columns(ROLES), *columns.comments})
+    unused = columns.columns_except({*columns.used_columns(OUTPUT_ROLES), *columns.comments})
     nested_ratings = columns.of_kind(columns.nested_names, "rating")
     label_columns = nested_ratings or columns.of_kind(unused, "label")
     readers = map(RatingReader, map(columns.values, label_columns))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_in
-from judges.labels.columns import VOTE_COLUMNS, Columns, check_mapping
+from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns, check_mapping
 from judges.labels.names import tokens
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions
@@ -16,7 +16,6 @@ from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
 from judges.tables.problems import Problems, count, joined_names
 
-_ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _VOTE_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
 # The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
 _FIRST_CANDIDATE_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
@@ -89,7 +88,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     reader = RowReader(
         columns,
         problems,
-        roles=_ROLES,
+        roles=PAIR_ROLES,
         label_columns={*all_vote_columns, *columns.find_all(VOTE_COLUMNS)},
         judge_texts=options.texts,
         candidates=dict(zip(_RESPONSES, candidates.columns, strict=True)) if candidates else {},

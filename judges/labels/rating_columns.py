@@ -8,15 +8,12 @@ from difflib import get_close_matches
 
 from dspy_judges.column_names import name_key
 from judges import catalog
-from judges.labels.cells import KEY_SEPARATOR
-from judges.labels.columns import NESTED_COLUMNS, VOTE_COLUMNS, Columns
-from judges.labels.names import is_source_or_output, map_flag, tokens
+from judges.labels.cells import KEY_SEPARATOR, without_keys
+from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
+from judges.labels.names import is_source_or_output, is_usual_text, map_flag, tokens
 from judges.labels.values import is_missing_value, is_yes_or_no
 from judges.tables.problems import Problems, joined_names
 
-# Names of columns that do not hold the ratings on one dimension.
-NON_RATING_NAMES = ("id", "group", "system", *NESTED_COLUMNS)
-_RESERVED_NAMES = (*NON_RATING_NAMES, "annotator")
 # A column name such as `relevance (annotator 1)`; the first group is the dimension.
 _ANNOTATOR_COLUMN_NAME = re.compile(
     r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
@@ -84,7 +81,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     if columns.is_long:
         return RatingColumns()
     nested_columns = columns.find_all(NESTED_COLUMNS)
-    used_columns = columns.used_columns(_RESERVED_NAMES)
+    used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_scores
     numeric_columns = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
     annotator_groups, guessed_columns = _annotator_groups(numeric_columns), Headers()
     if dimensions is None:
@@ -117,7 +114,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
 
 def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
     """The entries of the mapping whose columns may hold ratings, even if some cells are faulty."""
-    excluded_names = {*_RESERVED_NAMES, *VOTE_COLUMNS}
+    excluded_names = {*OUTPUT_ROLES, *VOTE_COLUMNS}
     return {
         name: headers
         for name, headers in columns.mapping.items()
@@ -144,8 +141,10 @@ def _find_headers(
     name, a group of annotators' columns, and the only column that is named like labels.
     """
     column = columns.exact_name(dimension)
-    if dimension in columns.mapping or columns.has(column):
-        return columns.mapping.get(dimension, (column,))
+    if dimension in columns.mapping:
+        return columns.mapping[dimension]
+    if columns.has(column):
+        return () if column in columns.judge_scores else (column,)
     groups_by_key = {name_key(group): headers for group, headers in annotator_groups.items()}
     if name_key(dimension) in groups_by_key:
         return groups_by_key[name_key(dimension)]
@@ -172,20 +171,20 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
     Returns [] if the dimension may be a misspelling of another column or of a catalogue judge.
     """
     label_words = {*tokens(dimension)} | _LABEL_WORDS
-    used_columns = columns.used_columns((*NON_RATING_NAMES, *VOTE_COLUMNS))
+    used_columns = columns.used_columns((*OUTPUT_ROLES, *VOTE_COLUMNS)) | columns.judge_scores
     unused = (*columns.columns_except(used_columns), *columns.nested_names)
     named_like_labels = (
         c for c in unused if c not in used_columns and _has_label_name(c, label_words)
     )
     label_columns = columns.of_kind(named_like_labels, "rating", "label")
     other_names = {*columns.table.columns}.difference(label_columns) | {*catalog.names()}
-    is_misspelled = dimension not in catalog.names() and close_names(dimension, other_names)
+    is_misspelled = dimension not in catalog.names() and close_name(dimension, other_names)
     return [] if is_misspelled else label_columns
 
 
-def close_names(name: str, names: Iterable[str]) -> list[str]:
-    """Return a list of the name that `name` may misspell; [] if no name is similar."""
-    return get_close_matches(name, [*names], 1, 0.85)
+def close_name(name: str, names: Iterable[str]) -> str | None:
+    """The name that `name` may misspell; None if no name is similar."""
+    return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
@@ -204,7 +203,10 @@ def check_ratings(
 
     Returns notes on the columns of ratings that are not named after their dimension.
     """
-    if columns.is_long or rating_columns.nested_columns or not columns.labelled:
+    if columns.is_long or not columns.labelled:
+        return []
+    _check_mapped_labels(columns, dimensions or (), problems)
+    if rating_columns.nested_columns:
         return []
     if rating_columns.guessed_columns:
         _check_guesses(columns, rating_columns, problems)
@@ -218,6 +220,21 @@ def check_ratings(
         elif name not in columns.mapping and name_key(name) != name_key(headers[0]):
             notes.append(f"no column is called {name}: its labels are read from {headers[0]!r}")
     return notes
+
+
+def _check_mapped_labels(columns: Columns, dimensions: Collection[str], problems: Problems) -> None:
+    """Add a problem for labels that are mapped to texts, or to another name's column."""
+    for name, headers in columns.mapping.items():
+        is_label = _has_label_name(name, _LABEL_WORDS) and not is_usual_text(name)
+        if not is_label and name not in (*dimensions, *catalog.names()):
+            continue
+        other_columns = set[str]().union(*without_keys(columns.mapping, [name]).values())
+        if columns.of_kind(headers, "text") or not other_columns.isdisjoint(headers):
+            fault = (
+                f"is mapped to {joined_names(headers)}, which has texts or another name in --map"
+            )
+            advice = f"map it to a column of labels alone, as in --map {name}=COLUMN"
+            problems.add("no-rating", fault, advice, field=name)
 
 
 def _check_dimension(
@@ -257,7 +274,7 @@ def _likely_labels(columns: Columns, rating_columns: RatingColumns, dimension: s
     if (
         label_columns
         or dimension in catalog_names
-        or close_names(dimension, catalog_names.union(columns.table.columns))
+        or close_name(dimension, catalog_names.union(columns.table.columns))
     ):
         return label_columns
     return [

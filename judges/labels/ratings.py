@@ -28,10 +28,12 @@ from judges.labels.values import (
     RatingReader,
     Scale,
     Values,
+    changes_meaning,
     is_missing_value,
+    looks_like_rating,
     normalize_word,
 )
-from judges.tables.problems import Problems, UnreadableError, excerpt
+from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from judges.tables.text import TableRow
 
 # Matches the name of a dimension on which "yes" is probably bad, such as `has errors`.
@@ -149,6 +151,8 @@ def read_ratings(
     notes = [
         f"{name}: {note}" for name, reader in reader_by_dimension.items() for note in reader.notes()
     ]
+    if not columns.is_long:  # there, --values may name the sources of a tool's labels
+        notes += _check_values(cells, options.values, problems)
     words = {
         name: pair for name, reader in reader_by_dimension.items() if (pair := reader.two_values)
     }
@@ -160,6 +164,30 @@ def read_ratings(
             problems,
         )
     return TableRatings(by_item, notes, words, columns, rating_columns)
+
+
+def _check_values(cells: list[RatingCell], values: Values, problems: Problems) -> list[str]:
+    """Add a problem if the user's values contradict pass/fail, or if no label has these words.
+
+    If the labels are numbers, return a note on the words, because recorded replies may have them.
+    """
+    labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
+    words = {normalize_word(word) for word, value in values.items() if changes_meaning(word, value)}
+    numbers = {normalize_word(w): n for w, n in values.items() if isinstance(n, int | float)}
+    for good, bad in (pair.split("/") for pair in VERDICTS):
+        are_known = {good, bad} <= labels | numbers.keys() and not labels.isdisjoint((good, bad))
+        if are_known and numbers.get(good, 1) <= numbers.get(bad, 0):
+            counts = f"{good!r} counts {numbers.get(good, 1):g} and {bad!r} {numbers.get(bad, 0):g}"
+            fault = f"{counts} by --values, but the word for 1 must be the good one"
+            advice = "leave these --values out: TNR is the share of failures that a judge finds"
+            problems.add("turned", fault, advice)
+    if not labels or not words or not words.isdisjoint(labels):
+        return []
+    fault = f"no label is {joined_names(sorted(words))}, as --values says"
+    if not any(looks_like_rating(label, typed=False) for label in labels):
+        advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
+        problems.add("no-word", fault, advice)
+    return [fault]
 
 
 def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
@@ -193,16 +221,10 @@ def _check_good_word(
 ) -> None:
     """Add a problem if the word that is read as 1 may be the bad one.
 
-    The word is bad if the user's `values` contradict a known pair such as pass/fail. It may be bad
-    if a name in `names`, the dimension and its columns, means something bad, such as `has errors`.
+    It may be bad if a name in `names`, the dimension and its columns, means something bad, such as
+    `has errors`.
     """
     good, bad = words
-    if f"{bad}/{good}" in VERDICTS:
-        fault = (
-            f"{good!r} counts 1 and {bad!r} 0 by --values, but the word for 1 must be the good one"
-        )
-        advice = "leave these --values out: TNR is the share of failures that a judge finds"
-        problems.add("turned", fault, advice, field=names[0])
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(tokens(name)))]
     is_confirmed = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(
         map(normalize_word, values)

@@ -139,6 +139,11 @@ def is_yes_or_no(value: object, words: Collection[str] = ()) -> bool:
     return isinstance(value, bool) or word in _NUMBER_BY_YES_NO_WORD or word in words
 
 
+def changes_meaning(word: str, value: float | Vote | None) -> bool:
+    """Whether a word stands for a number that it does not stand for anyway."""
+    return value is not None and _NUMBER_BY_YES_NO_WORD.get(normalize_word(word)) != value
+
+
 def _short_word(value: object) -> str | None:
     """Return a short string in lower case; None for a long string or a value of another type."""
     return (

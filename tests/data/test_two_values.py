@@ -106,6 +106,30 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert "--values 'fair=NUMBER'" in refusal(sheet([*["good", "bad"] * 5, "fair"]))
 
 
+def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():
+    path = sheet(["yes", "no"] * 4)
+    for how in ({}, {"dimensions": ["label"]}):
+        message = refusal(path, values={"pass": 0}, **how)
+        assert "no label is pass, as --values says; correct --values" in message
+        assert "the labels are no, yes" in message
+        message = refusal(path, map={"label": "output"}, **how)
+        assert "'label': is mapped to output, which has texts or another name in --map" in message
+    assert "another name in --map" in refusal(path, map={"label": "label", "relevance": "label"})
+    # A word that means the same anyway, and a code for a missing label, may be in no cell.
+    assert data.read_labels(path, values={"pass": 1, "unsure": None}).words
+    # Recorded replies may have the words.
+    numbers = data.read_labels(sheet(["1", "0"] * 4), values={"A": 1})
+    assert "no label is a, as --values says" in numbers.notes
+
+
+def test_a_judges_scores_are_no_labels():
+    rows = [(n, f"Ask {n}.", f"Say {n}.", n % 5 + 1, "") for n in range(8)]
+    path = file_of(csv_of(("id", "input", "output", "relevance", "relevance_failure"), *rows))
+    for dimensions in (None, ["relevance"]):
+        message = refusal(path, dimensions=dimensions)
+        assert "(a judge's scores, not labels: relevance)" in message
+
+
 @pytest.mark.parametrize(
     ("header", "good", "bad"), [("is_harmful", "yes", "no"), ("Hallucination", "1", "0")]
 )

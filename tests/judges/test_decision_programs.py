@@ -166,7 +166,7 @@ def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     request = {"state": {"inputs": {"text": "A text."}}, "questions": question}
     bad = decision_client(lambda *_: json.dumps({"polite": {"type": "choice"}}))[1]
     with pytest.raises(
-        dspy.LMServerError, match="the answer to 'polite' cannot be used: .its type"
+        dspy.LMServerError, match=r"the answer to 'polite' cannot be used: .its type"
     ):
         as_lm(bad)(**request)
     lm = as_lm(decision_client(lambda *_: "{}", max_calls=1)[1])
