@@ -134,7 +134,7 @@ UNDEFINED = "label=LINE defines labels of your own"
         (tune, "label", ("pass", "pass"), {}, LabelError, "every label on label is pass: there is"),
         (measure, MINE, "52", {}, LabelError, "say which count as pass, as in --values 5=1"),
         (measure, MINE, ("1", "0.5"), {}, LabelError, r"a label counts 0\.5; .* --values 0\.5=1"),
-        (measure, MINE, PASS, TURNED, LabelError, "'fail' counts 1 and 'pass' 0 by --values"),
+        (measure, MINE, PASS, TURNED, LabelError, "'pass' counts 0 and 'fail' 1 by --values"),
         (
             measure,
             MINE,
