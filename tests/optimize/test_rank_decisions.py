@@ -14,7 +14,7 @@ from rated_programs import ROWS, compile_with, form
 import judges
 from judges.loading import dimension_on
 from judges.modules import ScoredProgram
-from optimize.rank_optimizer import Answer, ProgramError, answer_of
+from optimize.tuning.program_answer import Answer, ProgramError, answer_of
 
 LEVELS = ("1: bad", "2", "3", "4", "5: good")
 OK = Noul[(True, "it is good"), (False, "it is bad")]

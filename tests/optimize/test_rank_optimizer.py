@@ -15,7 +15,7 @@ import judges
 from dspy_judges.errors import JudgesError
 from judges.loading import dimension_on
 from optimize import RankOptimizer
-from optimize.rank_optimizer import Program
+from optimize.tuning.program import Program
 
 RELEVANCE = judges.load("relevance").program()
 KEY = "sk-Zq81LmXv47TbRw93KdPc"

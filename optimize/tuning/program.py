@@ -1,0 +1,329 @@
+"""The user's DSPy program as a judge for the search: reads examples, judges items, makes copies.
+
+The program runs as it is, with its own forward method and adapter. The predictor's answers are read
+from DSPy's trace.
+"""
+
+import contextvars
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import dspy
+from dspy.adapters.decision_state import DecisionState
+from dspy.adapters.types.decision import decision_type
+from dspy.experimental import Noul
+from dspy.utils.usage_tracker import UsageTracker
+from pydantic.fields import FieldInfo
+
+from judges.client import BudgetSpentError, FailureMonitor
+from judges.client.dspy import as_lm
+from judges.dimension import Dimension
+from judges.judge import Judge
+from judges.judgement import Judgement, quote
+from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
+from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.protocol import FatalModelError, is_decision, is_embedded
+from judges.questions import AnswerWeights
+from optimize.items import Item, Items, text_key
+from optimize.search.candidates import Demo
+from optimize.search.evaluator import ItemJudgement, JudgeItems
+from optimize.tuning.models import RunModels
+from optimize.tuning.program_answer import ProgramError, answer_of, answers_of
+from optimize.tuning.settings import Settings
+
+# A labelled example of the user: a dspy.Example or a dict.
+Example = Mapping[str, Any]
+# The default name of the field of an example that holds people's rating.
+HUMAN_FIELD = "human"
+# Upper bound on the tokens of a reply if the LM sets none; it is large, because programs may write
+# long reasoning.
+MAX_REPLY_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramJudge(Judge):
+    """A program described as a judge for the search. The program itself makes all requests."""
+
+    def __post_init__(self) -> None:
+        """Skip a judge's checks: the program may have any fields, since it formats its prompts."""
+
+
+def _only_predictor(module: dspy.Module) -> dspy.Predict:
+    """The program's only predictor that can be tuned.
+
+    Raises ProgramError unless the program has exactly one predictor that is not compiled.
+    """
+    named_predictors = module.named_predictors() if isinstance(module, dspy.Module) else ()
+    predictors = {
+        path: predictor
+        for path, predictor in named_predictors
+        if predictor is module or not getattr(predictor, "_compiled", False)
+    }
+    if len(predictors) == 1:
+        return next(iter(predictors.values()))
+    names = ", ".join(predictors)
+    raise ProgramError(
+        "RankOptimizer tunes a dspy.Module with one predictor, such as dspy.ChainOfThought("
+        "'document, summary -> rating: int') or judges.load('relevance').program(), and "
+        f"{type(module).__name__} has {len(predictors)} ({names or 'none'}): tune only the module "
+        "that rates, or set _compiled = True on the other predictors"
+    )
+
+
+def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
+    """The names of the program's inputs, from the parameters of `forward` or from the predictor."""
+    _, *parameters = inspect.signature(type(module).forward).parameters.values()
+    needed_names = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
+    has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return tuple(inputs if has_kwargs or {*needed_names} == {*inputs} else needed_names)
+
+
+class Program:
+    """The user's program for the search: reads examples, judges items, and makes tuned copies.
+
+    `answer` is the output that people rated. `answers` are the outputs that are questions, and then
+    `answer`, by name. `reason` is the name of another output, such as the reasoning of
+    ChainOfThought, or None. `weights` are the weights of the answers that the program has, if any.
+    """
+
+    def __init__(self, module: dspy.Module, output: str | None = None) -> None:
+        self.module = module
+        self.predictor = _only_predictor(module)
+        self.signature = self.predictor.signature
+        self.text_names = _input_names(module, self.signature.input_fields)
+        scoring = scoring_of(module)
+        self.weights = scoring and scoring.weights
+        if output is None and scoring is not None:
+            output = scoring.choices[-1].name
+        self.answer = answer_of(type(module).__name__, self.signature, output)
+        questions = [
+            answer
+            for answer in answers_of(self.signature)
+            if answer.values and answer != self.answer
+        ]
+        self.answers = {answer.name: answer for answer in (*questions, self.answer)}
+        other_names = (name for name in self.signature.output_fields if name not in self.answers)
+        self.reason = next(other_names, None)
+        self._inputs: dict[str, Example] = {}
+
+    @property
+    def takes_demos(self) -> bool:
+        """Whether the examples have all that a demonstration shows.
+
+        They have neither answers to questions nor the values of inputs that the program computes.
+        """
+        computes_inputs = {*self.text_names} != {*self.signature.input_fields}
+        return len(self.answers) == 1 and not computes_inputs
+
+    def check_decisions(self, lm: str) -> None:
+        """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
+        # A judge's program already leaves out the fields that a decision model cannot write.
+        if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
+            return
+        try:
+            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
+            for name, output_type in state.types.items():
+                state._question(name, self.signature.output_fields[name], output_type)
+        except ValueError as error:
+            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
+
+    def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
+        """Convert the examples to items, and keep their inputs for calls of the program.
+
+        Raises ValueError if an example lacks a field or has a wrong label; the message names the
+        example.
+        """
+        if label is None:
+            label = HUMAN_FIELD if rows and HUMAN_FIELD in rows[0] else self.answer.name
+        return Items(tuple(self._item(n, row, label, group) for n, row in enumerate(rows)))
+
+    def _item(self, number: int, row: Example, label: str, group: str | None) -> Item:
+        needed_names = [*self.text_names, label, *([group] if group else [])]
+        if missing := [name for name in needed_names if row.get(name) is None]:
+            raise ValueError(
+                f"example {number} has no {missing[0]!r}; an example needs "
+                f"{', '.join(needed_names)}; for other names use "
+                "RankOptimizer(label=..., group=...)"
+            )
+        try:
+            human = self.answer.human_score(row[label])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"example {number}: {label}: {error}") from None
+        inputs = {name: row[name] for name in self.text_names}
+        texts = {name: _text(value) for name, value in inputs.items()}
+        self._inputs[_inputs_key(texts)] = inputs
+        return Item(
+            id=f"{number}",
+            document_id=str(row[group]) if group else text_key(texts),
+            system=row.get("system"),
+            texts=texts,
+            human=human,
+        )
+
+    def describe(self, items: Items) -> Judge:
+        """Describe the program as a judge, whose answers are numbers, as the search needs it."""
+        fields = {field.name: field for field in prompt_of(self.signature).fields}
+        choices = []
+        for name, answer in self.answers.items():
+            meaning = " (1 = {}, 0 = {})".format(*answer.values) if answer.is_choice else ""
+            description = f"{fields[name].description}{meaning}"
+            scale = answer.scale(items)
+            choices.append(replace(fields[name], description=description, choices=scale))
+        inputs = [
+            fields.get(name) or Field(name=name, description=name, role="input")
+            for name in self.text_names
+        ]
+        reason_fields = [fields[self.reason]] if self.reason else []
+        subject = Dimension(
+            name=slug(self.answer.name),
+            definition=choices[-1].description,
+            inputs={slug(field.name): field.description for field in inputs},
+            anchors=dict.fromkeys(self.answer.scale(items), ""),
+            instruction=self.signature.instructions,
+        )
+        prompt_fields = (*inputs, *reason_fields, *choices)
+        prompt = Prompt(instruction=self.signature.instructions, fields=prompt_fields)
+        return ProgramJudge(subject=subject, prompt=prompt)
+
+    def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
+        """Return a function that judges items, in order, with a given prompt in the program."""
+        client, temperature = models.judge, models.plan.temperature
+        lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
+        # The embedded model runs in this process, and answers one request at a time, in order.
+        n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
+        monitor = FailureMonitor()
+
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
+            module = self.tuned(prompt)
+            _only_predictor(module).lm = lm
+            lm.engine.stopped = None
+            pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
+            # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
+            # are still waiting are not judged.
+            context = contextvars.copy_context()
+            try:
+                judge = partial(self._judge, module, prompt.choices)
+                futures = [pool.submit(context.copy().run, judge, item) for item in items]
+                for future in futures:
+                    item_judgement = future.result()
+                    monitor.add(item_judgement.judgement.failure)
+                    yield item_judgement
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+        return judge_items
+
+    def _judge(self, module: dspy.Module, choices: Sequence[Field], item: Item) -> ItemJudgement:
+        """Judge one item.
+
+        Errors that end the run are raised; any other error of the program becomes a failed
+        judgement.
+        """
+        trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
+        predictor, usage = _only_predictor(module), UsageTracker()
+        try:
+            # This call gets its own usage tracker and trace, to leave the user's unchanged.
+            with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
+                module(**self._inputs[_inputs_key(item.texts)])
+            predictions = [prediction for caller, _, prediction in trace if caller is predictor]
+            if not predictions:
+                raise ProgramError(f"{type(module).__name__} did not call its predictor")
+            judgement = self._judgement(predictions[-1]).rescored(choices, self.weights)
+        except ProgramError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's program may raise anything
+            fatal_error = predictor.lm.engine.stopped
+            if isinstance(fatal_error, FatalModelError | BudgetSpentError):
+                raise fatal_error from None
+            judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
+        token_counts = usage.get_total_tokens().values()
+        names = "prompt_tokens", "completion_tokens"
+        tokens = (sum(counts.get(name, 0) for counts in token_counts) for name in names)
+        return ItemJudgement(judgement, *tokens)
+
+    def _judgement(self, prediction: dspy.Prediction) -> Judgement:
+        scores = {name: answer.score(prediction[name]) for name, answer in self.answers.items()}
+        return Judgement(
+            score=scores[self.answer.name],
+            rationale=_text(prediction.get(self.reason)) or None,
+            answers=scores if len(scores) > 1 else None,
+        )
+
+    def tuned(
+        self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
+    ) -> dspy.Module:
+        """Return a copy of the program with the prompt's instruction and demonstrations.
+
+        If the program or the search has weights, each prediction of the copy gets a `score`, which
+        is computed from all answers and shifted by the threshold. Otherwise the predictor itself
+        decides at the threshold. Weights, threshold or demonstrations that are not given stay as
+        they are in the program.
+        """
+        compiled = self.module.deepcopy()
+        predictor = _only_predictor(compiled)
+        predictor.signature = predictor.signature.with_instructions(prompt.instruction)
+        if prompt.demos:
+            predictor.demos = [self._demo(demo) for demo in prompt.demos]
+        scoring = scoring_of(compiled)
+        if weights:
+            # The score of a pair is a margin, for which an intercept would favour one side.
+            if self.answer.values == LETTERS:
+                weights = replace(weights, intercept=0.0)
+            if scoring is None:
+                # The prompt has numbers as its options, but predictions have the program's labels.
+                answers_and_fields = zip(self.answers.values(), prompt.choices, strict=True)
+                choices = [
+                    replace(field, choices=answer.values) if answer.is_choice else field
+                    for answer, field in answers_and_fields
+                ]
+                scoring = Scoring(choices)
+                compiled = ScoredProgram(compiled, scoring)
+            scoring.weights = weights
+        if threshold is None:
+            return compiled
+        if scoring:
+            scoring.threshold = threshold
+        else:
+            self._set_threshold(predictor, threshold)
+        return compiled
+
+    def _set_threshold(self, predictor: dspy.Predict, threshold: float) -> None:
+        """Set the predictor's threshold if its answer is a Noul or a Choice of two options."""
+        name = self.answer.name
+        info = self.signature.output_fields[name]
+        # A plain bool or Literal has no probabilities.
+        if self.answer.is_choice and (output_type := decision_type(info)) is info.annotation:
+            option: dict[str, object] = {"threshold": threshold}
+            if not issubclass(output_type, Noul):
+                first_value, second_value = map(str, self.answer.values)
+                option = {"weights": {first_value: 1 - threshold, second_value: threshold}}
+            predictor.fields[name] = predictor.fields.get(name, {}) | option
+
+    def _demo(self, demo: Demo) -> dspy.Example:
+        """Convert a demonstration of the search to a dspy.Example with the program's types."""
+        inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
+        answers = (answer for name, answer in self.answers.items() if name in demo)
+        values = {answer.name: answer.value(int(demo[answer.name])) for answer in answers}
+        return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
+
+
+def slug(name: str) -> str:
+    """Convert a name to the form of a dimension's name: lower-case letters, digits, underscores."""
+    cleaned = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
+    return cleaned if cleaned[:1].isalpha() else f"text_{cleaned}"
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _inputs_key(texts: Mapping[str, str]) -> str:
+    return "\0".join(map(encodable, texts.values()))

@@ -1,0 +1,143 @@
+"""An output field of a DSPy program as an answer: a rating, or a choice between two labels."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import dspy
+from dspy.adapters.types.decision import decision_type
+from dspy.experimental import Noul, Score
+from pydantic.fields import FieldInfo
+
+from dspy_judges.errors import JudgesError
+from judges.modules import probabilities
+from judges.prompt import LETTERS
+from optimize.items import Items
+
+# A rating or a label in the program's own type, such as a value of a Literal.
+Label = str | int
+# If people's ratings span more than this many whole numbers, demonstrations use a coarser scale.
+MAX_RATINGS = 100
+
+
+class ProgramError(JudgesError, TypeError):
+    """The program cannot be tuned; the message says why, and which programs can be tuned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An output field of the program that is a rating, or a choice between two labels.
+
+    `values` are the values that the program may write, in order; () if the type is int or float.
+    The first of the two values of a choice counts 1, and the second one 0.
+    """
+
+    name: str
+    values: tuple[Label, ...] = ()
+    is_choice: bool = False
+
+    def score(self, value: Any) -> float:
+        """Convert a value that the program wrote to a score.
+
+        Raises ValueError if the value is not on the scale.
+        """
+        if probability_of := probabilities(value, self.values):
+            return math.fsum(
+                p * self.score(possible_value) for possible_value, p in probability_of.items()
+            )
+        if self.is_choice:
+            return 1.0 - self.values.index(value)
+        score = float(value)
+        if not math.isfinite(score) or (self.values and value not in self.values):
+            raise ValueError(f"{value!r} is not a rating on the scale")
+        return score
+
+    def human_score(self, label: Label | float) -> float:
+        """Convert people's label to a score.
+
+        If the field is a choice, the label may be one of its two values, "tie", the share of people
+        who chose the first value, or (for pairs) a margin; otherwise it is a rating. Raises
+        ValueError if it is anything else.
+        """
+        if self.is_choice and label in (*self.values, "tie"):
+            return 0.5 if label == "tie" else self.score(label)
+        number, is_pair = float(label), self.values == LETTERS
+        is_label, labels = math.isfinite(number), "a number"
+        if self.is_choice or [*map(str, self.values)] == ["0", "1"]:
+            lowest = -1 if is_pair else 0
+            is_label = lowest <= number <= 1
+            labels = f"{', '.join(map(repr, self.values))}, or a number from {lowest} to 1"
+        if not is_label:
+            raise ValueError(f"{label!r} is not a label; write {labels}")
+        # For pairs, the number is a margin between A and B in [-1, 1].
+        return (number + 1) / 2 if is_pair else number
+
+    def value(self, rating: int) -> Label:
+        """The value that the program writes for this rating."""
+        if self.is_choice:
+            return self.values[1 - rating]
+        return next((value for value in self.values if int(value) == rating), rating)
+
+    def scale(self, items: Items) -> tuple[int, ...]:
+        """The ratings in demonstrations: the field's values, else the range of people's ratings."""
+        if self.is_choice:
+            return 0, 1
+        if self.values:
+            return tuple(map(int, self.values))
+        low, high = math.floor(items.human.min()), math.ceil(items.human.max())
+        return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_RATINGS)))
+
+
+def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> Answer:
+    """The program's output that people rated: `output`, else its only rating or choice.
+
+    Raises ProgramError if there is no such output, or if there are several.
+    """
+    outputs = signature.output_fields
+    answers = [answer for answer in answers_of(signature) if output in (None, answer.name)]
+    if len(answers) == 1:
+        return answers[0]
+    types = [getattr(info.annotation, "__name__", info.annotation) for info in outputs.values()]
+    fields = ", ".join(f"{name}: {kind}" for name, kind in zip(outputs, types, strict=True))
+    name = [*outputs][-1]
+    raise ProgramError(
+        f"{program} writes {fields}, of which {len(answers)} are the rating or choice that people "
+        f"labelled: give one output a type, as in '... -> {name}: int', Literal[1, 2, 3, 4, 5], "
+        f"float, or a Literal with two labels, and name it, as in RankOptimizer(output={name!r})"
+    )
+
+
+def answers_of(signature: dspy.Signature) -> list[Answer]:
+    """All outputs of the program that are ratings or choices."""
+    answers = (_read_answer(name, info) for name, info in signature.output_fields.items())
+    return list(filter(None, answers))
+
+
+def _read_answer(name: str, info: FieldInfo) -> Answer | None:
+    if info.annotation in (int, float):
+        return Answer(name=name)
+    decision = decision_type(info)  # a bool or a Literal has a decision type, too
+    if decision is None:
+        return None
+    if issubclass(decision, Score):
+        return Answer(name=name, values=_ratings(decision.criteria()))
+    if issubclass(decision, Noul):
+        return Answer(name=name, values=(True, False), is_choice=True)
+    values = get_args(decision.model_fields["value"].annotation)
+    if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
+        return Answer(name=name, values=tuple(sorted(values, key=int)))
+    return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
+
+
+def _ratings(criteria: Sequence[str]) -> tuple[int, ...]:
+    """The ratings for the levels of a dspy Score.
+
+    If all levels begin with a number, as in "1: poor", and the numbers ascend, these numbers are
+    the ratings; otherwise the indices of the levels are.
+    """
+    matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
+    ratings = [int(match[0]) for match in matches if match]
+    numbers_ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
+    return tuple(ratings if numbers_ascend else range(len(criteria)))
