@@ -32,12 +32,13 @@ from optimize.report.tuning import run_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
+from optimize.tuning.active_run import ActiveRun, reserve_budget
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import TRIALS, Trials
 from optimize.tuning.models import open_models
-from optimize.tuning.pipeline import ActiveRun, reserve_budget, summarize
 from optimize.tuning.preparation import Labels, prepare_judge
 from optimize.tuning.program import Example, Program, slug
+from optimize.tuning.results import summarize
 from optimize.tuning.settings import Settings, read_settings
 
 # The default names of the field of an example that identifies its document.

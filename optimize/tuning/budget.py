@@ -1,9 +1,8 @@
 """Plan what a tuning run spends: the cost of a judgement times the number of judgements.
 
-The unit of cost is dollars; tokens if the judge's price is unknown; calls if the judge's model is
-free. The cost of the final measurement is reserved first, and the search may spend what remains.
-Before a run, the cost of a judgement is estimated from the length of the labelled texts; at the
-start of a run, it is measured on a few rows.
+The cost of the final measurement is reserved first, and the search may spend what remains. The plan
+is made before a run, and again at its start, when the cost of a judgement was measured on a few
+rows (`optimize.tuning.costs`).
 """
 
 import math
@@ -11,33 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from judges.catalog import candidate_questions
-from judges.client import (
-    CHARACTERS_PER_TOKEN,
-    Account,
-    Price,
-    Spending,
-    estimate_tokens,
-    gives_n_replies,
-)
+from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
-from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
-from judges.scoring import reply_tokens
+from judges.protocol import is_decision, is_embedded
 from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS, JsonObject, to_json
 from optimize.figures.as_text import wrapped
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
-from optimize.measuring.tuning_result import RunSpending
-from optimize.search.evaluator import (
-    Pricing,
-    SearchBudget,
-    SearchOptions,
-    Unit,
-)
-from optimize.search.evidence import expected_characters
+from optimize.search.evaluator import Pricing, SearchBudget, SearchOptions
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
-from optimize.search.proposer import REPLY_TOKENS
 from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
 from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (
@@ -46,7 +29,8 @@ from optimize.search.rank_search import (
     FIRST_ROUND_COST,
     UNTUNED_BUDGET_SHARE,
 )
-from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST
+from optimize.tuning.costs import Costs, Tokens, costs_of
+from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
@@ -75,21 +59,12 @@ LEAST_FINALISTS, LEAST_RACES, LEAST_PROPOSALS = 1.5, 3, 4
 SPARE_CALLS, SPARE_COST = 0.05, 0.06
 # A step of the search may cost this share of the limit more than was estimated for it.
 SLACK = 0.02
-# The number of labelled outputs from which the average length of a prompt is estimated.
-ITEMS_SAMPLED = 20
-# The length of a proposer's prompt in characters, without the labelled texts that it quotes.
-PROPOSER_CHARACTERS = 10_000
-# The assumed number of reasoning tokens that a reasoning model writes before a judge's reply, and
-# before a proposal.
-THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
 # Judging dev and test with any candidate may cost this share of the limit, which bounds the
 # candidate's demonstrations. If fewer than FEWEST_DEMOS fit, prompts get no demonstrations.
 MAX_CANDIDATE_SHARE, FEWEST_DEMOS = 0.2, 4
 # A candidate may always cost this many times as much as the untuned judge, so that the search can
 # try candidates that write their reasoning.
 MAX_CANDIDATE_RATIO = 4.0
-# The assumed prices of input and output tokens, relative to each other, if no price is known.
-TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +190,7 @@ class RunBudget:
 def plan_budget(
     prepared: PreparedRun,
     native_n: bool | None = None,
-    measured: tuple[float, float] | None = None,
+    measured: Tokens | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
     """Plan what a tuning run spends.
@@ -226,29 +201,18 @@ def plan_budget(
     small to learn anything from the labels.
     """
     settings, labels = prepared.settings, prepared.labels
-    price, proposer_price = settings.judge.price, settings.proposer.price
-    pricing = _pricing(prepared, native_n, measured)
-    item_cost, n_measured = pricing.untuned_cost, labels.n_measured
-    proposal_tokens, most_proposal_tokens = _proposal_tokens(settings, labels)
-    unit: Unit
-    if price is not None and price.is_free:
-        unit, proposal_price, proposal_cost, worst_cost = "calls", None, 1.0, 0.0
+    costs = costs_of(prepared, native_n, measured)
+    pricing, item_cost, n_measured = costs.judging, costs.judging.untuned_cost, labels.n_measured
+    limit = _limit(settings, labels, costs)
+    most_reserved, slack, max_ratio = 0.5, SLACK, MAX_CANDIDATE_RATIO
+    if costs.is_free:
         most_reserved, slack, max_ratio = 1.0, 0.0, 1.0
-    else:
-        unit = "tokens" if price is None else "dollars"
-        proposal_price = TOKENS if price is None else proposer_price or price
-        # If a free proposer is used with a paid judge, a proposal gets a tiny cost instead of 0,
-        # because the search divides by the cost of a proposal.
-        proposal_cost = max(1e-9, proposal_price.cost(*proposal_tokens))
-        worst_cost = proposal_price.cost(*most_proposal_tokens) if price else 0.0
-        most_reserved, slack, max_ratio = 0.5, SLACK, MAX_CANDIDATE_RATIO
-    limit = _limit(settings, labels, pricing, unit, (proposal_cost, worst_cost))
 
     # What judging one item may cost if dev and test are to fit into their share of the limit.
     affordable_item_cost = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
     options = _search_options(settings, labels, pricing, affordable_item_cost)
     max_item_cost = max_ratio * item_cost
-    if options.max_demos and unit != "calls":
+    if options.max_demos and not costs.is_free:
         max_item_cost = max(max_item_cost, affordable_item_cost)
     reserve = n_measured * (item_cost + max_item_cost)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.test))
@@ -258,18 +222,19 @@ def plan_budget(
     reserve = min(reserve + n_probes * item_cost, most_reserved * limit)
     search = SearchBudget(
         limit - reserve,
-        unit=unit,
+        unit=costs.unit,
         slack=slack * limit,
-        proposal=proposal_cost,
-        proposal_price=proposal_price,
+        proposal=costs.proposal,
+        proposal_price=costs.proposal_price,
     )
 
     n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
+    price, proposer_price = settings.judge.price, settings.proposer.price
     tokens = pricing.tokens_in, pricing.tokens_out
     search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
     rows = [
         _spending(SEARCH, n_judged, pricing.calls, search_tokens, price),
-        _spending(PROPOSALS, n_proposals, 1, proposal_tokens, proposer_price),
+        _spending(PROPOSALS, n_proposals, 1, costs.proposal_tokens, proposer_price),
         _spending(TEST, 2 * n_measured, pricing.calls, tokens, price),
         _spending(PROBES, n_probes, pricing.calls, tokens, price),
     ]
@@ -283,26 +248,6 @@ def plan_budget(
         reserve_calls=(2 * n_measured + n_probes) * pricing.calls,
         rows=[row for row in rows if row.calls],
         call_seconds=call_seconds,
-    )
-
-
-def _pricing(
-    prepared: PreparedRun, native_n: bool | None, measured: tuple[float, float] | None
-) -> Pricing:
-    """The cost of judging one item; for `native_n` and `measured`, see `plan_budget`."""
-    settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
-    n_orders = 2 if settings.pairwise else 1
-    n_replies = n_orders * (settings.samples or 1)
-    one_call_per_order = gives_n_replies(lm) if native_n is None else native_n
-    n_calls = n_orders if one_call_per_order else n_replies
-    tokens_in, tokens_out = measured or _tokens_by_length(prepared, n_calls, n_replies)
-    return Pricing(
-        price=price or TOKENS,
-        per_call=price is not None and price.is_free,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        calls=n_calls,
-        replies=0 if is_decision(lm) else n_replies,  # decision models write no text
     )
 
 
@@ -332,47 +277,43 @@ def _usual_search(
     return min(n_judged_usually, n_affordable / price_ratio), price_ratio, n_proposals
 
 
-def _limit(
-    settings: Settings,
-    labels: Labels,
-    pricing: Pricing,
-    unit: Unit,
-    proposal_costs: tuple[float, float],
-) -> float:
-    """What a run may spend, in this unit: the user's limit, else the default limit.
-
-    `proposal_costs` has the expected and the largest possible cost of a proposal. Raises
-    SettingsError if the user's limit is too small to learn anything from the labels.
-    """
-    item_cost, n_labels = pricing.untuned_cost, len(labels.everything)
-    test_cost = labels.n_measured * item_cost
-    smallest_limit = test_cost
-    default_limit = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_labels)
-    if unit != "calls":
-        race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
-        dev_cost = len(labels.dev) * item_cost
-        asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
-        proposal_cost, worst_proposal_cost = proposal_costs
-        smallest_limit = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * race_cost
-        smallest_limit += LEAST_PROPOSALS * proposal_cost
-        default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
+def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
+    """The smallest useful limit, and the default limit."""
+    item_cost = costs.judging.untuned_cost
+    test_cost, dev_cost = labels.n_measured * item_cost, len(labels.dev) * item_cost
+    if costs.is_free:
+        n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything)
+        return test_cost, max(FREE_CALLS, n_calls)
+    race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
+    asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
+    smallest_limit = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * race_cost
+    smallest_limit += LEAST_PROPOSALS * costs.proposal
+    default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
+    if costs.worst_proposal:
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
-        first_cost = worst_proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
+        first_cost = costs.worst_proposal + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
         later_cost = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking_cost
         first_share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
         test_reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
-        if worst_proposal_cost:
-            smallest_limit = max(
-                smallest_limit,
-                test_reserve + min(first_cost + later_cost, first_cost / first_share),
-            )
-    # For each flag: its name, the user's value, how much of the limit (in `unit`) one call or
-    # dollar pays for once the spare part is set aside, and the decimals of the value in a message.
-    max_cost = settings.max_cost if unit == "dollars" else None
+        search_cost = min(first_cost + later_cost, first_cost / first_share)
+        smallest_limit = max(smallest_limit, test_reserve + search_cost)
+    return smallest_limit, default_limit
+
+
+def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
+    """What a run may spend: the user's limit, else the default limit.
+
+    Raises SettingsError if the user's limit is too small to learn anything from the labels.
+    """
+    smallest_limit, default_limit = _planned_limits(labels, costs)
+    # For each flag: its name, the user's value, how much of the limit (in the unit of the costs)
+    # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
+    max_cost = settings.max_cost if costs.unit == "dollars" else None
+    worth_of_call = (1 - SPARE_CALLS) * costs.judging.untuned_cost / costs.judging.calls
     flags = (
-        ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),
+        ("--max-calls", settings.max_calls, worth_of_call, 0),
         ("--max-cost", max_cost, 1 - SPARE_COST, 2),
     )
     limits = []
@@ -382,8 +323,8 @@ def _limit(
         if value * worth_per_unit < smallest_limit:
             needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
-                f"{flag} {value:g}: too little to learn anything from {n_labels} labels; the "
-                f"smallest useful limit is {flag} {needed:g}"
+                f"{flag} {value:g}: too little to learn anything from {len(labels.everything)} "
+                f"labels; the smallest useful limit is {flag} {needed:g}"
             )
         limits.append(value * worth_per_unit)
     return min(limits, default=default_limit)
@@ -416,38 +357,6 @@ def _search_options(
     )
 
 
-def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> tuple[float, float]:
-    """The untuned judge's tokens for one output, estimated from the length of its prompts."""
-    judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
-    if is_embedded(lm):  # its tokens cost nothing
-        return 0, 0
-    stride = max(1, len(train) // ITEMS_SAMPLED)
-    prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
-    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _reasons(lm)
-    return sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies
-
-
-def _proposal_tokens(
-    settings: Settings, labels: Labels
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The expected and the largest numbers of tokens in a proposal's prompt and in its reply.
-
-    The reply usually has half of REPLY_TOKENS or less. A prompt has at most a token for each
-    character.
-    """
-    lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
-    if is_embedded(lm):  # the embedded model writes no proposals
-        return (0, 0), (0, 0)
-    n_characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _reasons(lm)
-    most_tokens_out = max_tokens or REPLY_TOKENS * (REASONING_FACTOR if _reasons(lm) else 1)
-    return (n_characters / CHARACTERS_PER_TOKEN, tokens_out), (n_characters, most_tokens_out)
-
-
-def _reasons(lm: str) -> bool:
-    return is_reasoning(lm.rpartition("/")[2])
-
-
 def _spending(
     purpose: str,
     number: float,
@@ -463,32 +372,6 @@ def _spending(
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
-    )
-
-
-def spending_summary(*accounts: Account) -> RunSpending:
-    """What the models of these accounts spent, in total and by purpose."""
-    rows = [row for account in accounts for row in account.spending()]
-    rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
-    total = total_spending(rows, "total")
-    cost_unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
-    return RunSpending(
-        tokens={"in": total.tokens_in, "out": total.tokens_out},
-        cost_usd=total.cost_usd,
-        cost_unconfirmed_usd=None if total.cost_usd is None else cost_unconfirmed or None,
-        spending=rows,
-    )
-
-
-def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
-    """The sum of all rows, under this purpose; its cost is None if the cost of a row is unknown."""
-    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
-    return Spending(
-        purpose=purpose,
-        calls=sum(row.calls for row in rows),
-        tokens_in=sum(row.tokens_in for row in rows),
-        tokens_out=sum(row.tokens_out for row in rows),
-        cost_usd=sum(costs) if len(costs) == len(rows) else None,
     )
 
 

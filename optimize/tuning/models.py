@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judges.cli.flags import read_plan
-from judges.client import Budget, Client, Session
+from judges.client import Account, Budget, Client, Session, Spending
 from judges.judge import Judge
 from judges.prompt import Prompt
 from judges.protocol import Model, is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import Progress, verbose_logging
+from optimize.figures.as_json import DIGITS
 from optimize.items import Item
+from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES
 from optimize.tuning.settings import Settings
@@ -106,3 +108,29 @@ def item_scorer(
             tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 
     return judge_items
+
+
+def spending_summary(*accounts: Account) -> RunSpending:
+    """What the models of these accounts spent, in total and by purpose."""
+    rows = [row for account in accounts for row in account.spending()]
+    rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
+    total = total_spending(rows, "total")
+    cost_unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
+    return RunSpending(
+        tokens={"in": total.tokens_in, "out": total.tokens_out},
+        cost_usd=total.cost_usd,
+        cost_unconfirmed_usd=None if total.cost_usd is None else cost_unconfirmed or None,
+        spending=rows,
+    )
+
+
+def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
+    """The sum of all rows, under this purpose; its cost is None if the cost of a row is unknown."""
+    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
+    return Spending(
+        purpose=purpose,
+        calls=sum(row.calls for row in rows),
+        tokens_in=sum(row.tokens_in for row in rows),
+        tokens_out=sum(row.tokens_out for row in rows),
+        cost_usd=sum(costs) if len(costs) == len(rows) else None,
+    )

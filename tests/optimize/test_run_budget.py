@@ -11,7 +11,8 @@ from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
 from optimize.figures.as_json import object_json
 from optimize.inputs.flags import SettingsError
-from optimize.tuning.budget import plan_budget, spending_summary
+from optimize.tuning.budget import plan_budget
+from optimize.tuning.models import spending_summary
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import read_settings
 

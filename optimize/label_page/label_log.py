@@ -1,0 +1,223 @@
+"""The label file of a labelling session: one line for each label that an annotator gives."""
+
+import json
+import os
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from errno import ENOSPC
+from pathlib import Path
+from threading import RLock
+from typing import Literal
+
+import msgspec
+
+from dspy_judges.errors import JudgesError
+from dspy_judges.files import claim_file
+from judges.dimension import Subject, kind_of
+from judges.labels.rows import SAMPLING_COLUMNS
+from judges.labels.types import LabelError
+from judges.tables.problems import count
+
+# The value of a label: a rating, one of two words, or A, B or tie.
+Value = int | float | str
+# The source of the answers that an annotator had seen before giving a label.
+SeenAnswers = Literal["annotators", "judge"]
+# The fields of an output or a pair, which are the start of its labels' lines in the label file.
+Row = Mapping[str, object]
+
+
+class RefusedError(JudgesError, ValueError):
+    """A click is refused; `status` is the HTTP status."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Label(msgspec.Struct):
+    """A label or a mark, as in a line of the label file.
+
+    If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
+    `unsure` have the value None too, so that `read_labels` ignores them. `changed_after` is the
+    source of other answers that the annotator had seen before.
+    """
+
+    annotator: str
+    labelled_at: datetime
+    value: Value | None
+    comment: str = ""
+    changed_after: SeenAnswers | None = None
+    skipped: bool = False
+    unsure: bool = False
+
+    @property
+    def content(self) -> dict[str, object]:
+        return {"value": self.value, "comment": self.comment}
+
+
+@dataclass
+class AnnotatorLabels:
+    """The labels of one annotator, by the index of the item.
+
+    `latest` has the newest label for each item, and `marks` has the marks that were given instead.
+    `blind` has the newest values given before the annotator saw another answer on the item, and
+    `exposed` has the items on which the annotator has seen one.
+    """
+
+    latest: dict[int, Label] = field(default_factory=dict)
+    marks: dict[int, Label] = field(default_factory=dict)
+    blind: dict[int, Value | None] = field(default_factory=dict)
+    exposed: set[int] = field(default_factory=set)
+
+    def add(self, item: int, label: Label) -> None:
+        self.latest.pop(item, None)
+        self.marks.pop(item, None)
+        if label.value is not None:
+            self.latest[item] = label
+        elif label.skipped or label.unsure:
+            self.marks[item] = label
+        if label.changed_after:
+            self.exposed.add(item)
+        if item not in self.exposed:
+            self.blind[item] = label.value
+
+
+class LabelLog:
+    """The label file, and the labels in it by annotator.
+
+    Each label is one line of the file. It is written by a single write, and counts once it is on
+    disk. If another program changes the file, every later call raises RefusedError.
+
+    `rows` has the fields of each item, which every line with its label repeats, and `answers` the
+    possible answers. `notes` are on lines of the file that were removed or are ignored.
+    """
+
+    def __init__(
+        self, path: Path, subject: Subject, rows: Sequence[Row], answers: Mapping[Value, float]
+    ) -> None:
+        self.path, self.rows, self.notes = path, rows, list[str]()
+        self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
+        self._answers, self._lock, kind = answers, RLock(), kind_of(subject)
+        self._key = "preferred" if kind == "pairwise" else "rating"
+        self._common_fields = {} if kind == "pairwise" else {"dimension": subject.name}
+        if kind == "rating":
+            low, high = min(subject.scale), max(subject.scale)
+            self._common_fields["rating_scale"] = f"{low}-{high}"
+        self._read()
+
+    def _read(self) -> None:
+        """Open the label file and read its labels; remove an incomplete last line.
+
+        Raises LabelError if a line is not a label from this page, or contradicts the session.
+        """
+        *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
+        is_complete = not b'{"id": '.startswith(last_line[:7])
+        with suppress(ValueError, RecursionError):
+            msgspec.json.decode(last_line)
+            is_complete = True
+        lines += [last_line] if is_complete else []
+        index = {str(row["id"]): item for item, row in enumerate(self.rows)}
+        numbered_lines = ((line, n) for n, line in enumerate(lines, 1) if line.strip())
+        n_foreign = sum(not self._add_line(line, n, index) for line, n in numbered_lines)
+        self._file = self.path.open("ab", buffering=0)  # each line is a single write
+        self._size = sum(len(line) + 1 for line in lines)
+        if is_complete:
+            self._file.write(b"\n")
+        elif last_line:
+            self._file.truncate(self._size)
+            self.notes.append("a last line that was cut off is removed")
+        if n_foreign:
+            topic = "about other outputs or another dimension"
+            self.notes.append(f"{count(n_foreign, 'line')} {topic}: left unchanged")
+
+    def _add_line(self, line: bytes, number: int, index: Mapping[str, int]) -> bool:
+        """Add the label of a line; return False if it is on another output or another dimension."""
+        try:
+            row = msgspec.json.decode(line, type=dict[str, object])
+            label = msgspec.convert({**row, "value": row[self._key]}, Label)
+            label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
+            item = index.get(row["id"]) if isinstance(row["id"], str) else None
+            if row.get("dimension") != self._common_fields.get("dimension"):
+                return False
+            problem = self._contradiction(row, label, item)
+        except (ValueError, LookupError, TypeError, RecursionError):
+            problem = "is not a label from this page"
+        if problem:
+            raise LabelError(f"{self.path}, line {number}: {problem}; name another file with --out")
+        if item is not None:
+            self.labels[label.annotator].add(item, label)
+        return item is not None
+
+    def _contradiction(self, row: Row, label: Label, item: int | None) -> str:
+        """A phrase on how a line contradicts this session; "" if it agrees with the session."""
+        expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
+        shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
+        if different := sorted(name for name in shared_fields if row[name] != expected[name]):
+            name = different[0]
+            return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
+        if label.value is not None and label.value not in self._answers:
+            return f"{label.value!r:.40} is not a possible answer"
+        return ""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the file for the time of the block.
+
+        Raises RefusedError if another program has changed the file.
+        """
+        with self._lock:
+            try:
+                opened, current = os.fstat(self._file.fileno()), self.path.stat()
+                is_unchanged = os.path.samestat(opened, current) and current.st_size == self._size
+            except (OSError, ValueError):  # the file was deleted or closed
+                is_unchanged = False
+            if not is_unchanged:
+                reason = (
+                    "another program changed it, or the command has ended; start the command again"
+                )
+                raise RefusedError(f"{self.path}: {reason}", 507)
+            yield
+
+    def append(self, item: int, label: Label) -> None:
+        """Append a label to the file, and count it.
+
+        Raises RefusedError if the label cannot be written; the file is then unchanged.
+        """
+        fields = msgspec.to_builtins(label)
+        fields[self._key] = fields.pop("value")
+        fields = {name: value for name, value in fields.items() if value or name == self._key}
+        row = {**self.rows[item], **self._common_fields, **fields}
+        line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
+        try:
+            if self._file.write(line) < len(line):
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._file.truncate(self._size)
+            raise RefusedError(f"not saved: {self.path}: {error.strerror}", 507) from None
+        self._size += len(line)
+        self.labels[label.annotator].add(item, label)
+
+    def close(self) -> int:
+        """Close the file once no label is being saved; return the number of valid labels."""
+        with self._lock, closing(self._file), self.locked():
+            n_labels = sum(len(labels.latest) for labels in self.labels.values())
+        if not self._size:
+            self.path.unlink()  # other commands would refuse an empty label file
+        return n_labels
+
+    def of(self, annotator: str) -> AnnotatorLabels:
+        return self.labels.get(annotator, AnnotatorLabels())
+
+    def of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
+        """The labels of all other annotators, by their names in alphabetical order."""
+        return {name: self.labels[name] for name in sorted(self.labels.keys() - {annotator})}
+
+    def known_name(self, annotator: str) -> str:
+        """The annotator's name as written in the file, even if case or spaces differ."""
+        name = unicodedata.normalize("NFC", " ".join(annotator.split()))
+        return next((known for known in self.labels if known.casefold() == name.casefold()), name)

@@ -1,0 +1,169 @@
+"""A tuning run while its models are open: plan the budget, search, and measure once."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from judges.catalog import candidate_questions
+from judges.judge import Judge
+from judges.protocol import is_embedded
+from judges.questions import MAX_QUESTIONS
+from optimize.inputs.labelled import PASS_FAIL, words_of
+from optimize.items import Items
+from optimize.measuring.scored import Scored, labelled_in_order
+from optimize.measuring.tuning_result import HeldOut
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import (
+    ITEMS_MEASURED,
+    Evaluator,
+    JudgeItems,
+    SearchBudget,
+    SearchProblem,
+)
+from optimize.search.optimizer import ByJudge, find_optimizer
+from optimize.search.two_fold_search import SearchResult, two_fold_search
+from optimize.tuning.budget import RunBudget, plan_budget
+from optimize.tuning.folder import Trials
+from optimize.tuning.models import SEARCH, TEST, RunModels
+from optimize.tuning.preparation import PreparedRun
+
+PrintLine = Callable[[str], None]
+# The judgements of the untuned and of the tuned judge on each held-out split.
+ScoredSplits = ByJudge[HeldOut[Scored]]
+
+
+def reserve_budget(
+    budget: RunBudget, models: RunModels, scorer: JudgeItems, print_line: PrintLine
+) -> RunBudget:
+    """The planned budget, after reserving the cost of the final measurement.
+
+    If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
+    from the measured cost of these judgements, and printed.
+    """
+    if budget.search.unit != "calls":
+        prepared, start_time = budget.prepared, time.monotonic()
+        stride = max(1, len(prepared.labels.train) // ITEMS_MEASURED)
+        items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
+        with models.judge.account.spending_on(SEARCH):
+            judgements = list(scorer(prepared.untuned_judge.prompt, items))
+        n_waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
+        # Some endpoints report no token counts; one token is assumed for them.
+        measured = (
+            max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
+            max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
+        )
+        call_seconds = (time.monotonic() - start_time) / n_waves
+        budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
+        print_line(budget.heading())
+    for note in budget.notes():
+        print_line(f"note: {note}")
+    set_aside = models.budget.set_aside
+    budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
+    budget.search.set_aside(0)
+    return budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveRun:
+    """A tuning run while its models are open: the steps from the plan to the frozen judge.
+
+    `scorer` judges items with any prompt of the search, and `budget` is what `reserve_budget`
+    planned. `new_questions` says whether candidates may ask questions that the untuned judge does
+    not ask.
+    """
+
+    prepared: PreparedRun
+    folder: Path
+    models: RunModels
+    trials: Trials
+    scorer: JudgeItems
+    budget: RunBudget
+    print_line: PrintLine
+    new_questions: bool = True
+
+    @cached_property
+    def problem(self) -> SearchProblem:
+        """The search problem that the optimizer gets: labels, questions, models and budget."""
+        prepared = self.prepared
+        # The embedded model computes features of the texts, and cannot answer questions.
+        can_ask = self.new_questions and not is_embedded(prepared.settings.lm)
+        questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
+        return SearchProblem(
+            evaluator=Evaluator(
+                untuned=prepared.untuned_judge.prompt,
+                judge=self.scorer,
+                budget=self.budget.search,
+                pricing=self.budget.pricing,
+            ),
+            proposer=self.models.language_proposer,
+            questions=tuple(question.field for question in questions),
+            new_questions=self.new_questions,
+            train=prepared.labels.train,
+            dev=prepared.labels.dev,
+            goal=prepared.goal,
+            options=self.budget.options,
+            record_trial=self.trials.record,
+            print_line=self.print_line,
+        )
+
+    def search(self) -> SearchResult:
+        """Search with the optimizer that the settings name, and decide which judge ships."""
+        settings = self.prepared.settings
+        with self.models.judge.account.spending_on(SEARCH):
+            result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
+        tuning_changed_judge = result.tuned.id != result.untuned.id
+        if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ship:
+            decision = replace(result.decision, ship=True, is_forced=True)
+            result = replace(result, decision=decision)
+        return result
+
+    def measure(self, result: SearchResult) -> ScoredSplits:
+        """Judge every held-out split once, with the untuned and with the tuned judge.
+
+        The held-out splits are judged after the decision which judge ships, so they cannot bias it.
+        """
+        # The reserve was made for these judgements. If they cost more than the run's limit leaves,
+        # the models' own budget ends the run.
+        self.models.budget.set_aside()
+        self.problem.evaluator.budget = SearchBudget(math.inf)
+        with self.models.judge.account.spending_on(TEST):
+            held_out = self.prepared.labels.measured
+            return ByJudge(
+                untuned=held_out.map(partial(self._judge, "untuned judge", result.untuned)),
+                tuned=held_out.map(partial(self._judge, "tuned judge", result.tuned)),
+            )
+
+    def _judge(self, name: str, candidate: Candidate, items: Items) -> Scored:
+        """Judge the items of a held-out split with a candidate, which reports call `name`."""
+        prepared, evaluator = self.prepared, self.problem.evaluator
+        labelled, subject = prepared.labels.labelled, prepared.subject
+        choices = candidate.prompt(prepared.untuned_judge.prompt).choices
+        return Scored(
+            judge=name,
+            dimension=subject.name,
+            level=prepared.level,
+            items=items,
+            judgements=tuple(
+                each.rescored(choices, candidate.weights, candidate.threshold)
+                for each in evaluator.judgements(candidate, items)
+            ),
+            scale=subject.scale,
+            labelled=labelled_in_order(labelled, items),
+            n_tied=labelled.n_tied,
+            words=words_of(labelled, subject.name) or PASS_FAIL,
+        )
+
+    def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
+        """The judge made from a candidate, with the run's sampling plan and this provenance."""
+        untuned_judge = self.prepared.untuned_judge
+        return replace(
+            untuned_judge,
+            prompt=candidate.prompt(untuned_judge.prompt),
+            plan=self.models.plan,
+            provenance=provenance,
+            weights=candidate.weights,
+            threshold=candidate.threshold,
+        )

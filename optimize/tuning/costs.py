@@ -1,0 +1,116 @@
+"""What a judgement and a proposal cost in a tuning run.
+
+The unit is dollars; tokens if the judge's price is unknown; calls if the judge's model is free. The
+cost is estimated from the length of the labelled texts, or measured on a few rows.
+"""
+
+from dataclasses import dataclass
+
+from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
+from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
+from judges.scoring import reply_tokens
+from optimize.search.evaluator import Pricing, Unit
+from optimize.search.evidence import expected_characters
+from optimize.search.proposer import REPLY_TOKENS
+from optimize.tuning.preparation import Labels, PreparedRun
+from optimize.tuning.settings import Settings
+
+# Tokens in a prompt and in its reply.
+Tokens = tuple[float, float]
+# The number of labelled outputs from which the average length of a prompt is estimated.
+ITEMS_SAMPLED = 20
+# The length of a proposer's prompt in characters, without the labelled texts that it quotes.
+PROPOSER_CHARACTERS = 10_000
+# The assumed number of reasoning tokens that a reasoning model writes before a judge's reply, and
+# before a proposal.
+THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
+# The assumed prices of input and output tokens, relative to each other, if no price is known.
+TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
+# If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
+# search divides by the cost of a proposal.
+LEAST_PROPOSAL_COST = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """The costs of a judgement and of a proposal, in `unit`.
+
+    `proposal_price` is the price of the proposer's tokens; None if each proposal costs 1.
+    `worst_proposal` is the largest possible cost of a proposal; 0 if the judge's price is unknown.
+    """
+
+    unit: Unit
+    judging: Pricing
+    proposal_tokens: Tokens
+    proposal_price: Price | None = None
+    proposal: float = 1.0
+    worst_proposal: float = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        return self.unit == "calls"
+
+
+def costs_of(prepared: PreparedRun, native_n: bool | None, measured: Tokens | None) -> Costs:
+    """The costs in a run; for `native_n` and `measured`, see `plan_budget`."""
+    settings = prepared.settings
+    price, judging = settings.judge.price, _judging(prepared, native_n, measured)
+    tokens, most_tokens = _proposal_tokens(settings, prepared.labels)
+    if judging.per_call:
+        return Costs(unit="calls", judging=judging, proposal_tokens=tokens)
+    proposal_price = TOKENS if price is None else settings.proposer.price or price
+    return Costs(
+        unit="tokens" if price is None else "dollars",
+        judging=judging,
+        proposal_tokens=tokens,
+        proposal_price=proposal_price,
+        proposal=max(LEAST_PROPOSAL_COST, proposal_price.cost(*tokens)),
+        worst_proposal=proposal_price.cost(*most_tokens) if price else 0.0,
+    )
+
+
+def _judging(prepared: PreparedRun, native_n: bool | None, measured: Tokens | None) -> Pricing:
+    settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
+    n_orders = 2 if settings.pairwise else 1
+    n_replies = n_orders * (settings.samples or 1)
+    one_call_per_order = gives_n_replies(lm) if native_n is None else native_n
+    n_calls = n_orders if one_call_per_order else n_replies
+    tokens_in, tokens_out = measured or _tokens_by_length(prepared, n_calls, n_replies)
+    return Pricing(
+        price=price or TOKENS,
+        per_call=price is not None and price.is_free,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        calls=n_calls,
+        replies=0 if is_decision(lm) else n_replies,  # decision models write no text
+    )
+
+
+def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
+    """The untuned judge's tokens for one output, estimated from the length of its prompts."""
+    judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
+    if is_embedded(lm):  # its tokens cost nothing
+        return 0, 0
+    stride = max(1, len(train) // ITEMS_SAMPLED)
+    prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
+    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _reasons(lm)
+    return sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies
+
+
+def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[Tokens, Tokens]:
+    """The expected and the largest numbers of tokens of a proposal.
+
+    The reply usually has half of REPLY_TOKENS or less. A prompt has at most a token for each
+    character.
+    """
+    lm, max_tokens = settings.proposer.lm, settings.proposer.max_tokens
+    if is_embedded(lm):  # the embedded model writes no proposals
+        return (0, 0), (0, 0)
+    n_characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _reasons(lm)
+    most_tokens_out = max_tokens or REPLY_TOKENS * (REASONING_FACTOR if _reasons(lm) else 1)
+    return (n_characters / CHARACTERS_PER_TOKEN, tokens_out), (n_characters, most_tokens_out)
+
+
+def _reasons(lm: str) -> bool:
+    return is_reasoning(lm.rpartition("/")[2])

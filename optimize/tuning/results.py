@@ -1,0 +1,187 @@
+"""The result of a tuning run: its figures for summary.json, and the judges that it saves."""
+
+import platform
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+
+from judges.labels.readers import is_constructed
+from judges.true_rate import errors_by_document
+from optimize.figures.as_json import DIGITS, JsonObject, to_json
+from optimize.items import DataCounts, tuned_keys
+from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
+from optimize.measuring.scored import Scored
+from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.search.optimizer import ByJudge
+from optimize.search.questions import losses
+from optimize.search.two_fold_search import SearchResult
+from optimize.statistics.balanced import balanced_contrast
+from optimize.statistics.correlations import contrast_judges
+from optimize.tuning.active_run import ActiveRun, ScoredSplits
+from optimize.tuning.folder import JUDGE, TUNED, read_summary, started_at
+from optimize.tuning.models import spending_summary
+from optimize.tuning.settings import Objective
+
+VERSIONED_PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
+
+
+def summarize(
+    run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
+) -> TuningResult:
+    """The content of summary.json; `scored_splits` is None if no labels were held out."""
+    prepared, models = run.prepared, run.models
+    settings, labels = prepared.settings, prepared.labels
+    judge_account, proposer_account = models.judge.account, models.proposer.account
+    split_results: dict[str, SplitResult] = {}
+    if scored_splits:
+        shipped = scored_splits.of(search_result.shipped).test
+        tuned_splits = scored_splits.tuned.by_name
+        split_results = {
+            name: _split_result(untuned, tuned_splits[name], shipped, prepared.objective)
+            for name, untuned in scored_splits.untuned.by_name.items()
+        }
+    cost_per_1000_rows = search_result.judges.map(
+        lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
+    )
+    request_changes = [
+        *read_summary(run.folder).request_changes,
+        *(
+            f"{client.model.name} takes {change}"
+            for client in (models.judge, models.proposer)
+            for change in getattr(client.model, "changes", ())
+        ),
+    ]
+    tuned, answers = search_result.tuned, None
+    if tuned.weights:
+        loss_of = losses(run.problem, tuned, labels.learned)
+        choices = tuned.prompt(prepared.untuned_judge.prompt).choices
+        answers = tuned.weights.describe(choices, loss_of)
+    return TuningResult(
+        dimension=prepared.subject.name,
+        lm=settings.lm,
+        optimizer=settings.optimizer,
+        seed=settings.seed,
+        level=prepared.level,
+        objective=prepared.objective,
+        data=DataCounts.of(labels.labelled, labels.everything),
+        test=split_results.get("test"),
+        unseen=split_results.get("test_unseen_systems"),
+        shipped=search_result.shipped,
+        why=search_result.decision.why,
+        limit_reached=search_result.decision.limit_reached,
+        risk=settings.risk,
+        ship=settings.ship,
+        lm_calls=judge_account.total.calls,
+        proposer_calls=proposer_account.total.calls,
+        cached_calls=judge_account.total.cached + proposer_account.total.cached,
+        spending=spending_summary(judge_account, proposer_account),
+        seconds=round(seconds, 1),
+        last_round=search_result.last_round,
+        max_cost=run.budget.limit_in_dollars,
+        cost_per_1000_rows=cost_per_1000_rows if run.budget.limit_in_dollars else None,
+        request_changes=list(dict.fromkeys(request_changes)) or None,
+        answers=answers,
+    )
+
+
+def _split_result(
+    untuned: Scored, tuned: Scored, shipped: Scored, objective: Objective
+) -> SplitResult:
+    """The scorecards of both judges on a split, and the tuned judge's gain over the untuned one.
+
+    `shipped` has the judgements on test of the judge that ships.
+    """
+    human, documents, balanced_gain = untuned.human, untuned.documents, None
+    if objective == "balanced":
+        # The verdicts of each judge are decided at that judge's own threshold.
+        balanced_gain = balanced_contrast(tuned.passes, untuned.passes, human, documents)
+    gain = contrast_judges(
+        tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
+    )
+    return SplitResult(
+        untuned=_card(untuned, shipped),
+        tuned=_card(tuned, shipped),
+        gain=gain,
+        balanced_gain=balanced_gain,
+    )
+
+
+def _card(scored: Scored, shipped: Scored) -> Scorecard:
+    """A judge's scorecard on a split; `shipped` gets figures on annotators and scales as well."""
+    card = Scorecard.brief(scored, is_binary=shipped.is_binary)
+    if scored is not shipped:
+        return card
+    return replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
+
+
+def _test_errors(scored: Scored) -> JsonObject:
+    """A binary judge's errors on test, for its provenance; {} if the judge gives ratings.
+
+    With these errors, the command `score` corrects the rate of passes that the judge gives.
+    """
+    if not scored.is_binary:
+        return {}
+    return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
+
+
+def save_judges(
+    run: ActiveRun,
+    search_result: SearchResult,
+    scored_splits: ScoredSplits,
+    tuning_result: TuningResult,
+) -> TuningResult:
+    """Save the judge that ships, and also the tuned judge if the untuned one ships.
+
+    `tuned_on` in the provenance has digests of the rows and documents that the judge was tuned on.
+    By these digests, the command `verify` recognises labels that would flatter the judge. Returns
+    the result; if the untuned judge ships, the result also names the tuned judge's file.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    assert labels.splits
+    copied_names = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    summary = tuning_result.to_json()
+    provenance = {
+        "data": {
+            "name": labels.labelled.name,
+            "sha256": labels.labelled.sha256,
+            "constructed": is_constructed(labels.labelled.sha256),
+        },
+        "tuned_on": tuned_keys(labels.learned, run.prepared.subject),
+        "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
+        "model": models.judge.model.name,
+        "endpoint": models.judge.model.endpoint,
+        "proposer": models.proposer.model.name,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "versions": versions(),
+        "started": started_at(run.folder),
+        **{name: summary[name] for name in copied_names},
+        "candidates_tried": search_result.n_tried,
+        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
+    }
+    answers = {"answers": to_json(tuning_result.answers)} if tuning_result.answers else {}
+    own_provenance = ByJudge(
+        untuned=_test_errors(scored_splits.untuned.test),
+        tuned=answers | _test_errors(scored_splits.tuned.test),
+    )
+    shipped = search_result.judges.of(search_result.shipped)
+    judge = run.frozen(shipped, provenance | own_provenance.of(search_result.shipped))
+    judge.save(run.folder / JUDGE, overwrite=True)
+    (run.folder / TUNED).unlink(missing_ok=True)
+    if search_result.tuned.id == shipped.id:
+        return tuning_result
+    del provenance["shipped"]  # the value "seed" would say that this judge is untuned
+    provenance["why"] = f"tuned, but not shipped: {search_result.decision.reason}"
+    judge = run.frozen(search_result.tuned, provenance | own_provenance.tuned)
+    judge.save(run.folder / TUNED, overwrite=True)
+    return replace(tuning_result, tuned_file=TUNED)
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of those installed packages on which a run's figures depend."""
+    versions_by_name = {"python": platform.python_version()}
+    for name in VERSIONED_PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions_by_name[name] = version(name)
+    return versions_by_name
