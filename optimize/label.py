@@ -31,8 +31,9 @@ from optimize.inputs.flags import (
     whole_ratings,
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
+from optimize.label_page.label_log import Row, Value
 from optimize.label_page.server import Server
-from optimize.label_page.session import JudgeAnswer, Row, Session, Value, numbers_of
+from optimize.label_page.session import JudgeAnswer, Session, numbers_of
 from optimize.measuring.asking import on_labels_scale
 from optimize.measuring.request import asking_options
 from optimize.search.evaluator import reason_of

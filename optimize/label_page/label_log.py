@@ -4,7 +4,7 @@ import json
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -97,7 +97,7 @@ class LabelLog:
     """
 
     def __init__(
-        self, path: Path, subject: Subject, rows: Sequence[Row], answers: Mapping[Value, float]
+        self, path: Path, subject: Subject, rows: Sequence[Row], answers: Collection[Value | None]
     ) -> None:
         self.path, self.rows, self.notes = path, rows, list[str]()
         self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)

@@ -11,7 +11,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from optimize.label_page.session import Click, RefusedError, Session
+from optimize.label_page.label_log import RefusedError
+from optimize.label_page.session import Click, Session
 
 PAGE = Path(__file__).with_name("page.html")
 # The placeholder in page.html for the nonce of the content security policy; each response gets a

@@ -15,8 +15,9 @@ import pytest
 from jsonl import read_jsonl
 
 from judges import loading
+from optimize.label_page.label_log import RefusedError
 from optimize.label_page.server import Server
-from optimize.label_page.session import RefusedError, Session
+from optimize.label_page.session import Session
 
 MARKUP = "<script>alert('x')</script> &amp; {{nonce}}"
 TEXTS = ["document", "summary"]

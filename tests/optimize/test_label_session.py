@@ -18,7 +18,8 @@ from jsonl import read_jsonl, write_jsonl
 from judges import loading
 from judges.labels.readers import read_labels, read_pairs
 from judges.labels.types import LabelError
-from optimize.label_page.session import Click, JudgeAnswer, RefusedError, Session
+from optimize.label_page.label_log import RefusedError
+from optimize.label_page.session import Click, JudgeAnswer, Session
 
 TEXTS = ["document", "summary"]
 N = 6
