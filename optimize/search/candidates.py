@@ -188,19 +188,20 @@ def _fitting_demos(
     documents_used: set[str] = set()
     seen_contents: set[tuple[str, ...]] = set()
     bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
+    reason_names = [field.name for field in prompt.outputs if not field.choices]
     for item in _alternating(items, prompt, rng):
         content, comment = tuple(item.texts.values()), agreed_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
-        exceeds_documents = (
-            item.document_id not in documents_used and len(documents_used) >= max_documents
-        )
-        if exceeds_documents or content in seen_contents or n_characters > characters_left:
+        n_documents = len(documents_used) + (item.document_id not in documents_used)
+        if (
+            n_documents > max_documents
+            or n_characters > characters_left
+            or content in seen_contents
+        ):
             continue
         demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
-        for field in prompt.outputs:
-            if not field.choices:
-                demo[field.name] = reasons.get(item.id) or NOT_GIVEN
+        demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left:
             continue

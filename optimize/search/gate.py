@@ -135,8 +135,8 @@ def decide(
     deduction for cost (`worth_most`). The tuned judge ships if the test is passed and `_objection`
     finds no reason against it. `n_tried` is how many candidates the search has tried.
     """
-    with_questions = [[finalist] for finalist in questions.finalists] if questions else []
-    kinds = [kind for kind in (halves, with_questions) if any(kind)]
+    question_halves = [[finalist] for finalist in questions.finalists] if questions else []
+    kinds = [kind for kind in (halves, question_halves) if any(kind)]
     if not kinds:
         reason = (
             "No reliable candidate within the limit beat the untuned judge on train "
@@ -144,11 +144,11 @@ def decide(
         )
         return problem.untuned, ShipDecision(ship=False, reason=reason)
     goal, risk = problem.goal, problem.options.risk
-    contrasts = [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
+    contrasts = [_contrasts(kind, goal) for kind in kinds]
     decision = decision_on(contrasts, goal, stream(problem.options.seed, "gate"), risk)
     gain, best_kind = decision.gain, kinds[decision.gain.kind]
     tests = list(chain(*best_kind))
-    if questions and best_kind is with_questions:
+    if questions and best_kind is question_halves:
         tuned = questions.candidate
     else:
         tuned = worth_most(problem, tests)
@@ -167,6 +167,10 @@ def decide(
         ship=decision.ship,
     )
     return tuned, decision
+
+
+def _contrasts(kind: Sequence[Sequence[Finalist]], goal: Goal) -> Contrasts:
+    return [[finalist.gain(goal) for finalist in half] for half in kind]
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
@@ -192,11 +196,8 @@ def rate_objection(tests: Sequence[Finalist]) -> str | None:
     """
     human = np.concatenate([test.items.human for test in tests])
     tuned, untuned = np.hstack([(test.scores, test.untuned) for test in tests])
-    tuned_right, untuned_right, both_judged = (
-        tuned == human,
-        untuned == human,
-        ~np.isnan(tuned + untuned),
-    )
+    tuned_right, untuned_right = tuned == human, untuned == human
+    both_judged = ~np.isnan(tuned + untuned)
     outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
     lower_untuned_rate = min(
         float(untuned_right[rows].mean()) for rows in outputs_by_label.values() if rows.any()
@@ -233,11 +234,9 @@ def decision_on(
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
     amount = f"the untuned judge by {abs(gain.value):.3f} {figure_of(goal)}"
+    beaten = f"{subject} beat {amount}. If tuning did nothing,"
     if gain.is_clear:
-        reason = (
-            f"{subject} beat {amount}. If tuning did nothing, {100 * risk:g}% of such runs would "
-            "ship all the same."
-        )
+        reason = f"{beaten} {100 * risk:g}% of such runs would ship all the same."
     elif gain.n_documents < n_needed or not math.isfinite(gain.low):
         reason = (
             f"The documents ({gain.n_documents}) are too few, or their labels or scores too alike, "
@@ -247,10 +246,7 @@ def decision_on(
     elif gain.value <= 0:
         reason = f"{subject} fall short of {amount}."
     else:
-        reason = (
-            f"{subject} beat {amount}. If tuning did nothing, over {100 * risk:g}% of runs would "
-            "show as much."
-        )
+        reason = f"{beaten} over {100 * risk:g}% of runs would show as much."
     return ShipDecision(ship=gain.is_clear, reason=reason, gain=gain)
 
 
@@ -310,10 +306,9 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
             if not defined:
                 continue
             n = len(_documents(defined))
-            columns = [np.searchsorted(documents, each.documents) for each in defined]
             swapped = [
-                each.swapped(signs[:, indices])
-                for each, indices in zip(defined, columns, strict=True)
+                each.swapped(signs[:, np.searchsorted(documents, each.documents)])
+                for each in defined
             ]
             gain_sums[:, kind] += n * np.mean(swapped, axis=0)
             n_untied_by_kind[kind] += min(each.n_untied for each in defined)

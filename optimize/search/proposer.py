@@ -137,6 +137,10 @@ class _Proposal:
     fault: str = ""
     reply: str = ""
 
+    @property
+    def is_faulty_reply(self) -> bool:
+        return bool(self.fault and self.reply)
+
 
 class Proposer:
     """Asks a language model for instructions and questions, and checks what it proposes.
@@ -187,11 +191,11 @@ class Proposer:
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(evidence))
         seed = self._problem.options.seed * 10_000 + round_number * 100
-        is_balanced = self._problem.goal == "balanced"
-        prompt = VERDICT_PROPOSER if is_balanced else PROPOSER
+        prompt, metric = PROPOSER, "rho"
+        if self._problem.goal == "balanced":
+            prompt, metric = VERDICT_PROPOSER, "balanced accuracy"
         if ask_questions:
             prompt = replace(prompt, fields=(*prompt.fields, questions_field(self._answers)))
-        metric = "balanced accuracy" if is_balanced else "rho"
         history_lines = [
             json.dumps({"instruction": text, metric: round(value, 3)}) for text, value in history
         ]
@@ -202,11 +206,11 @@ class Proposer:
         }
         prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]
         proposals = list(self._ask(prompts, seed))
-        faulty = [number for number, each in enumerate(proposals) if each.fault and each.reply]
-        if budget.remaining >= budget.proposal * len(faulty):
-            complaints = [_with_complaint(prompts[number], proposals[number]) for number in faulty]
-            for number, proposal in zip(faulty, self._ask(complaints, seed + 50), strict=True):
-                proposals[number] = proposal
+        answered = zip(prompts, proposals, strict=True)
+        complaints = [_with_complaint(*pair) for pair in answered if pair[1].is_faulty_reply]
+        if budget.remaining >= budget.proposal * len(complaints):
+            corrected = iter([*self._ask(complaints, seed + 50)])
+            proposals = [next(corrected) if p.is_faulty_reply else p for p in proposals]
         return self._usable(proposals, round_number)
 
     def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:

@@ -7,13 +7,8 @@ from itertools import chain
 
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    BUDGET_ERRORS,
-    SearchProblem,
-    first_documents,
-    is_reliable,
-)
-from optimize.search.gate import Finalist, ShipDecision, decide
+from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_documents, is_reliable
+from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import (
     N_FINALISTS,
     WRITE_QUESTIONS,
@@ -60,22 +55,16 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(exploration.cross_fit for exploration in explorations)
-    questions, why_not = None, ""
-    try:
-        # If the budget ended before a half was explored, an empty exploration stands for it.
-        both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
-        questions = None if shows_all else ask_questions(halves, both_explorations)
-    except (NotTestedError, *BUDGET_ERRORS) as error:
-        why_not = f" Questions were not tested: {error}."
-    tested_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
-    candidate_ids = {finalist.candidate.id for finalist in tested_finalists}.union(
-        *(exploration.candidate_ids for exploration in explorations)
-    )
-    has_ended = len(finalists) < len(explorations)
-    tuned, decision = decide(problem, [] if has_ended else finalists, len(candidate_ids), questions)
+    questions, why_not = (None, "") if shows_all else _test_questions(halves, explorations)
+    tests = [*chain(*finalists), *(questions.finalists if questions else ())]
+    candidate_ids = {test.candidate.id for test in tests}
+    n_tried = len(candidate_ids.union(*(each.candidate_ids for each in explorations)))
+    if has_ended := len(finalists) < len(explorations):
+        finalists = []
+    tuned, decision = decide(problem, finalists, n_tried, questions)
     if has_ended and not questions:
         reason = (
-            f"The budget ended before the best of {len(candidate_ids)} candidates had been judged "
+            f"The budget ended before the best of {n_tried} candidates had been judged "
             f"on documents held out from them. {HOW_TO_CONTINUE}"
         )
         decision = ShipDecision(ship=False, reason=reason, limit_reached=True)
@@ -83,16 +72,27 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         why_not += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
         decision = replace(decision, limit_reached=True)
     threshold_items = problem.labelled if shows_all else problem.train
-    untuned = replace(
-        problem.untuned, threshold=problem.threshold(problem.untuned, threshold_items)
-    )
+    threshold = problem.threshold(problem.untuned, threshold_items)
+    untuned = replace(problem.untuned, threshold=threshold)
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
         decision=replace(decision, reason=decision.reason + why_not),
-        n_tried=len(candidate_ids),
+        n_tried=n_tried,
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
+
+
+def _test_questions(
+    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
+) -> tuple[QuestionTest | None, str]:
+    """The test of questions if there are any, or a sentence on why they were not tested."""
+    # If the budget ended before a half was explored, an empty exploration stands for it.
+    both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
+    try:
+        return ask_questions(halves, both_explorations), ""
+    except (NotTestedError, *BUDGET_ERRORS) as error:
+        return None, f" Questions were not tested: {error}."
 
 
 def _explore(
@@ -102,9 +102,9 @@ def _explore(
 
     If the budget is spent before the end, the lists have fewer than two entries.
     """
-    budget, explorations = halves[0].evaluator.budget, list[Exploration]()
+    budget, initial_limit = halves[0].evaluator.budget, halves[0].evaluator.budget.limit
+    explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
-    initial_limit = budget.limit
     question_cost = asking_cost(halves[0], proposes=optimizer in WRITE_QUESTIONS)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
@@ -133,32 +133,24 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
     Finalists whose judgements fail too often are left out. Only as many finalists are scored as the
-    budget can pay for on all of dev, but always the first. If the budget cannot pay for all
-    documents, informative documents come first (`informative_documents`).
+    budget can pay for on all of dev, but always the first.
     """
     if not exploration.finalists:
         return []
     evaluator, cross_fit = problem.evaluator, exploration.cross_fit
     budget, dev = evaluator.budget, problem.labelled if cross_fit else problem.dev
-    items_for_threshold = {
-        judge.id: calibration_items(problem, judge)
-        for judge in (problem.untuned, *exploration.finalists)
-    }
-
-    def cost(judge: Candidate) -> float:
-        items = items_for_threshold[judge.id]
-        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, items)
-
-    judges, remaining_budget = [problem.untuned], budget.remaining - cost(problem.untuned)
-    for candidate in exploration.finalists:
-        if cost(candidate) <= remaining_budget or len(judges) == 1:
-            judges.append(candidate)
-            remaining_budget -= cost(candidate)
-    for judge in judges:
+    judges, remaining_budget = list[Candidate](), budget.remaining
+    for judge in (problem.untuned, *exploration.finalists):
+        cost = evaluator.cost(judge, problem.dev)
+        cost += evaluator.cost(judge, calibration_items(problem, judge))
+        if cost <= remaining_budget or len(judges) < 2:
+            judges.append(judge)
+            remaining_budget -= cost
+    for judge, items in [(judge, calibration_items(problem, judge)) for judge in judges]:
         # If little of the budget is left, it is kept for the test, and thresholds are learned from
         # the scores that are known already.
-        if evaluator.cost(judge, items_for_threshold[judge.id]) <= budget.remaining / 2:
-            evaluator.scores(judge, items_for_threshold[judge.id])
+        if evaluator.cost(judge, items) <= budget.remaining / 2:
+            evaluator.scores(judge, items)
     test_items = first_documents(
         dev,
         problem.goal,
