@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
-from judges.dimension import Comparison, Kind, Subject, kind_of
+from judges.dimension import Comparison, Kind, Subject
 from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
+from judges.prompt import Field
 from judges.protocol import EMBEDDED, FatalModelError
 
 if TYPE_CHECKING:
@@ -99,12 +100,17 @@ class BaseJudge(ABC):
     @property
     def kind(self) -> Kind:
         """The kind of answer: "rating", "verdict" (one of two words) or "pairwise"."""
-        return kind_of(self.subject)
+        return self.subject.kind
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The names of the texts that the judge reads, in the order in which they are shown."""
         return self.subject.texts
+
+    @property
+    def questions(self) -> tuple[Field, ...]:
+        """The fields of the judge's questions; none for a panel, whose members ask their own."""
+        return ()
 
     @property
     def constructed(self) -> bool:

@@ -11,7 +11,7 @@ from random import Random
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
-from judges.dimension import Comparison, Subject, kind_of
+from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
@@ -200,7 +200,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
-    if judge.kind != kind_of(subject) or judge.subject.scale != subject.scale:
+    if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         raise SettingsError(
             f"--judge {specs[0]}: a {judge.kind} judge, which does not give the answers of "
             f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"

@@ -24,7 +24,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
-from judges.dimension import Comparison, Subject, kind_of
+from judges.dimension import Comparison, Subject
 from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelError
 from judges.labels.values import is_missing_value
@@ -152,7 +152,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
-        self._kind = kind_of(self.subject)
+        self._kind = self.subject.kind
         self._key = "preferred" if self._kind == "pairwise" else "rating"
         self._common_fields = {} if self._kind == "pairwise" else {"dimension": self.subject.name}
         if self._kind == "rating":
@@ -446,7 +446,7 @@ def _task(subject: Subject) -> State:
 
     The keys are digits if letters would be ambiguous.
     """
-    number_of_answer, kind = numbers_of(subject), kind_of(subject)
+    number_of_answer, kind = numbers_of(subject), subject.kind
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
     # The page uses the keys c, u, r, s and n for its own actions.
     if len({*keys, *"cursn"}) < len(keys) + 5:
