@@ -10,12 +10,13 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
+from judges.answer import NUMBER_WORDS
 from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
-from judges.reading import NUMBER_WORDS, read
+from judges.reading import read
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
