@@ -349,11 +349,11 @@ class Judge(BaseJudge):
     def freeze(self) -> "JudgeFile":
         from msgspec import UNSET
 
-        from judges.frozen import JudgeFile, SubjectEntry, plain_provenance
+        from judges.frozen import JudgeFile, SubjectEntry, plain_data
 
         return JudgeFile(
             subject=SubjectEntry.of(self.subject),
-            provenance=plain_provenance(self.provenance),
+            provenance=plain_data(self.provenance),
             messages=self.template(),
             program=self.prompt,
             sampling=self.resolved_plan(),

@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_provenance
+from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -230,7 +230,7 @@ class Panel(BaseJudge):
         ]
         return PanelFile(
             subject=SubjectEntry.of(self.subject),
-            provenance=plain_provenance(self.provenance),
+            provenance=plain_data(self.provenance),
             members=members,
         )
 
