@@ -16,7 +16,8 @@ import numpy as np
 
 import data
 from judges.dimension import Dimension
-from judges.embedded.facets import FACET_OF_FEATURE, NAMES, Vector
+from judges.embedded.facets import NAMES, Vector
+from judges.embedded.features import FACET_OF_FEATURE
 from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.labels.types import LabelledOutput
 from judges.loading import load

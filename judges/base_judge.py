@@ -4,7 +4,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +14,10 @@ from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
-from dspy_judges.column_names import name_key
-from dspy_judges.errors import JudgesError
-from judges.dimension import Comparison, Kind, Subject, kind_of
+from judges.dimension import Kind, Subject
 from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
+from judges.prompt import Field
 from judges.protocol import EMBEDDED, FatalModelError
 
 if TYPE_CHECKING:
@@ -33,15 +32,6 @@ Origin = Literal["default", "file", "user"]
 # A function from rows to the judgements of these rows.
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
-# Common column names in label files of pairs: for the text that both outputs answer, and for the
-# outputs themselves (followed by _a and _b).
-SHARED_TEXT_NAMES = ("prompt", "document", "post", "query")
-OUTPUT_NAMES = ("response", "output")
-
-
-class MissingColumnError(JudgesError, ValueError):
-    """A table has no column, or several columns of one name, for a text that the judge reads."""
-
 
 class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
@@ -52,9 +42,8 @@ class BaseJudge(ABC):
     """The base class of `Judge` and `Panel`.
 
     Args:
-        subject: The dimension or comparison that is judged.
-        lm: The name of the model that is asked; for a panel, the model of the first member that
-            does not use the embedded model.
+        lm: The model that is asked; for a panel, that of the first member that does not use the
+            embedded model.
         provenance: How and on which labels the judge was tuned, as data for JSON; None for an
             untuned judge.
         api_base: The address of the model's endpoint, which only the user can set.
@@ -99,12 +88,17 @@ class BaseJudge(ABC):
     @property
     def kind(self) -> Kind:
         """The kind of answer: "rating", "verdict" (one of two words) or "pairwise"."""
-        return kind_of(self.subject)
+        return self.subject.kind
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The names of the texts that the judge reads, in the order in which they are shown."""
         return self.subject.texts
+
+    @property
+    def questions(self) -> tuple[Field, ...]:
+        """The fields of the judge's questions; none for a panel, whose members ask their own."""
+        return ()
 
     @property
     def constructed(self) -> bool:
@@ -117,9 +111,9 @@ class BaseJudge(ABC):
         """The provenance as a typed record; raises ValueError if it has another form."""
         from msgspec import convert
 
-        from judges.frozen import Provenance, plain_provenance
+        from judges.frozen import Provenance, plain_data
 
-        return convert(plain_provenance(self.provenance) or {}, Provenance)
+        return convert(plain_data(self.provenance) or {}, Provenance)
 
     def _repr_html_(self) -> str:
         """The `repr` for a notebook; a click shows the instructions, questions and answers."""
@@ -314,9 +308,10 @@ class BaseJudge(ABC):
                 "rows to judge_all()"
             )
         from judges.terminal import Progress
+        from judges.text_columns import texts_of
 
         column_names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        text_rows = self.texts_of(column_names, records, column_mapping)
+        text_rows = texts_of(self.subject, column_names, records, column_mapping)
         scores, failure_counts = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
             for judgement in self.judge_all(text_rows, **judge_options):
@@ -336,54 +331,6 @@ class BaseJudge(ABC):
             message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
-
-    def find_columns(
-        self, available_columns: Collection[str], mapping: Mapping[str, str] | None = None
-    ) -> dict[str, str]:
-        """The column of each text that the judge reads, by the text's name.
-
-        A text's column is the one that `mapping` gives, else the one with the text's name. For a
-        pair, column names that are common in label files are found as well (`prompt`,
-        `response_a`).
-
-        Raises MissingColumnError if a text has no column.
-        """
-        mapping = mapping or {}
-        column_by_text: dict[str, str] = {}
-        for name in self.texts:
-            names = [mapping[name]] if name in mapping else _accepted_names(self.subject, name)
-            if (column := _find_column(names, available_columns)) is not None:
-                column_by_text[name] = column
-        if missing_texts := [name for name in self.texts if name not in column_by_text]:
-            column_names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
-            flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
-            raise MissingColumnError(
-                f"no column {column_names}, which the judge {self.name!r} reads; columns: "
-                f"{', '.join(sorted(available_columns)) or 'none'}. Name yours, as in {flags} "
-                f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
-            )
-        return column_by_text
-
-    def texts_of(
-        self,
-        column_names: Sequence[str],
-        records: Iterable[Sequence[object]],
-        mapping: Mapping[str, str] | None = None,
-    ) -> list[dict[str, object]]:
-        """The texts that the judge reads, for each record of a table or each conversation.
-
-        `column_names` are the names of the table's columns, and `records` its rows. Raises
-        MissingColumnError if a text has no column, or several columns of one name.
-        """
-        from judges.labels.conversations import as_texts
-
-        rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
-        column_by_text = self.find_columns({*column_names, *chain.from_iterable(rows)}, mapping)
-        if duplicate_columns := [
-            name for name in column_by_text.values() if column_names.count(name) > 1
-        ]:
-            raise MissingColumnError(f"two columns are called {duplicate_columns[0]!r}; rename one")
-        return [{name: row.get(column) for name, column in column_by_text.items()} for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.
@@ -407,21 +354,3 @@ class BaseJudge(ABC):
         from judges import frozen
 
         return frozen.dumps(self.freeze())
-
-
-def _find_column(accepted_names: Sequence[str], available_columns: Collection[str]) -> str | None:
-    """The column with an accepted name, else the only column with a similar name."""
-    if exact_matches := [name for name in accepted_names if name in available_columns]:
-        return exact_matches[0]
-    name_keys = set(map(name_key, accepted_names))
-    similar_columns = [column for column in available_columns if name_key(column) in name_keys]
-    return similar_columns[0] if len(similar_columns) == 1 else None
-
-
-def _accepted_names(subject: Subject, text_name: str) -> list[str]:
-    """The column names of a text; those of pairs include names that are common in label files."""
-    if not isinstance(subject, Comparison):
-        return [text_name]
-    if text_name in subject.fields:
-        return [text_name, *(f"{output_name}{text_name[-2:]}" for output_name in OUTPUT_NAMES)]
-    return [text_name, *SHARED_TEXT_NAMES] if len(subject.inputs) == 1 else [text_name]

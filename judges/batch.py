@@ -6,6 +6,7 @@ the run's store, from which the second pass takes them. Between the passes, OUT.
 state of the batch.
 """
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -146,13 +147,13 @@ class Batch:
             key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
         }
         n_calls, cost = len(new_costs), sum(new_costs.values())
-        if budget.max_calls is not None and n_calls > (
-            calls_left := budget.max_calls - budget.calls
-        ):
+        calls_left = math.inf if budget.max_calls is None else budget.max_calls - budget.calls
+        if n_calls > calls_left:
             raise OptionError(
                 f"the batch has {n_calls:,} requests; --max-calls leaves {calls_left:,}"
             )
-        if budget.max_cost is not None and cost > (dollars_left := budget.max_cost - budget.cost):
+        dollars_left = math.inf if budget.max_cost is None else budget.max_cost - budget.cost
+        if cost > dollars_left:
             raise OptionError(
                 f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
                 f"${dollars_left:.4f}"
@@ -203,12 +204,9 @@ class Batch:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        request_keys = self._keys()
-        # Maps the key of each request without an answer to the request's number in the store.
-        open_requests = self._store.open_requests(PURPOSE)
-        request_numbers = {
-            key: number for key, number in open_requests.items() if key in request_keys
-        }
+        request_keys, open_requests = self._keys(), self._store.open_requests(PURPOSE)
+        # The number in the store of each request of the batch that has no answer, by its key.
+        request_numbers = {key: open_requests[key] for key in request_keys & open_requests.keys()}
         failures = []
         with self._client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
@@ -227,9 +225,8 @@ class Batch:
         self._requests_path.unlink()
         batch_errors = (batch.errors and batch.errors.data) or ()
         reason = " ".join("; ".join([status, *(e.message or "" for e in batch_errors)]).split())
-        return failures + [f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"] * len(
-            request_numbers
-        )
+        not_answered = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
+        return failures + [not_answered] * len(request_numbers)
 
     def _keys(self) -> set[str]:
         """The keys of the requests in the batch's file of requests."""

@@ -330,7 +330,7 @@ def siblings(subject: Subject) -> tuple[Question, ...]:
     are worth. There are no questions for a comparison, or for a subject that is not in the
     catalogue.
     """
-    if JUDGES.get(subject.name) != subject or isinstance(subject, Comparison):
+    if JUDGES.get(subject.name) != subject:
         return ()
     return tuple(
         Question(name=other.name, text=other.definition, answers=other.scale, anchors=other.anchors)

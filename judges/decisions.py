@@ -206,21 +206,15 @@ def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
     The text of the Reply is the JSON object `{question: answer}`. If a question is not answered,
     the Reply is a refusal. Answers that have no names raise an exception of MALFORMED.
     """
-    if isinstance(answers, list):
-        answers = _by_name(answers)
+    if isinstance(answers, list):  # OpenAI's form
+        n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}
+        if len(answers) < n_answers:
+            raise ValueError("two answers have the same name")
     if not isinstance(answers, dict):
         raise TypeError(f"{type(answers).__name__} is neither a list nor an object of answers")
     if unanswered := [name for name in questions if _is_refusal(answers.get(name))]:
         return Reply(text=f"no answer to {', '.join(unanswered)}", finish_reason=REFUSAL)
     return Reply(text=json.dumps({name: answers[name] for name in questions}))
-
-
-def _by_name(answers: Sequence[dict[str, object]]) -> dict[object, object]:
-    """OpenAI's list of answers as an object; raises ValueError if two answers have one name."""
-    by_name = {answer["name"]: answer for answer in answers}
-    if len(by_name) < len(answers):
-        raise ValueError("two answers have the same name")
-    return {**by_name}
 
 
 def _is_refusal(answer: object) -> bool:

@@ -20,6 +20,8 @@ from judges.prompt import (
 )
 from judges.questions import MAX_QUESTIONS, Question, question_problem
 
+# The kind of a judge's answer: a rating, one of two words, or a choice between two outputs.
+Kind = Literal["rating", "verdict", "pairwise"]
 # The most ratings that a scale may have: the number of ratings from 0 to 100.
 MAX_RATINGS = 101
 
@@ -105,6 +107,15 @@ class Dimension:
     def scale(self) -> tuple[int, ...]:
         return tuple(self.anchors)
 
+    @property
+    def kind(self) -> Kind:
+        return "verdict" if self.words else "rating"
+
+    @property
+    def answers(self) -> tuple[Value, ...]:
+        """The possible answers: the two words, the good one first, or all ratings."""
+        return self.words or self.scale
+
     def on_scale(self, low: int, high: int) -> "Dimension":
         """A copy of the dimension with the scale from `low` to `high`.
 
@@ -136,8 +147,9 @@ class Dimension:
         labels_and_texts = zip(labels, self.anchors.values(), strict=True)
         meanings = "; ".join(f"{answer} = {text}" for answer, text in labels_and_texts if text)
         description = f"{self.definition} ({meanings})" if meanings else self.definition
-        name, choices = ("verdict", self.words) if self.words else ("rating", self.scale)
-        answer_field = Field(name=name, description=description, role="output", choices=choices)
+        answer_field = Field(
+            name=self.kind, description=description, role="output", choices=self.answers
+        )
         return Prompt(
             instruction=self.instruction, fields=(*_input_fields(self.inputs), answer_field)
         )
@@ -178,6 +190,8 @@ class Comparison:
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
         object.__setattr__(self, "texts", (*self.inputs, *self.fields))
 
+    kind: ClassVar[Kind] = "pairwise"
+    answers: ClassVar[tuple[Value, ...]] = LETTERS
     # A comparison has neither ratings nor the two words of a verdict.
     scale: ClassVar[tuple[int, ...]] = ()
     words: ClassVar[None] = None
@@ -189,21 +203,13 @@ class Comparison:
             for letter, name in zip("AB", self.fields, strict=True)
         ]
         preferred_field = Field(
-            name="preferred", description=self.definition, role="output", choices=LETTERS
+            name="preferred", description=self.definition, role="output", choices=self.answers
         )
         fields = (*_input_fields(self.inputs), *candidate_fields, preferred_field)
         return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
 
 
 Subject = Dimension | Comparison
-Kind = Literal["rating", "verdict", "pairwise"]
-
-
-def kind_of(subject: Subject) -> Kind:
-    """The kind of a subject: "rating", "verdict" (one of two words) or "pairwise"."""
-    if isinstance(subject, Comparison):
-        return "pairwise"
-    return "verdict" if subject.words else "rating"
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
@@ -229,13 +235,11 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     expected_prompt = with_questions(
         untuned_prompt(subject, reasoning_of(prompt.outputs)), prompt.questions
     )
-    prompt_fields, expected_fields = (
-        [(field.name, field.role, field.choices) for field in each_prompt.fields]
-        for each_prompt in (prompt, expected_prompt)
-    )
+    prompt_fields = [(field.name, field.role, field.choices) for field in prompt.fields]
+    expected_fields = [(field.name, field.role, field.choices) for field in expected_prompt.fields]
     if prompt_fields != expected_fields:
-        field_names = ", ".join(name for name, *_ in prompt_fields)
-        expected_names = ", ".join(name for name, *_ in expected_fields)
+        field_names = ", ".join(field.name for field in prompt.fields)
+        expected_names = ", ".join(field.name for field in expected_prompt.fields)
         raise DimensionError(
             f"{subject.name}: the prompt has the fields {field_names}, and needs the fields "
             f"{expected_names}"
@@ -254,7 +258,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
             return f"a question may not be called {field.name!r}; that name is taken"
         if problem := question_problem(field):
             return f"the question {field.name[:64]!r} {problem}"
-        if (field.choices == LETTERS) != isinstance(subject, Comparison):
+        if (field.choices == LETTERS) != (subject.kind == "pairwise"):
             return f"the question {field.name!r}: the answers A and B are for comparisons alone"
     return None
 

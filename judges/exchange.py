@@ -11,14 +11,14 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from dspy_judges.errors import OptionError
 from judges.decisions import MALFORMED, DecisionTask, fill_template_for, reply_of_answers
-from judges.dimension import Comparison, Subject
+from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt, restate_format
 from judges.protocol import (
@@ -78,7 +78,7 @@ class Exchange:
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
-        self.orders = ORDERS if isinstance(self.subject, Comparison) else ORDERS[:1]
+        self.orders = ORDERS if self.subject.kind == "pairwise" else ORDERS[:1]
         # Whether a repeated request restates the form of the reply. It does not for the plan
         # "mean", whose samples all have to come from the same prompt.
         self.restates_format = self.plan.kind != "mean" and not self.is_decision_model
@@ -89,8 +89,8 @@ class Exchange:
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
             raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
-        if order == "ba" and isinstance(self.subject, Comparison):
-            a, b = self.subject.fields
+        if order == "ba":
+            *_, a, b = self.subject.texts
             texts = {**texts, a: texts[b], b: texts[a]}
         return fill_template_for(self.lm, self.template, texts)
 
@@ -119,13 +119,11 @@ class Exchange:
 
     def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
         """The judgement from one response, or, for a pair, from a response for each order."""
-        judgement: AnyJudgement
-        if isinstance(self.subject, Comparison):
-            judgement = _preference(responses)
-        else:
-            (response,) = responses
-            samples = cast(list[Sample], response.values)
-            judgement = score_of(self.plan, samples, response.failures)
+        samples = [cast(Sequence[Sample], response.values) for response in responses]
+        if self.subject.kind == "pairwise":
+            preference = _preference(samples, [response.error for response in responses])
+            return preference.rescored(self.prompt.choices, self.weights)
+        judgement = score_of(self.plan, samples[0], responses[0].failures)
         return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
     def judge_rows(
@@ -224,8 +222,8 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
             blanks.append(name)
         texts[name] = text
-    may_be_blank = isinstance(subject, Comparison) and len(blanks) == 1
-    if blanks and not (may_be_blank and blanks[0] in subject.texts[-2:]):
+    outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
+    if len(blanks) > 1 or not set(blanks) <= set(outputs):
         raise NoScoreError(f"{blanks[0]} is empty")
     return texts
 
@@ -241,26 +239,22 @@ def as_text(value: object) -> object:
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
-    judgement_class = Preference if isinstance(subject, Comparison) else Judgement
+    judgement_class = Preference if subject.kind == "pairwise" else Judgement
     return judgement_class.failed(reason)
 
 
-def _preference(responses: Sequence[Response]) -> Preference:
-    """The preference over both orders; it has failed if the model gave no answer in one order."""
-    answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
-    for order, response in zip(ORDERS, responses, strict=True):
-        if samples := cast(list[Sample], response.values):
-            comparisons += [sample.text for sample in samples]
-            answers.append(mean_answers(samples))
-        else:
-            failure = failure or f"in the order {order}: {response.error}"
-            answers.append({})
-    margin_ab, margin_ba = (next(reversed(margins.values()), math.nan) for margins in answers)
-    comparison = next(filter(None, comparisons), None)
+def _preference(samples: Sequence[Sequence[Sample]], errors: Sequence[str | None]) -> Preference:
+    """The preference from the samples and the error of each order; failed if there is an error."""
     # In the order "ba", the answers are positive for output B.
-    preference = Preference.of_orders(margin_ab, -margin_ba, comparison)
-    if failure is not None:
-        return replace(preference, preferred=None, failure=failure)
-    if len(answers[0]) < 2:
+    answers_ab, answers_ba = map(mean_answers, samples)
+    margin_ab, margin_ba = (
+        next(reversed(answers.values()), math.nan) for answers in (answers_ab, answers_ba)
+    )
+    comparisons = (sample.text for sample in chain.from_iterable(samples) if sample.text)
+    preference = Preference.of_orders(margin_ab, -margin_ba, next(comparisons, None))
+    for order, error in zip(ORDERS, errors, strict=True):
+        if error is not None:
+            return replace(preference, preferred=None, failure=f"in the order {order}: {error}")
+    if len(answers_ab) < 2:
         return preference
-    return replace(preference, answers_ab=answers[0], answers_ba=answers[1])
+    return replace(preference, answers_ab=answers_ab, answers_ba=answers_ba)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
@@ -260,12 +260,7 @@ def one_line(message: object) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
-def plain_provenance(provenance: Mapping[str, object] | None) -> PlainData | None:
-    """A provenance as plain data for JSON."""
-    return cast("PlainData | None", plain_data(provenance))
-
-
-def plain_data(value: object) -> object:
+def plain_data(value: object) -> Any:
     """A value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}

@@ -23,7 +23,6 @@ from typing import Any, Unpack, cast
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
 from judges.exchange import as_text
-from judges.judge import Judge
 from judges.judgement import Judgement, NoScoreError
 from judges.panel import AnyJudge
 from judges.questions import nearest_choice
@@ -313,7 +312,7 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
     score_text = f"{judgement.score:.3f} on the scale from {low} to {high}"
     verdict_and_score = ", ".join(filter(None, (_verdict_word(judge, judgement.score), score_text)))
     lines = [f"{judge.name}: {verdict_and_score} ({judge.subject.definition})"]
-    for field in judge.prompt.questions if isinstance(judge, Judge) else ():
+    for field in judge.questions:
         answer = nearest_choice((judgement.answers or {})[field.name], field.options)
         lines.append(f"{field.description}: {answer}")
     notes = {"decided by": judgement.decided_by, "reason": judgement.rationale}

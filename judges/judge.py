@@ -12,7 +12,7 @@ from judges.decisions import DecisionTask, fill_template_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.judgement import AnyJudgement, NoScoreError, Preference
-from judges.prompt import Prompt, Reasoning, with_questions
+from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
 from judges.scoring import SamplingPlan, check_probabilities, default_plan, default_plan_by_name
@@ -64,7 +64,7 @@ class Judge(BaseJudge):
     def __repr__(self) -> str:
         """A short description on one line, since a prompt with demos holds whole documents."""
         plan = self.plan.kind if self.plan else "the model's own"
-        n_questions = len(self.prompt.questions)
+        n_questions = len(self.questions)
         questions = f"{n_questions} questions, " if n_questions else ""
         return (
             f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, {questions}"
@@ -131,6 +131,10 @@ class Judge(BaseJudge):
     @property
     def parts(self) -> tuple["Judge", ...]:
         return (self,)
+
+    @property
+    def questions(self) -> tuple[Field, ...]:
+        return self.prompt.questions
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
         """The clients that ask the judge's model: `client` alone (a panel may need several)."""
@@ -345,11 +349,11 @@ class Judge(BaseJudge):
     def freeze(self) -> "JudgeFile":
         from msgspec import UNSET
 
-        from judges.frozen import JudgeFile, SubjectEntry, plain_provenance
+        from judges.frozen import JudgeFile, SubjectEntry, plain_data
 
         return JudgeFile(
             subject=SubjectEntry.of(self.subject),
-            provenance=plain_provenance(self.provenance),
+            provenance=plain_data(self.provenance),
             messages=self.template(),
             program=self.prompt,
             sampling=self.resolved_plan(),

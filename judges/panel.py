@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_provenance
+from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -230,7 +230,7 @@ class Panel(BaseJudge):
         ]
         return PanelFile(
             subject=SubjectEntry.of(self.subject),
-            provenance=plain_provenance(self.provenance),
+            provenance=plain_data(self.provenance),
             members=members,
         )
 
@@ -253,13 +253,12 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     differs_in_scale_only = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
     )
-    if _answers(subject) != _answers(panel_subject) and not differs_in_scale_only:
-        panel_phrase = f"the panel {panel_subject.name} {_answer_phrase(panel_subject)}"
-        return f"{_answer_phrase(subject)}, and {panel_phrase}"
-    is_valid = 1e-100 <= member.weight <= 1e6 and 0 < member.slope <= 1e9
-    if isinstance(panel_subject, Comparison):
-        is_valid = is_valid and member.slope <= 1 and member.intercept == 0
-    if not (is_valid and abs(member.intercept) <= 1e9):
+    answer, panel_answer = _answer_phrase(subject), _answer_phrase(panel_subject)
+    if answer != panel_answer and not differs_in_scale_only:
+        return f"{answer}, and the panel {panel_subject.name} {panel_answer}"
+    max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
+    line_is_valid = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
+    if not (1e-100 <= member.weight <= 1e6 and line_is_valid):
         line = f"{member.intercept:g} + {member.slope:g} * score"
         return (
             f"has the weight {member.weight} and the line {line}; a weight is above 0 and at most "
@@ -269,15 +268,8 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     return None
 
 
-def _answers(subject: Subject) -> tuple[str | int, ...]:
-    """The candidate that a judge compares, its two words, or the ends of its scale."""
-    if isinstance(subject, Comparison):
-        return (subject.candidate,)
-    return subject.words or (subject.scale[0], subject.scale[-1])
-
-
 def _answer_phrase(subject: Subject) -> str:
-    """How a judge of this subject answers, such as "rates from 1 to 5", for an error message."""
+    """How a judge of this subject answers, such as "rates from 1 to 5"."""
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate}"
     if subject.words:

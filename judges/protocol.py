@@ -67,13 +67,6 @@ class Message(TypedDict):
     content: str
 
 
-class ChatBody(TypedDict):
-    """The body of a chat-completions request; it also has the `fields` of a `Sampling`."""
-
-    model: str
-    messages: Sequence[Message]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """The sampling parameters of a request, which are part of its cache key.

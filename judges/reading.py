@@ -1,26 +1,17 @@
-"""Read the rating or choice that a judge's reply states in one of three forms.
+"""Read every field of a judge's reply: its free text, its answers to questions, and its rating.
 
-1. The answer alone, such as "4" or "**(B)**": as the whole reply, as one of its lines, or under
-   our header `[[ ## rating ## ]]`. If the reply has this header, only the text under the last such
-   header is read.
-2. `label: 4` at the start of a line, with any words as the label; a key of JSON is a label, too.
-   Labels with "final" or "overall" take precedence, then labels with "rating" or the dimension's
-   name.
-3. The answer before a reason, such as "4 - clear" or "B: it is precise".
-
-A reply must state exactly one value in these forms, and no other value elsewhere. Another reply
-raises NoScoreError, and the model is asked again. The text is cleaned so that the positions of
-characters stay the same: an answer's position also holds for the original reply.
-
-If a reply also answers questions, each answer must be under the header of its field, or after the
-field's name as a label. Each answer is read in the same way, from its own section of the reply.
+An answer is read from the text under its header, such as `[[ ## rating ## ]]`, in one of the forms
+of `judges.answer`. If a header occurs more than once, the text under the last one counts; if the
+judge's only answer has no header, the whole reply is read. If a reply also answers questions, each
+answer must be under the header of its field, or after the field's name as a label. A reply that
+cannot be read raises NoScoreError, and the model is asked again.
 """
 
 import re
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
+from judges.answer import answer_form, find_answer
 from judges.judgement import NoScoreError, quote
 from judges.prompt import (
     FIELD_HEADER,
@@ -33,97 +24,6 @@ from judges.prompt import (
 )
 from judges.protocol import REFUSAL, RefusedError, Reply
 
-# The most characters of a reply; a longer one is not searched for an answer.
-MAX_REPLY_LENGTH = 20_000
-NUMBER_WORDS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
-)  # fmt: skip
-NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
-CANDIDATE_NOUN = (
-    r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
-)
-
-
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Words in labels: words that mark a final answer, which takes precedence; words that mark an
-# answer; and words that say nothing about what follows.
-_FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
-_ANSWER_WORDS = _word_set(
-    "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment preferred preference choice winner decision best"
-)
-_NEUTRAL_WORDS = _word_set(
-    "the a an my your our is i it for of on this here s total would give to level"
-)
-# Words in labels of something other than the answer: "word count", "previous rating".
-_OTHER_WORDS = _word_set(
-    "number count amount sum mean average percentage ratio confidence certainty probability length"
-    " page chapter section line paragraph sentence step item example case figure question part rule"
-    " criterion id rank position version year month day date time age maximum max minimum min"
-    " highest lowest possible threshold scale baseline first second third draft initial previous"
-    " original expected target reason reasoning explanation feedback document prompt instruction"
-    " user human author annotator expert ideal reference alternative requested error attempt"
-    " priority injected iteration"
-)
-# Words which show that a label's value is quoted, denied, hypothetical, or the worse of two.
-_DENYING_WORDS = _word_set(
-    "says say claims claimed states reads wrote asks wants contains ends example if not no never"
-    " less least worse worst weaker loser rejected before after"
-)
-# A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
-# "ethics" are not plurals.
-_PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
-
-# Maps some white space and characters beyond ASCII to ASCII characters.
-_TO_ASCII = str.maketrans(
-    "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
-    "0123456789:()[]=.,\"\"''- \n     ",
-)
-# The characters that may surround an answer.
-_SURROUNDING_CHARACTERS = " \t\r\n*_`\"'()[]"
-_BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
-_BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
-_AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
-# A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
-# that is quoted as a whole is not the model's own answer.
-_LABEL = re.compile(
-    rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
-    r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
-    rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
-)
-# What may follow a complete answer: nothing, or a reason that does not take the answer back.
-_REASON = re.compile(
-    rf"{_AFTER_ANSWER}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
-    r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
-    r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
-    r"|worse|weaker|less)\b))"
-)
-# An unclear text where an answer should be: "~4", "N/A", "neither".
-_UNCLEAR_ANSWER = re.compile(
-    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
-    re.IGNORECASE,
-)
-# Phrases with which a reply takes back its answer or declines to give one.
-_WITHDRAWAL = re.compile(
-    r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
-    r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
-    r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
-    re.IGNORECASE,
-)
-# Mentions of another scale; mentions of the judge's own scale are removed before this search.
-_OTHER_SCALE = re.compile(
-    r"\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
-    r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
-    re.IGNORECASE,
-)
-# Headers, tags and JSON keys; each is treated as the start of a line.
-_MARKUP = re.compile(
-    rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
-    r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
-)
 # The header that ends a reply; it has to be at the start of a line.
 _COMPLETED_HEADER = re.compile(
     r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE
@@ -140,82 +40,6 @@ def check_reply(reply: Reply) -> None:
     if not reply.text.strip():
         reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
         raise NoScoreError(f"{reason} ({reply.finish_reason})")
-
-
-class AnswerForm:
-    """The patterns that find an answer in a text: a number on a scale, or one of several words.
-
-    If `fractions` is true, numbers between two ratings are also answers.
-    """
-
-    def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
-        self.choices, self.fractions = choices, fractions
-        self.numeric = all(isinstance(choice, int) for choice in choices)
-        # Maps the lower-case text of an answer to the choice.
-        self.choice_by_text = {str(choice).lower(): choice for choice in choices}
-        clause_start, excluded_words = "^", "than|to|over"
-        if self.numeric:
-            self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-            lowest, highest = choices[0], choices[-1]
-            highest_pattern = "|".join(
-                word for word, number in self.choice_by_text.items() if number == highest
-            )
-            scale_pattern = (
-                rf"\([^()\n]{{0,40}}\b{lowest}\b[^()/\n]{{0,40}}\b{highest}\b[^()\n]{{0,40}}\)|\b{highest}-point\b"
-                rf"|\b{lowest} ?(?:to|-|–|and) ?{highest}\b"
-                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest_pattern})\b(?:\.0+\b)?"
-            )
-            value_pattern = (
-                rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
-            )
-            end_pattern = ""
-        else:
-            # The longest word first, so that "not ok" is not read as "ok".
-            words_by_length = sorted(self.choice_by_text, key=len, reverse=True)
-            words_pattern, scale_pattern = "|".join(map(re.escape, words_by_length)), "(?!)"
-            value_pattern = (
-                rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words_pattern}))"
-                r"(?![\w&+/'-])"
-            )
-            end_pattern = "| ?[:–—-] "
-            if min(map(len, words_by_length)) > 1:  # single letters occur in much other text
-                clause_start, excluded_words = (
-                    "^(?:[-+•*] )?",
-                    rf"{excluded_words}|(?:not|never|no)\b|\w+n't\b",
-                )
-        filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
-        clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
-        end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
-        self.answer = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
-        # A further answer in the text after the first answer; it makes up nearly all of a clause.
-        self.later_answer = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
-        # A mention of the judge's own scale, such as "out of 5".
-        self.scale = re.compile(scale_pattern)
-
-    def value(self, match: re.Match[str]) -> float | str | None:
-        """The choice in a match of `answer` or `later_answer`; None for a number off the scale."""
-        word = match["value"].lower()
-        if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
-            return self.choice_by_text.get(word)
-        number = float(word)
-        is_on_scale = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
-        return number if is_on_scale or number in self.choices else None
-
-
-answer_form = lru_cache(maxsize=64)(AnswerForm)
-
-
-class Answer(NamedTuple):
-    """An answer in a reply, with its position; `value` is None if the answer is unclear.
-
-    `rank` is 3 if the label says "final" or "overall", 2 if the label names the answer or the
-    answer is alone on its line, and 1 otherwise.
-    """
-
-    value: float | str | None
-    rank: int
-    start: int
-    end: int
 
 
 class Reading(NamedTuple):
@@ -320,35 +144,6 @@ def _read_choice(
     return value, answer.start, answer.end
 
 
-def find_answer(
-    text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
-) -> Answer | None:
-    """The answer that a text states; None if the text states none.
-
-    Raises NoScoreError if the answer is unclear. `names` are words that count as labels of the
-    answer. If `strict` is true, an answer counts only
-    with such a label, or alone on its line.
-    """
-    stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
-    if (value := form.choice_by_text.get(stripped_text.lower())) is not None:
-        start = text.index(stripped_text)
-        return Answer(value, 2, start, start + len(stripped_text))
-    if len(text.strip()) > MAX_REPLY_LENGTH:
-        raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
-    name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
-    answers, other_texts = _answers(plain_text(text, form), form, name_words)
-    rank = max((answer.rank for answer in answers), default=0)
-    if rank <= strict:
-        return None
-    answers = [answer for answer in answers if answer.rank == rank]
-    text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
-    values = {answer.value for answer in answers}
-    values |= {form.value(match) for match in form.later_answer.finditer(text_after)} - {None}
-    if None in values or len(values) > 1 or _WITHDRAWAL.search(text_after):
-        raise NoScoreError(f"not one clear answer in {quote(text)}")
-    return answers[-1]
-
-
 def answer_span(reply: str) -> tuple[int, int]:
     """The start and end of the reply proper: after its thoughts, up to the header "completed"."""
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
@@ -358,102 +153,3 @@ def answer_span(reply: str) -> tuple[int, int]:
     if end_header is None or not reply[start : end_header.start()].strip():
         return start, len(reply)
     return start, end_header.start()
-
-
-def plain_text(text: str, form: AnswerForm) -> str:
-    """The text in ASCII where possible, without mentions of the judge's own scale.
-
-    The positions of characters stay the same. Tags, headers and JSON keys become labels at the
-    start of a line. Raises NoScoreError if the text mentions another scale.
-    """
-    text = text.translate(_TO_ASCII)
-    text = form.scale.sub(lambda match: " " * len(match[0]), text)
-    if form.numeric and _OTHER_SCALE.search(text):
-        raise NoScoreError(f"an answer on another scale: {quote(text)}")
-
-    def as_label(markup_match: re.Match[str]) -> str:
-        name = markup_match[1] or markup_match[2]
-        return (f"\n{name}:" if name else "\n").ljust(len(markup_match[0]))
-
-    return _MARKUP.sub(as_label, text)
-
-
-class _Line:
-    """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
-
-    def __init__(self, line: re.Match[str], form: AnswerForm) -> None:
-        self.content, self.position = line[0].rstrip(), line.start()
-        label = _LABEL.match(self.content)
-        # "B: it is precise" begins with an answer and not with a label.
-        self.label = None if label and form.answer.fullmatch(label["label"]) else label
-        self.start = self.label.end() if self.label else 0
-        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
-            _SURROUNDING_CHARACTERS
-        )
-        self.answer = form.answer.match(self.content, self.start)
-        # The text after a complete answer; None if the line has no complete answer.
-        self.reason: str | None = None
-        if self.answer and _REASON.match(self.content, self.answer.end()):
-            self.reason = self.content[self.answer.end() :]
-        self.is_answer_alone = self.reason is not None and not self.reason.strip(
-            _SURROUNDING_CHARACTERS + "}|$.!"
-        )
-
-    def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
-        """The rank by the line's label, else by the line above if that is nothing but a label.
-
-        It is None if there is no label, and 0 for a label of something other than the answer.
-        """
-        if rank_above == 0:  # the line above says that this is a quotation, as in "The text says:"
-            return 0
-        if self.label:
-            return _rank(self.label["label"], name_words)
-        return rank_above if self.is_answer_alone else None
-
-
-def _answers(
-    cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
-) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """The answers in all lines of a plain text, and the other parts of the text with positions."""
-    answers, other_texts = [], []
-    rank_above: int | None = None
-    for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
-        line = _Line(line_match, form)
-        rank = line.rank(name_words, rank_above)
-        rank_above = rank if line.is_label_alone else None
-        is_opening = line_number == 0 and not line.content.endswith("?")
-        is_stated = rank is not None or line.is_answer_alone or is_opening
-        if line.answer and line.reason is not None and is_stated:
-            value = None if rank == 0 else form.value(line.answer)
-            answer_rank = 1 + line.is_answer_alone if rank is None else max(rank, 1)
-            start = line.position + line.answer.start("value")
-            end = line.position + line.answer.end()
-            answers.append(Answer(value, answer_rank, start, end))
-            other_texts.append((end, line.reason))
-            continue
-        other_texts.append((line.position, line.content))
-        if rank and (line.answer or (rank > 1 and _UNCLEAR_ANSWER.match(line.content, line.start))):
-            answers.append(Answer(None, rank, line.position, line.position))
-    return answers, other_texts
-
-
-def _rank(label: str, name_words: frozenset[str]) -> int:
-    """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
-    words = re.findall(r"[^\W_]+", label.lower())
-    content_words = set(words) - _NEUTRAL_WORDS
-    if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
-        return 0
-    # The head noun is "clarity" in "clarity of terms", and "count" in "word count".
-    phrase = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    head_noun = next(
-        (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
-    )
-    is_other_label = content_words & _OTHER_WORDS - name_words and (
-        head_noun in _OTHER_WORDS or head_noun in _ANSWER_WORDS
-    )
-    is_count_label = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
-    if is_other_label or is_count_label or content_words & _DENYING_WORDS - name_words:
-        return 0
-    if content_words & _FINAL_WORDS:
-        return 3
-    return 2 if content_words <= _ANSWER_WORDS | name_words else 1

@@ -2,7 +2,7 @@
 
 import math
 import unicodedata
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,12 +10,13 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
+from judges.answer import NUMBER_WORDS
 from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
-from judges.reading import NUMBER_WORDS, read
+from judges.reading import read
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
@@ -86,7 +87,7 @@ class Sample:
 
     value: float
     text: str | None
-    distributions: Mapping[str, Mapping[float, float]]
+    distributions: dict[str, dict[float, float]]
 
     @property
     def answers(self) -> dict[str, float]:
@@ -199,19 +200,16 @@ def score_of(
     """
     if not samples:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
-    ratings = [int(sample.value) for sample in samples]
     answers = mean_answers(samples)
-    distribution: dict[int, float] | None = None
-    if plan.kind == "weighted":
-        probabilities = [*samples[0].distributions.values()][-1]
-        distribution = dict(sorted((int(rating), p) for rating, p in probabilities.items()))
-    elif plan.kind == "mean":
-        counts = Counter(ratings)
-        distribution = {rating: counts[rating] / len(ratings) for rating in sorted(counts)}
+    total_by_rating: dict[int, float] = defaultdict(float)
+    for sample in samples:
+        for rating, p in next(reversed(sample.distributions.values())).items():
+            total_by_rating[int(rating)] += p
+    distribution = {rating: p / len(samples) for rating, p in sorted(total_by_rating.items())}
     return Judgement(
         score=next(reversed(answers.values())),
-        rating=ratings[0] if len(ratings) == 1 else None,
-        distribution=distribution,
+        rating=int(samples[0].value) if len(samples) == 1 else None,
+        distribution=None if plan.kind == "one" else distribution,
         rationale=next((sample.text for sample in samples if sample.text), None),
         samples=len(samples),
         unparsable=len(failures),
@@ -222,7 +220,8 @@ def score_of(
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
     """The mean of each answer over the samples, by field; the rating, verdict or choice is last."""
     answers = [sample.answers for sample in samples]
-    return {name: math.fsum(each[name] for each in answers) / len(answers) for name in answers[0]}
+    names = answers[0] if answers else ()
+    return {name: math.fsum(each[name] for each in answers) / len(answers) for name in names}
 
 
 def _probabilities(

@@ -75,7 +75,7 @@ class _StderrHandler(logging.Handler):
 
 
 @contextmanager
-def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator[None]:
+def verbose_logging(verbose: bool, level: int = logging.INFO) -> Iterator[None]:
     """Print log records within this context, if `verbose` is true and no outer context does so."""
     if not verbose or any(isinstance(handler, _StderrHandler) for handler in _log.handlers):
         yield

@@ -11,7 +11,7 @@ from random import Random
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
-from judges.dimension import Comparison, Subject, kind_of
+from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
@@ -22,6 +22,7 @@ from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
+from judges.text_columns import find_columns
 from optimize.inputs.flags import (
     MAP_HELP,
     Parser,
@@ -201,7 +202,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
-    if judge.kind != kind_of(subject) or judge.subject.scale != subject.scale:
+    if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         raise SettingsError(
             f"--judge {specs[0]}: a {judge.kind} judge, which does not give the answers of "
             f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"
@@ -211,7 +212,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
 
 def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dict[str, JudgeAnswer]:
     """The judge's answers by the rows' ids, for as many rows as the limits allow."""
-    columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
+    columns, answers = find_columns(judge.subject, rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,

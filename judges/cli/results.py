@@ -36,7 +36,7 @@ class JudgeScores:
 
     def __init__(self, judge: AnyJudge, *, is_as_tested: bool, args: argparse.Namespace) -> None:
         self.judge, self.is_as_tested = judge, is_as_tested
-        self.questions = _questions_with_column(judge, args)
+        self.questions = [field.name for field in judge.questions if args.answers]
         # The names of the judge's new columns; [] if the output is JSON Lines.
         self.columns: list[str] = []
         self.scores = array("d")
@@ -163,7 +163,7 @@ class Preferences:
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]
-        self.questions = _questions_with_column(judge, args)
+        self.questions = [field.name for field in judge.questions if args.answers]
         self.subject = judge.subject
         self.preferences: list[Preference] = []
         self.documents: list[int] = []
@@ -221,12 +221,6 @@ def _win_rate_text(name: str, rate: "WinRate") -> str:
         "  position bias       {position_bias}\n"
         "  length association  {length_bias}"
     ).format(name=name, **values)
-
-
-def _questions_with_column(judge: AnyJudge, args: argparse.Namespace) -> list[str]:
-    """The names of a judge's questions if --answers adds columns for them; otherwise []."""
-    questions = judge.prompt.questions if args.answers and isinstance(judge, Judge) else ()
-    return [field.name for field in questions]
 
 
 def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from dspy_judges.errors import UsageError
 from judges import catalog
 from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
-from judges.dimension import Comparison, Subject, kind_of
+from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
-from judges.prompt import LETTERS, SLOT, Value
+from judges.prompt import SLOT, Value
 from judges.protocol import is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
@@ -32,7 +32,7 @@ def show_list(args: argparse.Namespace) -> int:
     for subject in subjects:
         outputs = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
         texts = ", ".join([*subject.inputs, *outputs])
-        rows.append((subject.name, texts, _range_text(_scale(subject)), subject.source))
+        rows.append((subject.name, texts, _range_text(subject.answers), subject.source))
     column_widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
         line = "".join(f"{cell:<{n}}" for cell, n in zip(cells, column_widths, strict=False))
@@ -45,9 +45,8 @@ def show_judge(args: argparse.Namespace) -> int:
     """Print a judge and the messages that it sends; for a panel, the messages of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    templates = {member.name: member.judge.template() for member in members}
-    if isinstance(judge, Judge):
-        templates = {judge.name: judge.template()}
+    names = [member.name for member in members] or [judge.name]
+    templates = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
     answers = _answer_shares(judge)
     if args.json:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
@@ -91,7 +90,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
     subject, origin = judge.subject, judge.origin
     lines = [
         f"{judge.name}: {subject.definition}",
-        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(_scale(subject))}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range_text(subject.answers)}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
@@ -122,16 +121,12 @@ def _json_entry(subject: Subject) -> dict[str, object]:
     """A judge's entry in the output of `list --json` and `show --json`."""
     return {
         "name": subject.name,
-        "kind": kind_of(subject),
+        "kind": subject.kind,
         "texts": list(subject.texts),
-        "scale": [*_scale(subject)],
+        "scale": [*subject.answers],
         "definition": subject.definition,
         "source": subject.source,
     }
-
-
-def _scale(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
-    return LETTERS if isinstance(subject, Comparison) else subject.words or subject.scale
 
 
 def _range_text(answers: Sequence[Value]) -> str:
@@ -146,12 +141,10 @@ def export(args: argparse.Namespace) -> int:
     judge = load(args.judge)
     if isinstance(judge, Panel):
         raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
-    if judge.plan is None:
-        judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
-    judge = judge.with_model(args.lm)
+    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_LM))
     if is_decision(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
-    messages, plan = judge.template(), judge.resolved_plan()
+    messages, plan = judge.template(), judge.plan or ONE
     *earlier_contents, last_content = (message["content"] for message in messages)
     if any("{{" in content for content in (*earlier_contents, SLOT.sub("", last_content))):
         raise UsageError(

@@ -34,6 +34,7 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Row
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
+from judges.text_columns import find_columns
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
@@ -116,7 +117,9 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     rows = read_table_rows(args.data, notes)
     first_rows = [*islice(rows, N_FIRST_ROWS)]
     text_names = {name for row in first_rows for name in as_texts(row.cells)}
-    text_columns = {judge.name: judge.find_columns(text_names, map_flags) for judge in judges}
+    text_columns = {
+        judge.name: find_columns(judge.subject, text_names, map_flags) for judge in judges
+    }
     n_rows, columns, characters = 0, dict[str, None](), Counter[str]()
     for row in chain(first_rows, rows):
         n_rows += 1
@@ -221,37 +224,42 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
     print_note(str(estimate))
     if max_cost is not None and (estimate.cost_usd or 0.0) > max_cost:
         print_note(f"note: --max-cost {max_cost:g} will end the run before all rows are judged")
-    out: Path = run.args.out
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
-        try:
-            with (
-                RowWriter(out, columns=run.columns) as writer,
-                progress,
-                closing(_judge_rows(run, session)) as judged_rows,
-            ):
-                for row, texts, judgements in judged_rows:
-                    writer.write({**row, **results.new_cells(row, texts, judgements)})
-                    progress.step(
-                        failed=any(judgement.failure for judgement in judgements.values())
-                    )
-        except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-            can_go_on = session.store is not None and session.store.can_go_on
-            if isinstance(error, FatalModelError) and not can_go_on:
-                raise  # there is nothing to continue, for example if the key is wrong
-            reason = getattr(error, "strerror", None) or str(error) or "interrupted"
-            progress_text = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
-            # The messages of a spent budget and of some failures already say how to go on.
-            has_advice = not can_go_on or "same command" in reason
-            advice = "" if has_advice else "; the same command goes on"
-            error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
-            raise error_class(f"{reason}: {progress_text}{advice}") from error
+        with (
+            _reported_end(run, session, progress),
+            RowWriter(run.args.out, columns=run.columns) as writer,
+            progress,
+            closing(_judge_rows(run, session)) as judged_rows,
+        ):
+            for row, texts, judgements in judged_rows:
+                writer.write({**row, **results.new_cells(row, texts, judgements)})
+                progress.step(failed=any(judgement.failure for judgement in judgements.values()))
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
         cost = RunCost.of(session, time.monotonic() - start_time)
     if cost.cost_usd:
         print_note(str(cost))
     return cost
+
+
+@contextmanager
+def _reported_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
+    """Add to an error that ends the run where the rows so far are, and how the run goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
+        can_go_on = session.store is not None and session.store.can_go_on
+        if isinstance(error, FatalModelError) and not can_go_on:
+            raise  # there is nothing to continue, for example if the key is wrong
+        reason = getattr(error, "strerror", None) or str(error) or "interrupted"
+        rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
+        # The messages of a spent budget and of some failures already say how to go on.
+        advice = "; the same command goes on"
+        if not can_go_on or "same command" in reason:
+            advice = ""
+        error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
+        raise error_class(f"{reason}: {rows}{advice}") from error
 
 
 def _judge_rows(

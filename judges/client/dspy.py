@@ -26,7 +26,6 @@ from judges.client.openai import RequestFormat, read_error, read_usage
 from judges.decisions import DECISION_SAMPLING, DecisionTask, Question, read_answers
 from judges.protocol import (
     SAMPLE_SEED_STEP,
-    ChatBody,
     Completion,
     FatalModelError,
     Message,
@@ -131,7 +130,7 @@ class DspyModel:
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
 
-    async def _ask(self, body: ChatBody) -> HistoryEntry:
+    async def _ask(self, body: Mapping[str, Any]) -> HistoryEntry:
         """Send a request through DSPy, and return its entry in DSPy's history."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError

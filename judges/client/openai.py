@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Annotated, Protocol, cast
+from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,7 +21,6 @@ from judges.client.prices import token_bound
 from judges.protocol import (
     MAX_NAME_LENGTH,
     OPENAI_REASONING_MODELS,
-    ChatBody,
     Choice,
     Completion,
     FatalModelError,
@@ -86,16 +85,16 @@ class RequestFormat:
             self.leave_out("max_tokens")
             self.leave_out("temperature")
 
-    def body(self, messages: Sequence[Message], sampling: Sampling) -> ChatBody:
+    def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         """The JSON body of a request, without the parts in `left_out`."""
         limit_name = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
         fields = {limit_name: sampling.max_tokens} | sampling.fields()
         fields = {name: value for name, value in fields.items() if name not in self.left_out}
-        return cast(ChatBody, {"model": self.model, "messages": messages, **fields})
+        return {"model": self.model, "messages": messages, **fields}
 
-    def learn(self, body: ChatBody, answer: bytes) -> bool:
+    def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
         """Learn from an answer with status 400 or 422 which part of the request to leave out.
 
         Returns whether the request should be sent again. The request for log-probabilities is never

@@ -17,14 +17,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import (
-    FACET_OF_FEATURE,
-    FEATURE_SHARES,
-    NAMES,
-    Vector,
-    facet_weights,
-    measure,
-)
+from judges.embedded.facets import NAMES, Vector, facet_weights
+from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure
 from judges.embedded.learning import Regression, latent_of, learn, probabilities
 from judges.prompt import END_HEADER, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token

@@ -17,7 +17,7 @@ import msgspec
 
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
-from judges.dimension import Subject, kind_of
+from judges.dimension import Subject
 from judges.labels.rows import SAMPLING_COLUMNS
 from judges.labels.types import LabelError
 from judges.tables.problems import count
@@ -101,7 +101,7 @@ class LabelLog:
     ) -> None:
         self.path, self.rows, self.notes = path, rows, list[str]()
         self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
-        self._answers, self._lock, kind = answers, RLock(), kind_of(subject)
+        self._answers, self._lock, kind = answers, RLock(), subject.kind
         self._key = "preferred" if kind == "pairwise" else "rating"
         self._common_fields = {} if kind == "pairwise" else {"dimension": subject.name}
         if kind == "rating":

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from judges.dimension import Comparison, Subject, kind_of
+from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
 from optimize.items import VOTES
@@ -210,7 +210,7 @@ class Session:
         judge = self._judge_of(item)
         if judge is None:
             return math.nan
-        return judge.score if kind_of(self.subject) == "rating" else self._numbers[judge.value]
+        return judge.score if self.subject.kind == "rating" else self._numbers[judge.value]
 
     def _disagreements(self, annotator: str) -> dict[SeenAnswers, list[int]]:
         """The items on which the annotator disagrees, by the source of the other answer."""
@@ -262,7 +262,7 @@ def _task(subject: Subject) -> State:
 
     The keys are digits if letters would be ambiguous.
     """
-    number_of_answer, kind = numbers_of(subject), kind_of(subject)
+    number_of_answer, kind = numbers_of(subject), subject.kind
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
     # The page uses the keys c, u, r, s and n for its own actions.
     if len({*keys, *"cursn"}) < len(keys) + 5:

@@ -16,17 +16,17 @@ from pathlib import Path
 import msgspec
 
 from dspy_judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
-from judges.labels.values import Values
-from judges.reading import (
+from judges.answer import (
     CANDIDATE_NOUN,
     NUMBER,
     AnswerForm,
     answer_form,
-    answer_span,
     find_answer,
     plain_text,
 )
+from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.labels.values import Values
+from judges.reading import answer_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
 from judges.tables.text import Row

@@ -14,14 +14,8 @@ from judges.catalog import find, names
 from judges.client.event_loop import run_now
 from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import (
-    FACET_INDEX,
-    FACET_OF_FEATURE,
-    FEATURE_SHARES,
-    NAMES,
-    facet_weights,
-    measure,
-)
+from judges.embedded.facets import FACET_INDEX, NAMES, facet_weights
+from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure
 from judges.embedded.model import make_judge, read_prompt
 from judges.loading import dimension_on
 from judges.prompt import Field, Prompt

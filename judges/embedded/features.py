@@ -1,0 +1,338 @@
+"""Measure the features of a text, which are numbers that measure the facets of its quality."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from judges.embedded.facets import BONUSES, FACET_INDEX, Vector
+from judges.embedded.grammar import form_faults, grammar_faults, n_function_words
+from judges.embedded.text import (
+    ENGLISH,
+    FUNCTION_WORDS,
+    Sentence,
+    Source,
+    Text,
+    read_source,
+    read_text,
+    stem_of,
+    stem_weight,
+    total_weight,
+)
+
+# The number of sentences at the beginning of a text that are compared with its source.
+MAX_SENTENCES = 60
+
+
+class Match(NamedTuple):
+    """The sentence of a source that is most similar to a given sentence of the judged text.
+
+    `source_index` is -1 if no source sentence shares a stem with the given sentence. `share` is the
+    weight that the two sentences share, divided by the weight of the given sentence.
+    `shared_weights` has the weight that each source sentence shares, by the sentence's index.
+    """
+
+    source_index: int
+    share: float
+    shared_weights: dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputText:
+    """The text that is judged, with the sources that it is compared with.
+
+    `sentences` are the first MAX_SENTENCES sentences of the text, and `matches` has a match for
+    each of them. `document` is the text that the judged text was made from, `turns` the
+    conversation that it answers, and `knowledge` the facts that it should use. `source` is all
+    three in one.
+    """
+
+    text: Text
+    sentences: list[Sentence]
+    stems: Counter[str]
+    matches: list[Match]
+    document: Source | None
+    turns: Source | None
+    last_turn: Source | None
+    knowledge: Source | None
+    source: Source | None
+
+
+def _match_sentence(sentence: Sentence, source: Source) -> Match:
+    """Match a sentence with the first source sentence whose shared weight is almost the largest."""
+    shared_weights: dict[int, float] = defaultdict(float)
+    stems = dict.fromkeys(sentence.stems)
+    for stem in stems:
+        weight = stem_weight(stem)
+        for index in source.sentence_indices.get(stem, ()):
+            shared_weights[index] += weight
+    if not shared_weights:
+        return Match(-1, 0.0, shared_weights)
+    # The first of several similar sentences is taken, since articles often make a point briefly at
+    # the beginning and repeat it later.
+    threshold = 0.85 * max(shared_weights.values())
+    best_index = min([index for index, shared in shared_weights.items() if shared >= threshold])
+    share = shared_weights[best_index] / total_weight(stems)
+    return Match(best_index, share, shared_weights)
+
+
+def _content_features(output: OutputText, document: Source) -> Iterable[float]:
+    """Three features: similarity to the document, coverage of the document, and mean salience.
+
+    The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
+    stems in the text and in the document. Of the measures that need no reference text, this
+    similarity ranks summarizers most like people who judge content (Louis and Nenkova 2013,
+    doi:10.1162/COLI_a_00123).
+    """
+    n_stems, frequency = len(output.text.stems), document.frequency
+    similarity = salience = 0.0
+    for stem, count in output.stems.items():
+        if stem in frequency:
+            p, q = count / n_stems, frequency[stem] / document.n_stems
+            similarity -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
+            salience += p * min(2.5, document.salience[stem] * document.n_salient)
+    # For each source sentence, the largest weight that it shares with any sentence of the text.
+    shared_weights: dict[int, float] = defaultdict(float)
+    for match in output.matches:
+        for index, shared_weight in match.shared_weights.items():
+            shared_weights[index] = max(shared_weights[index], shared_weight)
+    coverage = sum(
+        [
+            document.points[index][0] * min(1.0, shared_weight / document.points[index][1])
+            for index, shared_weight in shared_weights.items()
+            # Indices are those of the source, which begins with the document and may be longer.
+            if index < len(document.points)
+        ]
+    )
+    return similarity, coverage, salience
+
+
+def _support_features(output: OutputText, source: Source) -> Iterable[float]:
+    """Four features of how far the source supports the text.
+
+    These are the shares of the sentences' stems and of the word pairs that are in the source, the
+    share of new word pairs, and the number of new names and numbers per sentence. A name is a
+    capitalised word within a sentence; a name or number is new if the source lacks it.
+    """
+    sizes = [len(sentence.stems) for sentence in output.sentences]
+    support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
+    bigrams = output.text.bigrams
+    source_pairs = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
+    total_new_names = sum([_new_names(sentence, source) for sentence in output.sentences])
+    # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
+    new_pairs = min(1 - source_pairs, 0.3)
+    mean_new_names = total_new_names / (len(sizes) + 1)
+    return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
+
+
+def _new_names(sentence: Sentence, source: Source) -> float:
+    """The number of names and numbers in a sentence that the source lacks; a name counts half."""
+    n_new_names = 0.0
+    for token in sentence.tokens[1:]:
+        if token[0].isdigit() or token[0].isupper():
+            name = token.lower()
+            known = name in source.words or name in FUNCTION_WORDS
+            if not (known or stem_of(name) in source.frequency):
+                n_new_names += 1.0 if name[0].isdigit() else 0.5
+    return min(2.0, n_new_names)
+
+
+def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
+    """Three features of an answer: its content, its uptake of the last turn, and its use of facts.
+
+    The use of facts counts only facts that the turns do not mention.
+    """
+    stems, salience = output.stems, (output.last_turn or turns).salience
+    uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
+    facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
+    fact_use = total_weight(filter(facts.__contains__, stems))
+    return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
+
+
+def _order_features(output: OutputText, document: Source) -> Iterable[float]:
+    """Four features of how well the text follows the order of the document.
+
+    These are the share of sentence pairs in reversed order, how late in the document the matching
+    sentences are, how near to each other the matches of neighbouring sentences are, and the log
+    number of sentences, since more sentences can more often be in a wrong order.
+    """
+    indices = [match.source_index for match in output.matches if match.share > 0.2]
+    reversed_pairs = [a > b for a, b in combinations(indices, 2)]
+    nearness = [
+        1 / (1 + abs(b.source_index - a.source_index - 1) / 1.5)
+        if min(a.source_index, b.source_index) >= 0
+        else 0.0
+        for a, b in pairwise(output.matches)
+    ]
+    return (
+        _mean(reversed_pairs, default=0.25),
+        _mean([*map(math.log1p, indices)], default=2.0),
+        _mean(nearness, default=0.6),
+        math.log(len(output.sentences)),
+    )
+
+
+def _mean(values: Sequence[float], *, default: float) -> float:
+    return sum(values) / len(values) if values else default
+
+
+def _wording_features(output: OutputText, text: Text) -> Iterable[float]:
+    """Seven features of the wording of the text.
+
+    These are the strength of the links between neighbouring sentences, the share of short
+    sentences, the share of repeated stems, the share of repeated stem pairs, the log mean length of
+    sentences, the variety of stems, and the share of sentences that begin with the same word as an
+    earlier sentence. A link is a stem that two sentences share, or a connective at the beginning
+    of the second sentence.
+    """
+    stems, sentences = text.stems, output.sentences
+    links: list[float] = []
+    for first, second in pairwise(sentences):
+        second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
+        shared_stems = [stem for stem in second_stems if stem in first_stems]
+        link = 0.5 * min(1.0, total_weight(shared_stems))
+        link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
+        # The link counts half if the second sentence says hardly anything new.
+        links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
+    stem_pairs = list(pairwise(stems))
+    n_short = sum([len(sentence.words) < 9 for sentence in sentences])
+    return (
+        _mean(links, default=0.4),
+        (len(sentences) > 1) * n_short / len(sentences),
+        (len(stems) - len(output.stems)) / max(4, len(stems)),
+        (len(stem_pairs) - len(set(stem_pairs))) / max(4, len(stem_pairs)),
+        math.log(len(text.words) / len(text.sentences) + 1),
+        # The number of distinct stems over the root of all stems hardly depends on text length.
+        len(output.stems) / math.sqrt(max(1, len(stems))),
+        1 - len({sentence.words[0] for sentence in sentences}) / len(sentences),
+    )
+
+
+# The grammar of a text is judged only if at least this share of the words are English function
+# words.
+MIN_FUNCTION_WORD_SHARE = 0.1
+
+
+def _grammar_features(output: OutputText, text: Text) -> Iterable[float]:
+    """Three features: faults of grammar, faults of form, and whether the text breaks off."""
+    sentences, words = output.sentences, text.words
+    faults = [0.0]
+    if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
+        faults = [min(2.5, grammar_faults(sentence)) for sentence in sentences]
+    return (
+        # The total is divided by the root of the number of sentences, so that both the number of
+        # faults and their density count.
+        sum(faults) / math.sqrt(len(faults)),
+        sum([form_faults(sentence) for sentence in sentences]) / len(sentences),
+        not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
+    )
+
+
+class Feature(NamedTuple):
+    """A number that measures a facet.
+
+    `mean` and `sd` are the feature's mean and standard deviation (SD) in ordinary texts. The SD is
+    negative if a smaller value is better. `share` is the feature's share in the facet.
+    """
+
+    facet: str
+    mean: float
+    sd: float
+    share: float
+
+
+# The functions that measure features, the attribute of OutputText that they compare the text with,
+# and the number of their features.
+FEATURE_FUNCTIONS: tuple[tuple[Callable[..., Iterable[float]], str, int], ...] = (
+    (_content_features, "document", 3),
+    (_order_features, "document", 4),
+    (_support_features, "source", 4),
+    (_answer_features, "turns", 3),
+    (_wording_features, "text", 7),
+    (_grammar_features, "text", 3),
+)
+# The features of all facets, in the order in which FEATURE_FUNCTIONS measure them.
+FEATURES = (
+    # Content, if there is a document: similarity, coverage, salience.
+    Feature("coverage", 0.5, 0.12, 0.6),
+    Feature("coverage", 0.6, 0.17, 0.4),
+    Feature("focus", 0.8, 0.2, 0.6),
+    # Order, if there is a document: reversed pairs, lateness, nearness, number of sentences.
+    Feature("order", 0.25, -0.3, 0.6),
+    Feature("order", 1.2, -0.7, 0.6),
+    Feature("connection", 0.55, 0.35, 0.7),
+    Feature("connection", 1.05, -0.4, 0.6),
+    # Support, if there is any source: supported sentences, supported word pairs, new word pairs,
+    # new names.
+    Feature("support", 0.65, 0.25, 0.6),
+    Feature("support", 0.6, 0.25, 0.6),
+    Feature("rewording", 0.14, 0.1, 1.0),
+    Feature("truth", 0.05, -0.3, 1.0),
+    # Answer, if there are turns: content, uptake of the last turn, use of facts.
+    Feature("coverage", 1.8, 0.6, 1.0),
+    Feature("focus", 0.15, 0.2, 0.6),
+    Feature("support", 0.8, 0.8, 1.0),
+    # Wording, for every text: links, short sentences, repeated stems, repeated stem pairs, length
+    # of sentences, variety, same first words.
+    Feature("connection", 0.4, 0.3, 0.5),
+    Feature("connection", 0.1, -0.2, 0.4),
+    Feature("repetition", 0.12, -0.1, 1.0),
+    Feature("repetition", 0.02, -0.08, 1.0),
+    Feature("style", 2.9, 0.35, 0.7),
+    Feature("style", 4.8, 1.0, 0.5),
+    Feature("style", 0.1, -0.2, 0.4),
+    # Grammar, for every text: faults of grammar, faults of form, broken end.
+    Feature("grammar", 0.2, -0.7, 1.4),
+    Feature("grammar", 0.07, -0.3, 0.8),
+    Feature("grammar", 0.1, -0.7, 0.4),
+)
+_MEANS, _SDS, FEATURE_SHARES = np.array([feature[1:] for feature in FEATURES]).T
+# For each feature, the index of its facet.
+FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES])
+# Features are clipped at this number of standard deviations.
+MAX_SDS = 3.0
+# The value of all features of a text without words.
+EMPTY_VALUE = -2.0
+# The features of texts with more characters than this are not cached, to save memory.
+MAX_CACHED_CHARACTERS = 20_000
+
+
+def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+    """The features of a text, in SDs above the mean of ordinary texts; a source may be ""."""
+    n_characters = len(text) + len(document) + len(turns) + len(knowledge)
+    measure_function = (
+        _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
+    )
+    return measure_function(text, document, turns, knowledge)
+
+
+@lru_cache(maxsize=4096)
+def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+    """The features of a text, cached, since a search judges the same texts with many prompts."""
+    split_text = read_text(text)
+    if not split_text.sentences:
+        return np.full(len(FEATURES), EMPTY_VALUE)
+    sentences = split_text.sentences[:MAX_SENTENCES]
+    source = read_source("\n".join(filter(None, (document, turns, knowledge))))
+    output = OutputText(
+        text=split_text,
+        sentences=sentences,
+        stems=Counter(split_text.stems),
+        matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
+        document=read_source(document),
+        turns=read_source(turns),
+        last_turn=read_source(turns.strip().rpartition("\n")[2]),
+        knowledge=read_source(knowledge),
+        source=source,
+    )
+    values: list[float] = []
+    for measure_features, source_name, n_features in FEATURE_FUNCTIONS:
+        reference = getattr(output, source_name)
+        values += measure_features(output, reference) if reference else [math.nan] * n_features
+    standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
+    return np.asarray(np.where(standardised > 0, BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
