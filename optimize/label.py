@@ -30,7 +30,8 @@ from optimize.inputs.flags import (
     rescale,
     whole_ratings,
 )
-from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
+from optimize.inputs.labelled import PASS_FAIL, Labelled
+from optimize.inputs.subjects import find_subject, judge_name, judged_texts
 from optimize.label_page.server import Server
 from optimize.label_page.session import JudgeAnswer, Row, Session, Value, numbers_of
 from optimize.measuring.asking import on_labels_scale

@@ -42,7 +42,7 @@ from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.questions import losses
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.balanced import balanced_contrast
-from optimize.statistics.correlations import contrast_judges
+from optimize.statistics.contrasts import contrast_judges
 from optimize.tuning import folder as run_folder
 from optimize.tuning.budget import RunBudget, plan_budget, spending_summary
 from optimize.tuning.folder import AnyPath, Trials, write_json
