@@ -25,8 +25,9 @@ from summeval import MODELS, labelled, recorded
 from swaps import ALIKE, draws
 
 from optimize.measuring.floors import floor_flags
+from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.corrected import Estimate, estimate_mean, system_differences
-from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
+from optimize.statistics.correlations import Level, correlation, system_level
 from optimize.statistics.floor import deciding_interval
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector

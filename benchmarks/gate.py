@@ -39,7 +39,8 @@ from optimize.search.gate import ShipDecision, decide, decision_on
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
 from optimize.search.questions import NotTestedError, ask_questions
-from optimize.statistics.correlations import Level, contrast_judges, rho
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import Level, rho
 
 DOCUMENTS = (12, 30, 60, 240)
 LABELLED = (12, 24, 40, 60, 120)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from optimize.rank_optimizer import RankOptimizer as RankOptimizer
     from optimize.run import Run as Run
     from optimize.run import tune as tune
+    from optimize.statistics.contrasts import contrast_judges as contrast_judges
     from optimize.statistics.correlations import Correlation as Correlation
-    from optimize.statistics.correlations import contrast_judges as contrast_judges
     from optimize.statistics.correlations import dataset_level as dataset_level
     from optimize.statistics.correlations import summary_level as summary_level
     from optimize.statistics.correlations import system_level as system_level

@@ -28,7 +28,8 @@ from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
-from optimize.inputs.labelled import Labelled, judge_name
+from optimize.inputs.labelled import Labelled
+from optimize.inputs.subjects import judge_name
 
 # A line of the output: a title of one word, and a sentence or a command.
 Fact = tuple[str, str]

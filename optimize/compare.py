@@ -19,7 +19,7 @@ from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
 from optimize.figures.as_json import FLAT, object_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, run
-from optimize.inputs.labelled import find_subject
+from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.measuring.request import (

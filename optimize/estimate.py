@@ -26,7 +26,8 @@ from optimize.inputs.flags import (
     bounds_of,
     run,
 )
-from optimize.inputs.labelled import LabelSource, find_subject, only_dimension
+from optimize.inputs.labelled import LabelSource, only_dimension
+from optimize.inputs.subjects import find_subject
 from optimize.measuring.exports import read_scores
 from optimize.measuring.scored import are_shares
 from optimize.statistics.balanced import verdicts
@@ -37,8 +38,7 @@ from optimize.statistics.corrected import (
     labels_needed,
     system_differences,
 )
-from optimize.statistics.correlations import Mask
-from optimize.statistics.intervals import IntervalEstimate, Vector
+from optimize.statistics.intervals import IntervalEstimate, Mask, Vector
 
 NAME = "dspy-judges estimate"
 SCALE_HELP = "the labels' scale, if neither the file nor the dimension has it"

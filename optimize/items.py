@@ -1,8 +1,11 @@
 """Labels in the form that statistics need: items, vectors of labels, and matrices of ratings."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -49,27 +52,25 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """A sequence of items, with their labels and weights as vectors.
-
-    `document_rows` has the indices of the items of each document, by the document's id.
-    """
+    """A sequence of items, with their labels and weights as vectors."""
 
     items: tuple[Item, ...]
-    human: Vector = field(init=False)
-    weights: Vector = field(init=False)
-    document_rows: Mapping[str, Indices] = field(init=False)
 
-    def __post_init__(self) -> None:
-        indices_by_document: dict[str, list[int]] = {}
-        for index, item in enumerate(self.items):
-            indices_by_document.setdefault(item.document_id, []).append(index)
-        object.__setattr__(self, "human", np.array([item.human for item in self.items], float))
-        object.__setattr__(self, "weights", np.array([item.weight for item in self.items], float))
-        document_rows = {
-            name: np.array(document_indices, np.intp)
-            for name, document_indices in indices_by_document.items()
-        }
-        object.__setattr__(self, "document_rows", document_rows)
+    @cached_property
+    def human(self) -> Vector:
+        return np.array([item.human for item in self.items], float)
+
+    @cached_property
+    def weights(self) -> Vector:
+        return np.array([item.weight for item in self.items], float)
+
+    @cached_property
+    def document_rows(self) -> Mapping[str, Indices]:
+        """The indices of the items of each document, by the document's id."""
+        rows: dict[str, list[int]] = defaultdict(list)
+        for row, item in enumerate(self.items):
+            rows[item.document_id].append(row)
+        return {name: np.array(document_rows, np.intp) for name, document_rows in rows.items()}
 
     def __len__(self) -> int:
         return len(self.items)
@@ -96,6 +97,9 @@ class Items:
     def of_documents(self, documents: Collection[str]) -> "Items":
         kept_documents = set(documents)
         return Items(tuple(item for item in self.items if item.document_id in kept_documents))
+
+    def of_ids(self, ids: Collection[str]) -> "Items":
+        return Items(tuple(item for item in self.items if item.id in ids))
 
     def of_rows(self, rows: Iterable[int]) -> "Items":
         return Items(tuple(self.items[row] for row in rows))
@@ -250,30 +254,32 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    rows = []
-    for output in labelled.outputs:
-        annotators = output.annotators.get(dimension, ())
-        ratings = output.ratings.get(dimension, ())
-        rows.append((output.id, annotators, ratings if annotators or len(ratings) > 1 else ()))
-    numbers_of_ratings = {len(ratings) for _, _, ratings in rows if ratings}
+    named = [output.annotators.get(dimension, ()) for output in labelled.outputs]
+    rated = [output.ratings.get(dimension, ()) for output in labelled.outputs]
+    rated = [
+        ratings if names or len(ratings) > 1 else ()
+        for names, ratings in zip(named, rated, strict=True)
+    ]
+    numbers_of_ratings = {len(ratings) for ratings in rated} - {0}
     if max(numbers_of_ratings, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's rating, in `annotations` or a long file (--annotations)"
         )
-    if len(numbers_of_ratings) == 1 and not any(annotators for _, annotators, _ in rows):
-        annotator_numbers = tuple(str(number) for number in range(1, max(numbers_of_ratings) + 1))
-        rows = [(name, annotator_numbers if ratings else (), ratings) for name, _, ratings in rows]
-    names = tuple(sorted({name for _, annotators, _ in rows for name in annotators}))
-    matrix = np.full((len(rows), len(names)), np.nan)
-    for index, (name, annotators, ratings) in enumerate(rows):
-        if ratings and len(annotators) != len(ratings):
+    if len(numbers_of_ratings) == 1 and not any(named):
+        named = [tuple(map(str, range(1, len(ratings) + 1))) for ratings in rated]
+    annotators = tuple(sorted({*chain.from_iterable(named)}))
+    matrix = np.full((len(rated), len(annotators)), np.nan)
+    rows = zip(labelled.outputs, named, rated, strict=True)
+    for row, (output, names, ratings) in enumerate(rows):
+        if ratings and len(names) != len(ratings):
             raise LabelError(
-                f"{labelled.name}: output {name!r} has {len(ratings)} ratings on {dimension!r} "
-                f"and {len(annotators)} annotators' names: name the annotator of each rating"
+                f"{labelled.name}: output {output.id!r} has {len(ratings)} ratings on "
+                f"{dimension!r} and {len(names)} annotators' names: name the annotator of each "
+                "rating"
             )
-        matrix[index, [names.index(annotator) for annotator in annotators]] = ratings
-    return matrix, names
+        matrix[row, [annotators.index(name) for name in names]] = ratings
+    return matrix, annotators
 
 
 def is_two_valued(human: Vector) -> bool:

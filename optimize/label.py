@@ -31,7 +31,8 @@ from optimize.inputs.flags import (
     rescale,
     whole_ratings,
 )
-from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judge_name, judged_texts
+from optimize.inputs.labelled import PASS_FAIL, Labelled
+from optimize.inputs.subjects import find_subject, judge_name, judged_texts
 from optimize.label_page.label_log import Row, Value
 from optimize.label_page.server import Server
 from optimize.label_page.session import JudgeAnswer, Session, numbers_of

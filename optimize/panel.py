@@ -32,7 +32,7 @@ from optimize.figures.as_text import (
     wrapped,
 )
 from optimize.inputs.flags import Outcome, Parser, SettingsError, run
-from optimize.items import DataCounts, Items, tuned_keys
+from optimize.items import DataCounts, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
 from optimize.measuring.comparison import contrast_of, on_common_rows
 from optimize.measuring.panel_learning import Kind, PanelFit, PanelGain, Part, learn_panel
@@ -168,8 +168,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
             "best of its members"
         )
     specs = map(split_name, flags.judges)
-    judge_entries = read_judges(flags, specs, flags.lm or "")
-    task, entries = read_task(flags, judge_entries)
+    task, entries = read_task(flags, read_judges(flags, specs, flags.lm or ""))
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:
@@ -177,45 +176,50 @@ def join(flags: argparse.Namespace) -> Outcome | None:
         _join(judges, [Part(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
     ids = labels.learning.union(*labels.measuring.by_name.values())
-    entries = [
-        entry.with_items(_items_with_ids(entry.items, ids), flags.price) if entry.judge else entry
-        for entry in entries
-    ]
+    entries = [entry.with_items(entry.items.of_ids(ids), flags.price) for entry in entries]
     if flags.dry_run:
         print_lines(expectation_lines(entries))
         return None
     with ask_all(flags, "panel", task, entries) as (folder, entries):
-        scored = {entry.name: entry.scored for entry in entries if entry.scored}
-        if unscored := next((entry for entry in entries if entry.name not in scored), None):
-            raise SettingsError(
-                f"{unscored.name} has no scores: {unscored.reason}; run the same command again "
-                "(with a larger limit) to go on, or leave this judge out"
-            )
-        figures = learn_and_measure(task, scored, labels, flags.seed)
-        judge_costs = {
-            entry.name: entry.usage.cost_per_1000_rows for entry in entries if entry.judge
-        }
+        figures = learn_and_measure(task, _scored_by_name(entries), labels, flags.seed)
+        usage = {entry.name: entry.usage for entry in entries if entry.judge}
+        shipped_judges = usage.keys() & {part.name for part in figures.fit.parts}
         result = PanelRun(
             figures=figures,
             members=[PanelMember.of(entry, figures.fit) for entry in entries],
             cost_per_1000_rows=total_dollars(
-                judge_costs[part.name] for part in figures.fit.parts if part.name in judge_costs
+                usage[name].cost_per_1000_rows for name in shipped_judges
             ),
-            cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
+            cost_usd=total_dollars(each.cost_usd for each in usage.values()),
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
-            why_no_judge=_save(task, figures, entries, labels, folder),
+            why_no_judge=_save(task, figures, judges, labels, folder),
         )
         write_json(folder / SUMMARY, object_json(result))
         write_page(folder / REPORT, result)
     return Outcome(result, panel_lines(result))
 
 
+def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
+    """Every member's scores; raises SettingsError if a member has none."""
+    for entry in entries:
+        if entry.scored is None:
+            raise SettingsError(
+                f"{entry.name} has no scores: {entry.reason}; run the same command again "
+                "(with a larger limit) to go on, or leave this judge out"
+            )
+    return {entry.name: entry.scored for entry in entries if entry.scored}
+
+
 def _save(
-    task: Task, figures: PanelFigures, entries: Sequence[Entry], labels: PanelLabels, folder: Path
+    task: Task,
+    figures: PanelFigures,
+    judges: Mapping[str, AnyJudge],
+    labels: PanelLabels,
+    folder: Path,
 ) -> str | None:
     """Write judge.json; returns the reason if it cannot be written."""
-    fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
+    fit = figures.fit
     if recorded_members := [part.name for part in fit.parts if part.name not in judges]:
         return (
             f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
@@ -226,7 +230,7 @@ def _save(
         panel = _join(judges, fit.parts)
         data_json = {**object_json(figures.data), "constructed": figures.data.is_constructed}
         provenance = object_json(figures) | {"data": data_json}
-        items = _items_with_ids(task.items(panel), labels.learning)
+        items = task.items(panel).of_ids(labels.learning)
         provenance["tuned_on"] = tuned_keys(items, panel.subject)
         judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
@@ -293,10 +297,6 @@ def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
     contrast = contrast_of(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
     return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
-
-
-def _items_with_ids(items: Items, ids: frozenset[str]) -> Items:
-    return Items(tuple(item for item in items.items if item.id in ids))
 
 
 def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:

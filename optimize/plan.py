@@ -160,11 +160,9 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if n_with_label_and_score >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            if bounds != (0, 1) or not sample.is_two_valued:
-                raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-            decided = sample.select(sample.has_label & (sample.label != 0.5))
-            decisions = [Decision.of(floors, float(1 - decided.label.mean()))]
-            n_needed = next(iter(decisions[0].n_labels.values())) or math.inf
+            decision = _decision(sample, bounds, floors)
+            decisions = [decision]
+            n_needed = next(iter(decision.n_labels.values())) or math.inf
             n_missing = n_needed - np.count_nonzero(sample.has_label)
             n_to_label = math.ceil(
                 min(unlabelled.size, max(0, n_missing * documents.size / score.size))
@@ -172,10 +170,8 @@ def plan(flags: argparse.Namespace) -> Outcome:
         else:
             figures = figures_of(sample, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
-            n_to_label = max(
-                (m for m in more_by_figure if m),
-                default=unlabelled.size if None in more_by_figure else 0,
-            )
+            n_if_unreachable = unlabelled.size if None in more_by_figure else 0
+            n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
     # The order is random, so that people may label only the first ones and still have a random
     # sample.
     shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
@@ -192,6 +188,14 @@ def plan(flags: argparse.Namespace) -> Outcome:
         file=_write(flags, labelled, drawn_documents) if drawn_documents else None,
     )
     return Outcome(result, lines(result))
+
+
+def _decision(sample: Sample, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
+    """The plan for floors, with the share of fails among the labels so far."""
+    if bounds != (0, 1) or not sample.is_two_valued:
+        raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
+    decided = sample.select(sample.has_label & (sample.label != 0.5))
+    return Decision.of(floors, float(1 - decided.label.mean()))
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:

@@ -18,7 +18,7 @@ from judges.tables.in_memory import Rows
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK
-from optimize.inputs.labelled import find_subject
+from optimize.inputs.subjects import find_subject
 from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import run_lines
 from optimize.search.optimizer import Optimizer, optimizer_name

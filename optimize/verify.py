@@ -26,14 +26,8 @@ from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
 from optimize.figures.as_json import JsonObject, judgement_rows, object_json
 from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
-from optimize.inputs.labelled import (
-    AnyLevel,
-    AnyPath,
-    Labelled,
-    LabelSource,
-    find_subject,
-    load_labels,
-)
+from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, LabelSource, load_labels
+from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
     Task,

@@ -77,7 +77,7 @@ class Task:
         Raises LabelError if no judgement matches a label.
         """
         all_items = self.items(judge)
-        items = Items(tuple(item for item in all_items.items if item.id in judgements))
+        items = all_items.of_ids(judgements)
         if not len(items):
             raise LabelError("no record's id is the id of a labelled output")
         return Scored(
@@ -211,8 +211,12 @@ class Entry:
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
     def with_items(self, items: Items, price: tuple[float, float] | None) -> "Entry":
-        """The entry with `items` to judge and its expected cost; `price` is for unlisted models."""
-        assert self.judge is not None
+        """The entry with `items` to judge and its expected cost; a recording has neither.
+
+        `price` is for models that are in no price table.
+        """
+        if self.judge is None:
+            return self
         estimates = estimate_runs(
             self.judge,
             n_rows=len(items),

@@ -29,8 +29,7 @@ from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.statistics.balanced import is_clearly_worse, verdicts
 from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
-from optimize.statistics.correlations import Mask
-from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
+from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval, stream
 
 ONLY_VERDICTS = (
     "--changed is for judges of pass or fail: for ratings and pairs label documents at random "

@@ -15,7 +15,8 @@ from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import Scored, TuningOverlap
 from optimize.statistics.balanced import balanced_contrast
-from optimize.statistics.correlations import Level, contrast_judges
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
 from optimize.statistics.plain import contrast_accuracy
 
@@ -103,34 +104,29 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
     entries = [_without_failed_scores(entry) for entry in entries]
-    scored_by_judge = {entry.name: entry.scored for entry in entries if entry.scored}
-    if not scored_by_judge:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored_by_judge = on_common_rows(scored_by_judge)
+    scored_by_judge = on_common_rows(_scored_by_name(entries))
     held_out = held_out_from_all(scored_by_judge)
     # If some judges say pass or fail and others rate, rho ranks all of them.
     is_binary = all(scored.is_binary for scored in held_out.values())
     cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
     # The sort is stable: judges with equal figures keep the order of the command line.
-    ranking = sorted(
-        cards,
-        key=lambda name: float(np.nan_to_num(cards[name].headline.value, nan=-np.inf)),
-        reverse=True,
+    best_name, *other_names = sorted(
+        cards, key=lambda name: -np.nan_to_num(cards[name].headline.value, nan=-np.inf)
     )
-    best = held_out[ranking[0]]
+    best = held_out[best_name]
+    differences = {
+        name: _difference(held_out[name], best, len(cards), is_binary=is_binary)
+        for name in other_names
+    }
     entry_by_name = {entry.name: entry for entry in entries}
     judges = [
         ComparedJudge(
             entry=entry_by_name[name],
             overlap=TuningOverlap.of(scored_by_judge[name], held_out[name]),
             card=cards[name],
-            difference=(
-                None
-                if name == ranking[0]
-                else _difference(held_out[name], best, len(ranking), is_binary=is_binary)
-            ),
+            difference=differences.get(name),
         )
-        for name in ranking
+        for name in (best_name, *other_names)
     ]
     return JudgeComparison(
         dimension=task.dimension,
@@ -138,11 +134,18 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
         level=task.level,
         data=DataCounts.of(task.labelled, best.items),
         n_labelled=len(task.items()),
-        reference=ranking[0],
+        reference=best_name,
         judges=judges,
         left_out=[entry for entry in entries if entry.scored is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
     )
+
+
+def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
+    scored_by_name = {entry.name: entry.scored for entry in entries if entry.scored}
+    if not scored_by_name:
+        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
+    return scored_by_name
 
 
 def _without_failed_scores(entry: Entry) -> Entry:

@@ -13,8 +13,8 @@ from optimize.items import output_name
 from optimize.measuring.scored import Scored
 from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import THRESHOLD
-from optimize.statistics.correlations import Mask, midranks
-from optimize.statistics.intervals import Vector
+from optimize.statistics.coefficients import midranks
+from optimize.statistics.intervals import Mask, Vector
 
 Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
 # A rating is a miss if the output's rank is wrong by at least this share of all ranks.

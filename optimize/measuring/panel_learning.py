@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 
 from optimize.inputs.flags import MOST_FAILED, SettingsError
-from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
-from optimize.statistics.intervals import Matrix, Vector
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
 from optimize.statistics.joining import centred, joining_weights
 
 Kind = Literal["own", "learned"]
@@ -110,13 +111,8 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    passed_over = {
-        name: reason for name in scores if (reason := _exclusion_reason(scores[name], group))
-    }
+    passed_over = _passed_over(scores, group)
     names = sorted(scores.keys() - passed_over.keys())
-    if not names:
-        name, reason = next(iter(passed_over.items()))
-        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
     transforms = np.array([_linear_transform(scores[name], group) for name in names])
     standardised = (
         np.stack([scores[name] for name in names], axis=1) * transforms[:, 0] + transforms[:, 1]
@@ -135,14 +131,12 @@ def learn_panel(
         )
     training = labelled.training(np.ones(labelled.human.size, bool))
     best, weights = training.best_member(all_members), training.weights(all_members)
-    is_better = gain.value > gain.error
-    parts = (
-        _weighted_members(names, weights, transforms, labelled, pairs)
-        if is_better
-        else (Part(names[best], 1),)
-    )
+    kind: Kind = "own"
+    parts: tuple[Part, ...] = (Part(names[best], 1),)
+    if gain.value > gain.error:
+        kind, parts = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
     return PanelFit(
-        kind="learned" if is_better else "own",
+        kind=kind,
         best=names[best],
         parts=parts,
         gain=gain,
@@ -167,12 +161,19 @@ def _weighted_members(
     return tuple(Part(names[member], *part_values[member]) for member in order)
 
 
-def _exclusion_reason(scores: Vector, group: Codes) -> str:
-    """The reason why a judge with these scores cannot be a member; empty if it can."""
-    failed = float(np.isnan(scores).mean())
-    if failed > MOST_FAILED:
-        return f"fails on {failed:.0%} of the outputs"
-    return "" if _linear_transform(scores, group)[0] else "tells no two outputs apart"
+def _passed_over(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
+    """The judges that cannot be members, with the reasons; raises SettingsError if none can."""
+    reasons = {}
+    for name, vector in scores.items():
+        failed = float(np.isnan(vector).mean())
+        if failed > MOST_FAILED:
+            reasons[name] = f"fails on {failed:.0%} of the outputs"
+        elif not _linear_transform(vector, group)[0]:
+            reasons[name] = "tells no two outputs apart"
+    if len(reasons) == len(scores):
+        name, reason = next(iter(reasons.items()))
+        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
+    return reasons
 
 
 def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:

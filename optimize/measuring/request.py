@@ -13,19 +13,14 @@ import numpy as np
 from judges.cli.costs import total_estimate
 from judges.cli.flags import Flags, constructed_note, request_options, split_name
 from judges.client import ModelOptions, check_name
-from judges.dimension import Comparison, Subject
+from judges.dimension import Subject
 from judges.labels.values import Values
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, values_of
-from optimize.inputs.labelled import (
-    LabelSource,
-    find_subject,
-    load_labels,
-    only_dimension,
-    words_of,
-)
+from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, words_of
+from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import (
     Entry,
     Task,
@@ -86,8 +81,10 @@ class NamedSubject:
             raise SettingsError(
                 "say what was judged: --dimension NAME, or --pairwise NAME for pairs"
             )
-        subject = find_subject(spec) if spec else judges[0].subject
-        is_pairwise = bool(flags.pairwise) if spec else isinstance(subject, Comparison)
+        if spec:
+            subject, is_pairwise = find_subject(spec), bool(flags.pairwise)
+        else:
+            subject, is_pairwise = judges[0].subject, judges[0].kind == "pairwise"
         name = subject.name if subject else spec
         for entry, judge in zip(entries, judges, strict=True):
             if judge.name != name or (judge.kind == "pairwise") != is_pairwise:

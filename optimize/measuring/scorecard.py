@@ -10,8 +10,8 @@ from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from optimize.figures.as_json import FLAT, JsonObject, fields_json, object_json
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
+from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.correlations import (
-    COEFFICIENTS,
     DEFAULT_UNDEFINED,
     Correlation,
     Level,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,17 +20,16 @@ MIN_ROWS = 10
 MIN_DOCUMENTS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scored:
     """One judge's judgements of labelled items, in the order of `items`.
 
-    `scores` holds the judgements' scores, with NaN for a failed judgement. `scale` is the judge's
-    scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the ids of the outputs that
-    the judge was tuned on, and `tuned_document_ids` those whose documents it was tuned on.
-    `labelled` holds the items' labelled outputs or pairs, if known. In a recording, `n_unjudged`
-    labels have no record, and `n_unknown` records have no label. `n_tied` outputs were left out
-    because their annotators are tied. If labels are pass and fail, a score of .5 or more is a pass,
-    and `words` are people's words for pass and fail.
+    `scale` is the judge's scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the
+    ids of the outputs that the judge was tuned on, and `tuned_document_ids` those whose documents
+    it was tuned on. `labelled` holds the items' labelled outputs or pairs, if known. In a
+    recording, `n_unjudged` labels have no record, and `n_unknown` records have no label. `n_tied`
+    outputs were left out because their annotators are tied. If labels are pass and fail, a score of
+    .5 or more is a pass, and `words` are people's words for pass and fail.
     """
 
     judge: str
@@ -45,16 +45,19 @@ class Scored:
     n_unknown: int = 0
     n_tied: int = 0
     words: tuple[str, str] = PASS_FAIL
-    scores: Vector = field(init=False)
-    is_pairs: bool = field(init=False)
-    is_binary: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", scores_of(self.judgements))
-        is_pairs = any(isinstance(judgement, Preference) for judgement in self.judgements)
-        is_binary = not is_pairs and is_two_valued(self.items.human) and are_shares(self.scores)
-        object.__setattr__(self, "is_pairs", is_pairs)
-        object.__setattr__(self, "is_binary", is_binary)
+    @cached_property
+    def scores(self) -> Vector:
+        """The judgements' scores (for pairs, margins); NaN for a failed judgement."""
+        return scores_of(self.judgements)
+
+    @cached_property
+    def is_pairs(self) -> bool:
+        return any(isinstance(judgement, Preference) for judgement in self.judgements)
+
+    @cached_property
+    def is_binary(self) -> bool:
+        return not self.is_pairs and is_two_valued(self.human) and are_shares(self.scores)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The judgements of these rows, in the order of `rows`."""
@@ -166,14 +169,11 @@ def tuned_ids(
     for part in (judge, *judge.parts):
         if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5:
             tuned_keys.update(part.origin.tuned_on)
-    texts = (
-        (given_texts(item.texts, judge.subject) if of_documents else item.texts)
+    texts_by_id = {
+        item.id: given_texts(item.texts, judge.subject) if of_documents else item.texts
         for item in items.items
-    )
-    keys = map(text_key, texts)
-    return frozenset(
-        item.id for item, key in zip(items.items, keys, strict=True) if key in tuned_keys
-    )
+    }
+    return frozenset(name for name, texts in texts_by_id.items() if text_key(texts) in tuned_keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

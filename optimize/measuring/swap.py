@@ -28,9 +28,11 @@ from optimize.measuring.comparison import (
 from optimize.measuring.misses import Remarks
 from optimize.measuring.scored import Scored, with_both_scores
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
-from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
+from optimize.statistics.coefficients import midranks
+from optimize.statistics.correlations import document_terms
 from optimize.statistics.floor import MOST_FURTHER
-from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_interval
+from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
+from optimize.statistics.rows import read_rows
 
 Outcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]

@@ -18,7 +18,8 @@ from optimize.items import DataCounts, output_name
 from optimize.measuring.misses import Miss, all_misses
 from optimize.measuring.scorecard import Scorecard, rho
 from optimize.measuring.scored import Scored, TuningOverlap
-from optimize.statistics.correlations import Correlation, Level, contrast_judges, correlation
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import Correlation, Level, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
 # An association is reported if it is at least so large and its interval excludes 0.

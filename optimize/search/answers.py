@@ -18,8 +18,7 @@ from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem
-from optimize.statistics.correlations import Codes, Mask
-from optimize.statistics.intervals import Matrix, stream
+from optimize.statistics.intervals import Codes, Mask, Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
 
 FOLDS = 5

@@ -31,7 +31,8 @@ from optimize.statistics.balanced import (
     best_threshold,
     verdicts,
 )
-from optimize.statistics.correlations import Level, contrast_judges, rho
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import Level, rho
 from optimize.statistics.intervals import Contrast
 
 # After this many items, a candidate's cost per item is their mean cost, and no estimate.

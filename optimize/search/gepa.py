@@ -30,8 +30,10 @@ from optimize.search.evidence import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import document_terms, midranks, read_rows
+from optimize.statistics.coefficients import midranks
+from optimize.statistics.correlations import document_terms
 from optimize.statistics.intervals import stream
+from optimize.statistics.rows import read_rows
 
 # A minibatch, from which GEPA writes a proposal and on which it scores it, has at least this many
 # documents and about this many outputs; on fewer the objective is too noisy.

@@ -19,8 +19,7 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import Evaluator, SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import Mask
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import Mask, stream
 
 # Upper bound on the finalists of one search: candidates that are tested on held-out documents.
 N_FINALISTS = 3

@@ -6,7 +6,7 @@ import math
 from optimize.inputs.flags import RISK
 from optimize.items import Items
 from optimize.search.evaluator import Goal
-from optimize.statistics.correlations import read_rows
+from optimize.statistics.rows import read_rows
 
 # For dataset-level rho, the gate needs this many untied documents (see `Rows.n_untied`). If it
 # needed only 6, judges that are no better than the untuned judge would ship in .12 of runs; without

@@ -20,7 +20,7 @@ from optimize.search.evaluator import Goal, SearchProblem, first_documents, is_r
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold
-from optimize.statistics.correlations import Mask
+from optimize.statistics.intervals import Mask
 
 # Upper bound on the questions in one request; those by the proposer come last.
 MOST_QUESTIONS = 12

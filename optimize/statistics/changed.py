@@ -13,8 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.correlations import Mask
-from optimize.statistics.intervals import Interval, Vector
+from optimize.statistics.intervals import Interval, Mask, Vector
 
 # The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
 # 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).

@@ -25,11 +25,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.correlations import Codes, Mask
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
+    Codes,
     Interval,
     IntervalEstimate,
+    Mask,
     Matrix,
     Vector,
     effective_number,

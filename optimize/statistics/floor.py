@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optimize.statistics.correlations import Codes, Correlation
-from optimize.statistics.intervals import PERFECT, Interval, Vector, student_quantile
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.intervals import PERFECT, Codes, Interval, Vector, student_quantile
 from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
 
 # Upper bounds on the numbers that are reported: further outputs to label, and labels in total.

@@ -10,16 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.correlations import Codes, Level, Mask, document_terms, read_rows, rho
+from optimize.statistics.correlations import Level, document_terms, rho
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
+    Codes,
     IntervalEstimate,
+    Mask,
     Matrix,
     Vector,
     correlation_interval,
     interval_of_mean,
 )
 from optimize.statistics.plain import nearest_ratings, quadratic_kappa
+from optimize.statistics.rows import read_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 # An interval needs this many documents, and at system level this many systems.
 FEW_DOCUMENTS = FEW_SYSTEMS = 15

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from optimize.statistics.correlations import Codes
-from optimize.statistics.intervals import Matrix, Vector
+from optimize.statistics.intervals import Codes, Matrix, Vector
 
 # The prior has as much influence as this many labelled outputs. The value was chosen with
 # benchmarks/panels.py: 100 and 300 differ little, and a tenth of the number of outputs is worse if

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.correlations import Level, read_rows
+from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
     Contrast,
@@ -21,6 +21,7 @@ from optimize.statistics.intervals import (
     interval_of_mean,
     mean_of_differences,
 )
+from optimize.statistics.rows import read_rows
 
 # About how many pairs are compared in one NumPy operation, to limit memory.
 PAIRS_PER_BLOCK = 4_000_000

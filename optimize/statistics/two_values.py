@@ -18,14 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.statistics.balanced import THRESHOLD
-from optimize.statistics.correlations import Codes, Mask, Rows, read_rows
 from optimize.statistics.intervals import (
+    Codes,
     Interval,
+    Mask,
     Vector,
     correlation_interval,
     effective_number,
     student_quantile,
 )
+from optimize.statistics.rows import Rows, read_rows
 
 # The interval of a rate needs at least this many outputs and this many documents.
 FEW_OUTPUTS, FEW_DOCUMENTS_FOR_RATES = 10, 5

@@ -19,11 +19,10 @@ from optimize.inputs.labelled import (
     Labelled,
     LabelSource,
     check_level,
-    find_subject,
     load_labels,
-    subject_of,
     words_of,
 )
+from optimize.inputs.subjects import find_subject, subject_of
 from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.measuring.tuning_result import HeldOut
 from optimize.search.evaluator import Goal

@@ -16,7 +16,7 @@ from optimize.search.optimizer import ByJudge
 from optimize.search.questions import losses
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.balanced import balanced_contrast
-from optimize.statistics.correlations import contrast_judges
+from optimize.statistics.contrasts import contrast_judges
 from optimize.tuning.active_run import ActiveRun, ScoredSplits
 from optimize.tuning.folder import JUDGE, TUNED, read_summary, started_at
 from optimize.tuning.models import spending_summary

@@ -22,7 +22,7 @@ from judges.protocol import Usage
 from judges.scoring import SamplingPlan
 from optimize import compare, verify
 from optimize.items import items_of, text_key
-from optimize.statistics.correlations import contrast_judges
+from optimize.statistics.contrasts import contrast_judges
 
 pytestmark = pytest.mark.usefixtures("here")
 

@@ -10,10 +10,10 @@ import pytest
 from jsonl import read_jsonl
 from scipy import stats
 
+from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import (
     COEFFICIENTS,
     Level,
-    contrast_judges,
     correlate,
     correlation,
     dataset_level,

@@ -17,8 +17,9 @@ from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
 from optimize.search.optimizer import CrossFit
 from optimize.search.two_fold_search import SearchResult
-from optimize.statistics.correlations import contrast_judges, mean_of_differences, rho
-from optimize.statistics.intervals import stream
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import rho
+from optimize.statistics.intervals import mean_of_differences, stream
 
 RUNS = 80
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import (
     Level,
-    contrast_judges,
     correlation,
     dataset_level,
     rho,

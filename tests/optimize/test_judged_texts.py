@@ -9,7 +9,8 @@ from jsonl import write_jsonl
 from judges.labels.flags import read_map_file
 from judges.labels.types import LabelError
 from optimize import check
-from optimize.inputs.labelled import LabelSource, subject_of
+from optimize.inputs.labelled import LabelSource
+from optimize.inputs.subjects import subject_of
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},

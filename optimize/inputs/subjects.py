@@ -1,0 +1,144 @@
+"""Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dspy_judges.column_names import name_key
+from judges import loading
+from judges.dimension import Subject, UnknownDimensionError
+from judges.labels.columns import ColumnNames
+from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
+from judges.labels.flags import split_mapping
+from judges.labels.names import OUTPUTS, is_source_or_output, is_usual_text, map_flag, usual_name
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.prompt import NAME
+from optimize.inputs.flags import SettingsError
+from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, words_of
+
+# If all problems of a file are of these kinds, the file has no labels on the dimension.
+NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
+
+
+def judge_name(text: str) -> str:
+    """Convert a text to a judge's name: lower case, with underscores between words."""
+    return re.sub("[^a-z0-9]+", "_", text.casefold()).strip("_")
+
+
+def find_subject(name: str) -> Subject | None:
+    """The dimension or comparison with this name; None if neither catalogue nor file has it."""
+    try:
+        return loading.read_subject(name)
+    except UnknownDimensionError:
+        return None
+
+
+def _why_unknown(name: str) -> str:
+    """The error for a name that the catalogue lacks, which suggests similar names."""
+    try:
+        loading.read_subject(name)
+    except UnknownDimensionError as error:
+        return str(error)
+    return ""
+
+
+def subject_of(
+    spec: str, labels: LabelSource, *, pairwise: bool = False
+) -> tuple[Subject, Labelled] | None:
+    """Read labels and make a dimension or comparison from them.
+
+    `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Returns None if the labels are on
+    outputs instead of pairs or the reverse, or have no dimension of this name. Raises SettingsError
+    for an empty definition, or one without labels, and UnknownDimensionError if neither the
+    catalogue nor the labels have the name, or ratings have no definition.
+    """
+    written_name, equals, definition = (part.strip() for part in spec.partition("="))
+    if equals and (labels.data is None or not definition.strip(".…")):
+        raise SettingsError(
+            f"{written_name}=LINE defines labels of your own: write what earns a good "
+            "label, and name the labels by --data"
+        )
+    name, unknown = judge_name(written_name), _why_unknown(written_name)
+    if labels.data is None and Path(written_name).is_file():
+        raise UnknownDimensionError(
+            f"{written_name} is a file: did you mean --data {written_name}?"
+        )
+    if labels.data is None:
+        raise UnknownDimensionError(f"no --data FILE names labels, and {unknown}")
+    if not NAME.match(name):
+        return None
+    columns, values = split_mapping(labels.map, labels.values)
+    if name_key(name) != name_key(written_name) and not pairwise:
+        columns = {name: written_name, **columns}
+    try:
+        source = replace(labels, map=columns, values=values, scale=None)
+        labelled = read(source, name, pairwise=pairwise)
+    except LabelError as error:
+        if equals or not {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
+            raise
+        raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
+    if pairwise != isinstance(labelled, LabelledPairs):
+        return None
+    if subject := _subject_on(labelled, name, definition, labels.scale, columns):
+        return subject, labelled
+    return None
+
+
+def _subject_on(
+    labelled: Labelled,
+    name: str,
+    definition: str,
+    scale: str | None,
+    columns: Mapping[str, ColumnNames],
+) -> Subject | None:
+    """A new comparison or dimension for the labels; None if no label is on a dimension `name`."""
+    if isinstance(labelled, LabelledPairs):
+        texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
+        return loading.comparison_on(name, texts, labelled.candidate, definition)
+    if name not in labelled.dimensions:
+        return None
+    if name not in labelled.words and not definition:
+        raise UnknownDimensionError(
+            f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
+            f"--dimension '{name}=...', or define it in FILE.yaml"
+        )
+    answers = words_of(labelled, name) or scale_of(labelled, name, scale)
+    return loading.dimension_on(name, answers, judged_texts(labelled, columns), definition)
+
+
+def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
+    """Choose the texts that a new judge reads; the judged output comes last.
+
+    A judge reads the texts with a usual name and the texts that the user's mapping names, if every
+    row has them. Other texts are left out, because they may give the label away. Raises LabelError
+    if several texts may be the judged output.
+    """
+    columns = labelled.reading.texts
+    outputs = [text for text in columns if usual_name(text) in OUTPUTS]
+    if CONVERSATION in columns and (not outputs or JUDGE_MAPPINGS[1] in mapping.items()):
+        return [CONVERSATION]
+    judged = _judged_text(labelled, outputs, mapping)
+    inputs = [text for text in columns if text in mapping or is_usual_text(text)]
+    return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
+
+
+def _judged_text(
+    labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
+) -> str:
+    """The only text that can be the judged output; raises LabelError if several can be.
+
+    `outputs` are the texts with a name that is usual for outputs.
+    """
+    columns = labelled.reading.texts
+    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(candidates) == 1 and NAME.match(candidates[0]):
+        return candidates[0]
+    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or columns)
+    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
+
+
+def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
+    """Keep the texts that every row has and whose names can be used in a prompt."""
+    rows = [item.texts for item in labelled.items]
+    return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]

@@ -1,0 +1,116 @@
+"""The coefficients of correlation: Spearman, Pearson, Kendall's tau-b, and the ranks they use."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimize.statistics.intervals import Matrix, Vector
+
+
+def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
+    """The coefficient between each row of `x` and the same row of `y`; NaN if a row is constant."""
+    return COEFFICIENTS[coefficient].of_rows(x, y)
+
+
+def midranks(x: Matrix) -> Matrix:
+    """The rank, from 1, of each value within its row; tied values get the mean of their ranks."""
+    sort_order = np.argsort(x, axis=-1, kind="stable")
+    sorted_values = np.take_along_axis(x, sort_order, -1)
+    positions = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
+    starts_tie_group = np.ones(x.shape, dtype=bool)
+    starts_tie_group[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
+    tie_group = np.cumsum(starts_tie_group) - 1
+    mean_positions = np.bincount(tie_group, positions.ravel()) / np.bincount(tie_group)
+    ranks = np.empty(x.shape)
+    np.put_along_axis(ranks, sort_order, mean_positions[tie_group].reshape(x.shape), -1)
+    return ranks
+
+
+def _pearson(x: Matrix, y: Matrix) -> Vector:
+    is_varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
+    r: Vector = np.clip((_standard(x) * _standard(y)).sum(axis=-1), -1, 1)
+    return np.where(is_varied, r, np.nan)
+
+
+def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
+    """Scale each row to a mean of 0 and a sum of squares of 1."""
+    centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
+    # Divide first, because squares of very large or very small scores overflow or underflow.
+    largest = np.abs(centred).max(axis=-1, keepdims=True)
+    centred = centred / np.where(largest > 0, largest, 1)
+    squares = centred**2 if weight is None else centred**2 * weight
+    norm = np.sqrt(squares.sum(axis=-1, keepdims=True))
+    standard: Matrix = centred / np.where(norm > 0, norm, 1)
+    return standard
+
+
+def _kendall(x: Matrix, y: Matrix) -> Vector:
+    """Kendall's tau-b of each row, without scipy.stats, because its import takes a second."""
+    # Sums over pairs: concordant minus discordant, not tied in x, and not tied in y.
+    pair_sums = np.zeros((3, len(x)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for lag in range(1, x.shape[-1]):
+            x_signs, y_signs = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))
+            pair_sums += [
+                pairs.sum(axis=-1)
+                for pairs in (x_signs * y_signs, x_signs * x_signs, y_signs * y_signs)
+            ]
+        tau: Vector = np.clip(pair_sums[0] / np.sqrt(pair_sums[1]) / np.sqrt(pair_sums[2]), -1, 1)
+    return tau
+
+
+def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
+    products = standardised(x, weight) * standardised(y, weight)
+    return float(np.clip(np.average(products, weights=weight), -1, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """The functions that compute a correlation coefficient.
+
+    Attributes:
+        of_rows: Returns the coefficient between each row of one matrix and the same row of another,
+            or NaN if one of the rows is constant.
+        of_weighted: Returns the weighted coefficient of two vectors, with weights that have a mean
+            of 1. None if the coefficient has no weighted form.
+    """
+
+    of_rows: Callable[[Matrix, Matrix], Vector]
+    of_weighted: Callable[[Vector, Vector, Vector], float] | None = None
+
+
+# The coefficients by name. `verify --all` prints every coefficient at every level.
+COEFFICIENTS = {
+    "spearman": Coefficient(
+        of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
+        of_weighted=lambda x, y, weight: _weighted_pearson(
+            weighted_ranks(x, weight), weighted_ranks(y, weight), weight
+        ),
+    ),
+    "kendall": Coefficient(of_rows=_kendall),
+    "pearson": Coefficient(of_rows=_pearson, of_weighted=_weighted_pearson),
+}
+
+
+def standardised(values: Vector, weight: Vector) -> Vector:
+    standard: Vector = _standard(values[None], weight)[0] * np.sqrt(values.size)
+    return standard
+
+
+def weighted_ranks(scores: Vector, weight: Vector) -> Vector:
+    """Weighted mid-ranks, up to an additive constant: each output counts as `weight` outputs."""
+    return -sums_above(scores, weight)
+
+
+def sums_above(scores: Vector, values: Vector) -> Vector:
+    """The sum of `values` over outputs with a higher score, and half of that over equal scores."""
+    sort_order = np.argsort(scores, kind="stable")
+    sorted_scores, cumulative = (
+        scores[sort_order],
+        np.concatenate([[0.0], np.cumsum(values[sort_order])]),
+    )
+    sum_below = cumulative[np.searchsorted(sorted_scores, scores, "left")]
+    sum_up_to_equal = cumulative[np.searchsorted(sorted_scores, scores, "right")]
+    sum_above: Vector = cumulative[-1] - (sum_below + sum_up_to_equal) / 2
+    return sum_above

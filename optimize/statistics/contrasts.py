@@ -1,0 +1,120 @@
+"""The difference between two judges' rank correlations with people's ratings."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optimize.statistics.coefficients import correlate, standardised
+from optimize.statistics.correlations import (
+    Level,
+    document_terms,
+    rounded,
+    system_means,
+    systems_at,
+)
+from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
+    Contrast,
+    Matrix,
+    Vector,
+    interval_of_mean,
+    mean_of_differences,
+    stream,
+)
+from optimize.statistics.rows import Rows, read_rows
+
+# Random swaps of two judges' scores, for the standard error of their difference at system level.
+N_SWAPS = 1000
+
+
+def contrast_judges(
+    judge_a: ArrayLike,
+    judge_b: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    system: ArrayLike | None = None,
+    *,
+    level: Level = "summary",
+) -> Contrast:
+    """Spearman's rho of judge A minus rho of judge B, on the outputs that both judges scored.
+
+    Args:
+        judge_a: (outputs,) scores of judge A, NaN for failed judgements.
+        judge_b: (outputs,) scores of judge B, NaN for failed judgements.
+        human: (outputs,) people's mean ratings.
+        document: (outputs,) document ids.
+        system: (outputs,) system ids, for the system level.
+        level: "dataset", "summary" or "system".
+
+    Returns:
+        The difference, in [-2, 2], with an interval and data for a permutation test. The attribute
+        `documents` is empty if people rate all outputs alike.
+
+    Raises:
+        ValueError: The vectors differ in length or have invalid values (see `read_rows`), or
+            `system` is missing at system level.
+    """
+    scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
+    both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)
+    rows_a, rows_b = (
+        read_rows(np.where(both_scored, scores, np.nan), human, document, systems_at(level, system))
+        for scores in (scores_a, scores_b)
+    )
+    document_names = tuple(map(str, np.unique(np.asarray(document)[both_scored])))
+    if level == "system":
+        return _contrast_systems(rows_a, rows_b, document_names)
+    contrast = mean_of_differences(
+        document_terms(rows_a, level) - document_terms(rows_b, level), document_names
+    )
+    if level == "summary":
+        return contrast
+    n_untied = min(rows_a.n_untied, rows_b.n_untied)
+    interval = contrast.interval if n_untied >= FEW_DOCUMENTS else None
+    return replace(contrast, interval=interval, n_untied=n_untied)
+
+
+def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...]) -> Contrast:
+    """The contrast of two judges at system level.
+
+    Scores are standardised first, because a swap exchanges the two judges' scores on a document.
+    """
+    human = system_means(rows_a)[1]
+    if rows_a.n_systems < 2 or np.ptp(human) == 0:
+        return mean_of_differences(np.empty(0), ())
+    n_documents, n_systems = rows_a.n_documents, rows_a.n_systems
+    cells = rows_a.document * n_systems + rows_a.system
+    # Of shape (documents, systems): each document's part of each system's mean score.
+    contributions_a, contributions_b = (
+        np.bincount(cells, standardised(rows.judge, rows.weight), n_documents * n_systems).reshape(
+            n_documents, n_systems
+        )
+        / np.bincount(rows.system, minlength=n_systems)
+        for rows in (rows_a, rows_b)
+    )
+    mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
+
+    def rho_of_means(means: Matrix) -> Vector:
+        return np.nan_to_num(correlate(rounded(means), np.broadcast_to(human, means.shape)))
+
+    def differences(signs: Matrix) -> Vector:
+        half_difference = signs @ (contributions_a - contributions_b) / 2
+        rho_differences: Vector = rho_of_means(mean_of_judges + half_difference) - rho_of_means(
+            mean_of_judges - half_difference
+        )
+        return rho_differences
+
+    random_signs = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
+    error = float(np.sqrt((differences(random_signs) ** 2).mean())) if n_documents > 1 else np.inf
+    terms_a, terms_b = (
+        document_terms(read_rows(system_means(rows)[0], human), "dataset")
+        for rows in (rows_a, rows_b)
+    )
+    return Contrast(
+        value=float(differences(np.ones((1, n_documents)))[0]),
+        error=error,
+        documents=document_names,
+        terms=terms_a - terms_b,
+        interval=interval_of_mean(terms_a - terms_b, bound=2),
+        swapped=differences,
+    )
