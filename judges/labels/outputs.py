@@ -13,10 +13,10 @@ from judges.labels.rating_columns import (
     close_name,
     find_ratings,
 )
+from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
-from judges.labels.values import RatingReader
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 

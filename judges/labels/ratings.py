@@ -23,9 +23,9 @@ from judges.labels.cells import (
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import tokens
 from judges.labels.rating_columns import Headers, RatingColumns
+from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
     VERDICTS,
-    RatingReader,
     Scale,
     Values,
     changes_meaning,
