@@ -90,7 +90,7 @@ class RatingReader:
         return [cell for cell in self._cells if cell.kind in kinds]
 
     @cached_property
-    def _pairs(self) -> list[tuple[str, ...]]:
+    def _pairs(self) -> list[tuple[str, str]]:
         """The pairs of words for yes and no that fit most cells; [] if no pair does."""
         count_by_word = _sum_counts(
             filter(_has_usual_meaning, self._of_kind(YES_NO, MAPPED)), lambda cell: cell.word
@@ -248,7 +248,7 @@ class RatingReader:
         cell_by_text = {str(cell.value): cell for cell in self._cells if normalize_text(cell.value)}
         if words := self.two_values:
             note = f"{words[0]!r} is a pass and counts 1, {words[1]!r} a fail and 0"
-            yield note if "/".join(words) in VERDICTS else f"{note}; --values reverses it"
+            yield note if words in VERDICTS else f"{note}; --values reverses it"
         elif readings := [
             f"{excerpt(text)} as {cell.number:.12g}"
             for text, cell in cell_by_text.items()

@@ -20,20 +20,24 @@ USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10
 # 100 for percentages. A cell with one of the user's words (`Values`) is MAPPED.
 NUMBER, FRACTION, YES_NO = "plain numbers", "shares of ", "yes and no"
 MAPPED, MISSING, WORD = "mapped", "missing", "word"
+
+
+def _pairs(*texts: str) -> list[tuple[str, str]]:
+    return [(good, bad) for good, _, bad in (text.partition("/") for text in texts)]
+
+
 # Pairs of words of which the first is always the good one. Of yes and no, either may be good.
-VERDICTS = (
+VERDICTS = _pairs(
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
     *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎", "okay/not okay"),
     *("accept/reject", "accepted/rejected", "approved/rejected", "acceptable/unacceptable"),
 )
 # Pairs of words that are read as 1 and 0, unless the column has a third word (good, ok, bad).
-_YES_NO_WORDS = (
-    *VERDICTS,
+YES_NO_PAIRS = VERDICTS + _pairs(
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
-YES_NO_PAIRS = [tuple(pair.split("/")) for pair in _YES_NO_WORDS]
 NUMBER_BY_YES_NO_WORD = {
     word: number for pair in YES_NO_PAIRS for word, number in zip(pair, (1.0, 0.0), strict=True)
 }
