@@ -99,6 +99,7 @@ class Column:
     Attributes:
         name: The column's name, or `column.key` for a key of the objects in a column.
         cells: The cell of every row.
+        present_cells: The cells that are neither blank nor words for a missing value.
         kind: "rating", "text", "label" (short values such as `good` or `4/5`), or "" for anything
             else.
         is_short: Whether every cell is as short as a name or a label.
@@ -107,6 +108,7 @@ class Column:
 
     name: str
     cells: tuple[object, ...]
+    present_cells: tuple[object, ...]
     kind: Kind
     is_short: bool
     n_distinct: int
@@ -153,7 +155,7 @@ def infer_column(
         typed: Whether a string never counts as a number, as in JSON.
         rating_words: The user's words for ratings, which count like yes and no.
     """
-    present_cells = [cell for cell in cells if not is_missing_value(cell)]
+    present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
     values = {str(cell).strip() for cell in present_cells}
     is_short = all(
         len(v) <= _MAX_LABEL_LENGTH and v.count(" ") <= _MAX_LABEL_SPACES for v in values
@@ -169,7 +171,7 @@ def infer_column(
         # A column of labels has few different values, unless they begin with a digit, as in 4/5.
         can_be_labels = len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
         kind = "label" if is_short and can_be_labels else "text"
-    return Column(name, cells, kind, is_short, len({*map(str, cells)}))
+    return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
 
 
 def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[str]) -> bool:
@@ -355,12 +357,8 @@ class Columns:
     @cached_property
     def comments(self) -> tuple[str, ...]:
         """The columns and keys of objects that hold people's comments. No judge reads comments."""
-        nested_names = (
-            name
-            for name in self.nested_names
-            if self.outer_column(name) in self.find_all(NESTED_COLUMNS)
-        )
-        named_like_comments = filter(self._is_comment, (*self.table.columns, *nested_names))
+        names = (*self.table.columns, *self.rating_keys)
+        named_like_comments = filter(self._is_comment, names)
         other_columns = self.used_columns(()) | {*self.judge_texts}
         return tuple(
             c for c in self.of_kind(named_like_comments, "text", "label") if c not in other_columns
@@ -441,6 +439,12 @@ class Columns:
     def is_certain_text(self, name: str) -> bool:
         """Whether a text must be a source or an output: its name is usual, or a judge reads it."""
         return is_source_or_output(name) or name in self.judge_texts
+
+    @cached_property
+    def rating_keys(self) -> tuple[str, ...]:
+        """The keys of the objects {dimension: rating}, as `column.key`."""
+        nested_columns = self.find_all(NESTED_COLUMNS)
+        return tuple(n for n in self.nested_names if self.outer_column(n) in nested_columns)
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from judges.labels.rating_columns import (
     close_name,
     find_ratings,
 )
+from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
-from judges.labels.values import RatingReader
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 
@@ -31,39 +31,24 @@ def read_outputs(
     The ratings in `second_file` replace the table's own ratings on each of their dimensions.
     """
     check_mapping(columns, problems)
-    rating_columns = find_ratings(columns, options.dimensions)
-    notes: list[str] = []
+    source, notes = find_ratings(columns, options.dimensions), list[str]()
     if second_file is None:
-        notes = check_ratings(columns, rating_columns, options.dimensions, problems)
+        notes += check_ratings(source, problems)
     else:
-        # With a second file, only columns that the user names hold ratings in the first file.
-        requested_columns = {name: (columns.exact_name(name),) for name in options.dimensions or ()}
-        mapped_ratings = {
-            name: headers
-            for name, headers in rating_columns.columns_by_dimension.items()
-            if name in columns.mapping or requested_columns.get(name) == headers
-        }
-        rating_columns = replace(
-            rating_columns,
-            columns_by_dimension=mapped_ratings,
-            guessed_columns=(),
-            numeric_columns=(),
-        )
-    roles = [*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())]
+        source = source.only_named()
     reader = RowReader(
         columns,
         problems,
-        roles=roles,
-        label_columns=rating_columns.all_columns(),
+        roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())],
+        label_columns=source.all_columns(),
         judge_texts=options.texts,
         candidates={},
     )
-    ratings = read_ratings(columns, rating_columns, options, problems)
-    comments = _read_comments(columns, rating_columns, options)
+    ratings = read_ratings(source, options, problems)
+    comments = _read_comments(source, options)
     if second_file is not None:
         ratings = _replace_ratings(ratings, second_file)
-        second_comments = _read_comments(second_file.columns, second_file.rating_columns, options)
-        for item_id, by_dimension in second_comments.items():
+        for item_id, by_dimension in _read_comments(second_file.source, options).items():
             comments.setdefault(item_id, {}).update(by_dimension)
     outputs = tuple(
         _make_output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
@@ -72,12 +57,7 @@ def read_outputs(
     if not problems:
         notes += _check_rated_ids(outputs, problems, second_file)
     if not problems and options.labelled:
-        _check_has_ratings(outputs, problems, options, columns, rating_columns)
-    read_columns = {name: (name,) for name in rating_columns.nested_columns} | dict(
-        rating_columns.columns_by_dimension
-    )
-    if columns.is_long:
-        read_columns = {"rating": columns.find_all(["rating"])}
+        _check_has_ratings(outputs, problems, source)
     dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
     return LabelledSet(
@@ -86,7 +66,7 @@ def read_outputs(
         outputs=outputs,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
-        reading=reader.reading(read_columns),
+        reading=reader.reading(source.headers_by_name()),
         words=ratings.words,
     )
 
@@ -135,28 +115,22 @@ def _make_output(
     )
 
 
-def _read_comments(
-    columns: Columns, rating_columns: RatingColumns, options: ReadOptions
-) -> Comments:
+def _read_comments(source: RatingColumns, options: ReadOptions) -> Comments:
     """Return people's comments on their labels, by the output's id and the dimension.
 
     A comment is on the dimensions that the name of its column contains. If it contains none, the
     comment is on all dimensions that are read.
     """
+    columns = source.columns
     if not options.labelled:
         return {}
     if columns.is_long:
         return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
-    all_dimensions = [
-        *(
-            options.dimensions
-            or (*rating_columns.columns_by_dimension, *rating_columns.nested_dimensions)
-        )
-    ]
+    all_dimensions = [*(options.dimensions or (*source.by_dimension, *source.nested_dimensions))]
     # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
-    dimension_by_words = {tokens(column): "" for column in rating_columns.numeric_columns}
+    dimension_by_words = dict.fromkeys(map(tokens, source.numeric), "")
     dimension_by_words |= {tokens(name): name for name in all_dimensions}
-    for name, headers in rating_columns.columns_by_dimension.items():
+    for name, headers in source.by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(tokens, headers), name)
     dimensions_by_column = {
         column: _commented_dimensions(column, dimension_by_words, all_dimensions)
@@ -197,36 +171,26 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput],
-    problems: Problems,
-    options: ReadOptions,
-    columns: Columns,
-    rating_columns: RatingColumns,
+    outputs: Iterable[LabelledOutput], problems: Problems, source: RatingColumns
 ) -> None:
     """Add a problem for each requested dimension that no output is rated on.
 
     If no dimension was requested, add a problem if there are no ratings at all.
     """
-    dimensions, table = _dimensions(outputs), columns.table
+    dimensions, columns = _dimensions(outputs), source.columns
     scores = joined_names(sorted(columns.judge_scores))
     remark = f" (a judge's scores, not labels: {scores})" if columns.judge_scores else ""
     dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
-    rated_dimensions = {
-        *rating_columns.numeric_columns,
-        *rating_columns.nested_dimensions,
-        *map(str, dimensions_in_rows),
-    }
-    for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):
-        rated_names = joined_names(sorted(rated_dimensions))
-        fault = f"no output has a rating on it; there are ratings on {rated_names}{remark}"
-        if similar_column := close_name(dimension, table.columns):
+    rated_names = {*source.numeric, *source.nested_dimensions, *map(str, dimensions_in_rows)}
+    for dimension in sorted({*(source.dimensions or ())}.difference(dimensions)):
+        there_are = f"there are ratings on {joined_names(sorted(rated_names))}"
+        fault = f"no output has a rating on it; {there_are}{remark}"
+        if similar_column := close_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
-    if not dimensions and not options.dimensions:
-        fault = (
-            f"no column has a known name for labels; the columns are {joined_names(table.columns)}"
-            f"{remark}"
-        )
+    if not dimensions and not source.dimensions:
+        column_names = joined_names(columns.table.columns)
+        fault = f"no column has a known name for labels; the columns are {column_names}{remark}"
         problems.add("no-rating", fault, _label_advice(columns))
 
 

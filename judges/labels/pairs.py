@@ -76,7 +76,7 @@ def holds_pairs(columns: Columns) -> bool:
     """
     if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
-    return _find_vote_columns(columns) != () or not find_ratings(columns, None).columns_by_dimension
+    return _find_vote_columns(columns) != () or not find_ratings(columns, None).by_dimension
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:

@@ -3,15 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import chain
 
 from dspy_judges.column_names import name_key
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, is_usual_text, map_flag, tokens
-from judges.labels.values import is_missing_value, is_yes_or_no
+from judges.labels.values import is_yes_or_no
 from judges.tables.problems import Problems, joined_names
 
 # A column name such as `relevance (annotator 1)`; the first group is the dimension.
@@ -51,25 +52,46 @@ class RatingColumns:
     """The columns in which a table has ratings.
 
     Attributes:
-        nested_columns: Columns of objects {dimension: rating}. If two of them rate the same
-            dimension, the later column counts.
+        columns: All columns of the table.
+        dimensions: The dimensions that are read; None for all.
+        nested: Columns of objects {dimension: rating}. If two of them rate the same dimension, the
+            later column counts.
         nested_dimensions: The dimensions in these objects.
-        columns_by_dimension: Maps every other dimension to its columns: one, or one per annotator.
+        by_dimension: Maps every other dimension to its columns: one, or one per annotator.
         annotator_groups: Maps a dimension to its columns `relevance (annotator 1)` and so on.
-        numeric_columns: All columns whose cells look like ratings.
-        guessed_columns: The numeric columns that are read as ratings although neither the user nor
-            a column's name says that they are.
+        numeric: All columns whose cells look like ratings.
+        guessed: The numeric columns that are read as ratings although neither the user nor a
+            column's name says that they are.
     """
 
-    nested_columns: Headers = ()
+    columns: Columns
+    dimensions: Collection[str] | None
+    nested: Headers = ()
     nested_dimensions: Headers = ()
-    columns_by_dimension: Mapping[str, Headers] = field(default_factory=dict)
+    by_dimension: Mapping[str, Headers] = field(default_factory=dict)
     annotator_groups: Mapping[str, Headers] = field(default_factory=dict)
-    numeric_columns: Headers = ()
-    guessed_columns: Headers = ()
+    numeric: Headers = ()
+    guessed: Headers = ()
 
     def all_columns(self) -> set[str]:
-        return {*self.nested_columns}.union(*self.columns_by_dimension.values())
+        return {*self.nested}.union(*self.by_dimension.values())
+
+    def headers_by_name(self) -> dict[str, Headers]:
+        """Map each dimension, or column of objects or of a long table's ratings, to its columns."""
+        if self.columns.is_long:
+            return {"rating": self.columns.find_all(["rating"])}
+        return {column: (column,) for column in self.nested} | dict(self.by_dimension)
+
+    def only_named(self) -> "RatingColumns":
+        """Return the columns that the user names, and no others."""
+        columns = self.columns
+        requested = {name: (columns.exact_name(name),) for name in self.dimensions or ()}
+        by_dimension = {
+            name: headers
+            for name, headers in self.by_dimension.items()
+            if name in columns.mapping or requested.get(name) == headers
+        }
+        return replace(self, by_dimension=by_dimension, numeric=(), guessed=())
 
 
 def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
@@ -79,36 +101,28 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     usual name of a text. Any other column holds ratings if its cells are numbers or mean yes or no.
     """
     if columns.is_long:
-        return RatingColumns()
-    nested_columns = columns.find_all(NESTED_COLUMNS)
+        return RatingColumns(columns=columns, dimensions=dimensions)
     used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_scores
-    numeric_columns = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
-    annotator_groups, guessed_columns = _annotator_groups(numeric_columns), Headers()
-    if dimensions is None:
-        columns_by_dimension = _mapped_ratings(columns)
-        if not (columns_by_dimension or nested_columns):
-            guessed_columns = _guess_ratings(columns, numeric_columns, annotator_groups)
-            columns_by_dimension = {
-                **annotator_groups,
-                **{column: (column,) for column in guessed_columns},
-            }
-    else:
+    numeric = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
+    annotator_groups = _annotator_groups(numeric)
+    nested, guessed = columns.find_all(NESTED_COLUMNS), Headers()
+    by_dimension = _mapped_ratings(columns)
+    if dimensions is not None:
         headers = {name: _find_headers(columns, name, annotator_groups) for name in dimensions}
-        columns_by_dimension = {name: found for name, found in headers.items() if found}
-    nested_names = (
-        name for name in columns.nested_names if columns.outer_column(name) in nested_columns
-    )
+        by_dimension = {name: names for name, names in headers.items() if names}
+    elif not (by_dimension or nested):
+        guessed = _guess_ratings(columns, numeric, annotator_groups)
+        by_dimension = annotator_groups | {column: (column,) for column in guessed}
+    nested_keys = [key for key in columns.rating_keys if key not in columns.comments]
     return RatingColumns(
-        nested_columns=nested_columns,
-        nested_dimensions=tuple(
-            name.partition(KEY_SEPARATOR)[2]
-            for name in nested_names
-            if name not in columns.comments
-        ),
-        columns_by_dimension=columns_by_dimension,
+        columns=columns,
+        dimensions=dimensions,
+        nested=nested,
+        nested_dimensions=tuple(key.partition(KEY_SEPARATOR)[2] for key in nested_keys),
+        by_dimension=by_dimension,
         annotator_groups=annotator_groups,
-        numeric_columns=numeric_columns,
-        guessed_columns=guessed_columns,
+        numeric=numeric,
+        guessed=guessed,
     )
 
 
@@ -193,33 +207,34 @@ def _has_label_name(column: str, label_words: set[str]) -> bool:
     return not name_words.isdisjoint(label_words) and name_words <= label_words | _LABEL_QUALIFIERS
 
 
-def check_ratings(
-    columns: Columns,
-    rating_columns: RatingColumns,
-    dimensions: Collection[str] | None,
-    problems: Problems,
-) -> list[str]:
+def check_ratings(ratings: RatingColumns, problems: Problems) -> list[str]:
     """Add a problem if it is unclear which columns hold ratings.
 
     Returns notes on the columns of ratings that are not named after their dimension.
     """
+    columns, dimensions = ratings.columns, ratings.dimensions or ()
     if columns.is_long or not columns.labelled:
         return []
-    _check_mapped_labels(columns, dimensions or (), problems)
-    if rating_columns.nested_columns:
+    _check_mapped_labels(columns, dimensions, problems)
+    if ratings.nested:
         return []
-    if rating_columns.guessed_columns:
-        _check_guesses(columns, rating_columns, problems)
-    for name in dimensions or ():
+    if ratings.guessed:
+        _check_guesses(ratings, problems)
+    for name in dimensions:
         if name not in columns.mapping:
-            _check_dimension(columns, rating_columns, name, problems)
-    notes: list[str] = []
-    for name, headers in rating_columns.columns_by_dimension.items():
-        if headers in rating_columns.annotator_groups.values():
-            notes.append(f"{name} is read from {joined_names(headers)}: one annotator per column")
-        elif name not in columns.mapping and name_key(name) != name_key(headers[0]):
-            notes.append(f"no column is called {name}: its labels are read from {headers[0]!r}")
-    return notes
+            _check_dimension(ratings, name, problems)
+    notes = (_source_note(ratings, *entry) for entry in ratings.by_dimension.items())
+    return [*filter(None, notes)]
+
+
+def _source_note(ratings: RatingColumns, name: str, headers: Headers) -> str:
+    """Return a note on where a dimension is read from; "" if that is obvious."""
+    if headers in ratings.annotator_groups.values():
+        return f"{name} is read from {joined_names(headers)}: one annotator per column"
+    is_named = name in ratings.columns.mapping or name_key(name) == name_key(headers[0])
+    return (
+        "" if is_named else f"no column is called {name}: its labels are read from {headers[0]!r}"
+    )
 
 
 def _check_mapped_labels(columns: Columns, dimensions: Collection[str], problems: Problems) -> None:
@@ -237,26 +252,23 @@ def _check_mapped_labels(columns: Columns, dimensions: Collection[str], problems
             problems.add("no-rating", fault, advice, field=name)
 
 
-def _check_dimension(
-    columns: Columns, rating_columns: RatingColumns, dimension: str, problems: Problems
-) -> None:
+def _check_dimension(ratings: RatingColumns, dimension: str, problems: Problems) -> None:
     """Add a problem if it is unclear which columns hold the ratings on a dimension."""
-    headers = rating_columns.columns_by_dimension.get(dimension, ())
+    headers = ratings.by_dimension.get(dimension, ())
     # A column whose name contains the dimension's words may hold another annotator's ratings.
     dimension_words = {*tokens(dimension)}
     named_like_dimension = [
-        column
-        for column in rating_columns.numeric_columns
-        if dimension_words and dimension_words <= {*tokens(column)}
+        c for c in ratings.numeric if dimension_words and dimension_words <= {*tokens(c)}
     ]
     possible_columns = [*dict.fromkeys((*headers, *named_like_dimension))]
     if len(headers) < 2 <= len(possible_columns):
         fault = f"{joined_names(possible_columns)} may each be one annotator's ratings"
-        advice = f"read all of them with {map_flag(dimension, possible_columns)}, or only one with "
-        problems.add(
-            "annotators", fault, advice + map_flag(dimension, possible_columns[:1]), field=dimension
+        all_flag, one_flag = (
+            map_flag(dimension, names) for names in (possible_columns, possible_columns[:1])
         )
-    elif not headers and (label_columns := _likely_labels(columns, rating_columns, dimension)):
+        advice = f"read all of them with {all_flag}, or only one with {one_flag}"
+        problems.add("annotators", fault, advice, field=dimension)
+    elif not headers and (label_columns := _likely_labels(ratings, dimension)):
         fault = f"no column has this name, but {joined_names(label_columns)} may hold its labels"
         # The advice offers each of the first three columns alone, and all of them together.
         choices = (*zip(label_columns[:3]), label_columns)
@@ -264,58 +276,47 @@ def _check_dimension(
         problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=dimension)
 
 
-def _likely_labels(columns: Columns, rating_columns: RatingColumns, dimension: str) -> list[str]:
+def _likely_labels(ratings: RatingColumns, dimension: str) -> list[str]:
     """The columns that may hold the labels on a dimension that no column is named after.
 
     These are the columns that are named like labels. Without them, these are the numeric columns,
     unless the dimension is in the catalogue or may be misspelt.
     """
-    label_columns, catalog_names = _label_columns(columns, dimension), {*catalog.names()}
-    if (
-        label_columns
-        or dimension in catalog_names
-        or close_name(dimension, catalog_names.union(columns.table.columns))
-    ):
+    columns, catalog_names = ratings.columns, {*catalog.names()}
+    label_columns = _label_columns(columns, dimension)
+    known_names = catalog_names.union(columns.table.columns)
+    if label_columns or dimension in catalog_names or close_name(dimension, known_names):
         return label_columns
-    return [
-        column
-        for column in rating_columns.numeric_columns
-        if column.casefold() not in catalog_names
-    ]
+    return [column for column in ratings.numeric if column.casefold() not in catalog_names]
 
 
-def _check_guesses(columns: Columns, rating_columns: RatingColumns, problems: Problems) -> None:
+def _check_guesses(ratings: RatingColumns, problems: Problems) -> None:
     """Add a problem, with flags to use, unless the guessed columns are clearly ratings.
 
     A single column of numbers on a usual scale clearly holds ratings, and so do columns that have
     the names of catalogue judges.
     """
-    # In German school marks, 1 is the best, and files rarely say so.
-    file_words = {word for column in columns.table.columns for word in tokens(column)}
-    has_mark_word = not _MARK_WORDS.isdisjoint(tokens(rating_columns.guessed_columns[0]))
-    are_marks = has_mark_word and not _GERMAN_WORDS.isdisjoint(file_words)
-    if len(rating_columns.guessed_columns) > 1 or rating_columns.annotator_groups:
-        are_clearly_ratings = {name.casefold() for name in rating_columns.guessed_columns} <= {
-            *catalog.names()
-        }
+    columns, guessed = ratings.columns, ratings.guessed
+    are_marks = _are_school_marks(columns, guessed[0])
+    if len(guessed) > 1 or ratings.annotator_groups:
+        are_clearly_ratings = {*map(str.casefold, guessed)} <= {*catalog.names()}
     else:
-        are_clearly_ratings = not are_marks and _look_like_ratings(
-            columns.values(rating_columns.guessed_columns[0])
-        )
-    if not are_clearly_ratings:
-        likely_columns = _label_columns(columns, "label") or [*rating_columns.guessed_columns]
-        cells = [
-            cell
-            for name in likely_columns
-            for cell in columns.values(name)
-            if not is_missing_value(cell)
-        ]
-        description = (
-            "labels" if all(map(is_yes_or_no, cells)) else "numbers that may not be ratings"
-        )
-        verb = "holds" if len(likely_columns) == 1 else "hold"
-        fault = f"{joined_names(likely_columns)} {verb} {description}"
-        problems.add("annotators", fault, _guess_advice(likely_columns, are_marks=are_marks))
+        are_clearly_ratings = not are_marks and _look_like_ratings(columns.values(guessed[0]))
+    if are_clearly_ratings:
+        return
+    likely_columns = _label_columns(columns, "label") or [*guessed]
+    cells = chain.from_iterable(columns.column(name).present_cells for name in likely_columns)
+    description = "labels" if all(map(is_yes_or_no, cells)) else "numbers that may not be ratings"
+    verb = "holds" if len(likely_columns) == 1 else "hold"
+    fault = f"{joined_names(likely_columns)} {verb} {description}"
+    problems.add("annotators", fault, _guess_advice(likely_columns, are_marks=are_marks))
+
+
+def _are_school_marks(columns: Columns, column: str) -> bool:
+    """Whether a column holds German school marks, of which 1 is the best; files rarely say so."""
+    file_words = {word for name in columns.table.columns for word in tokens(name)}
+    has_mark_word = not _MARK_WORDS.isdisjoint(tokens(column))
+    return has_mark_word and not _GERMAN_WORDS.isdisjoint(file_words)
 
 
 def _guess_advice(likely_columns: list[str], *, are_marks: bool) -> str:

@@ -6,8 +6,9 @@ column per annotator and dimension, or columns of objects {dimension: rating}.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +24,9 @@ from judges.labels.cells import (
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import tokens
 from judges.labels.rating_columns import Headers, RatingColumns
+from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
     VERDICTS,
-    RatingReader,
     Scale,
     Values,
     changes_meaning,
@@ -76,24 +77,31 @@ class ReadOptions:
     def scale(self, dimension: str) -> Scale | None:
         return self.scales.get(dimension, self.scales.get("*"))
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The user's words for numbers, normalized, with their numbers."""
+        return {
+            normalize_word(word): value
+            for word, value in self.values.items()
+            if isinstance(value, int | float)
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class TableRatings:
     """The ratings in a table.
 
     Attributes:
+        source: The columns that hold the ratings.
         by_item: Maps each output's id to its ratings.
         notes: Notes on how cells were read.
         words: Maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
-        columns: The table's columns.
-        rating_columns: The columns of ratings among them.
     """
 
+    source: RatingColumns
     by_item: dict[str, RatingsByDimension]
     notes: list[str]
     words: dict[str, tuple[str, str]]
-    columns: Columns
-    rating_columns: RatingColumns
 
 
 class RatingCell(NamedTuple):
@@ -107,80 +115,69 @@ class RatingCell(NamedTuple):
     value: object
 
 
-def read_ratings(
-    columns: Columns, rating_columns: RatingColumns, options: ReadOptions, problems: Problems
-) -> TableRatings:
+def read_ratings(source: RatingColumns, options: ReadOptions, problems: Problems) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
-    cells = (
-        [*_single_ratings(columns, rating_columns, options, problems)] if options.labelled else []
-    )
+    columns = source.columns
+    cells = [*_single_ratings(source, options, problems)] if options.labelled else []
     values_by_dimension: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
         values_by_dimension[cell.dimension].append(cell.value)
-    reader_by_dimension = {
-        name: _make_reader(columns, options, name, dimension_values)
-        for name, dimension_values in values_by_dimension.items()
+    readers = {
+        name: _make_reader(columns, options, name, values)
+        for name, values in values_by_dimension.items()
     }
     by_item: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         with problems.collect(line=cell.line, field=cell.column):
-            rating = reader_by_dimension[cell.dimension].read(
-                cell.value, options.scale(cell.dimension)
-            )
+            rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
             if rating is not None:
                 by_annotator = by_item[cell.item_id][cell.dimension]
-                name = (
-                    _annotator_name(cell, by_annotator)
-                    if columns.has_row_per_annotator
-                    else cell.annotator
-                )
-                by_annotator[name] = rating
+                by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
     if columns.has_row_per_annotator:
-        # Sort by the annotator's name, so that the order of the rows does not matter.
-        by_item = {
-            item_id: {
-                dimension: dict(sorted(by_annotator.items(), key=str))
-                for dimension, by_annotator in ratings.items()
-            }
-            for item_id, ratings in by_item.items()
-        }
-    notes = [
-        f"{name}: {note}" for name, reader in reader_by_dimension.items() for note in reader.notes()
-    ]
+        by_item = {item_id: _sorted_by_annotator(ratings) for item_id, ratings in by_item.items()}
+    notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     if not columns.is_long:  # there, --values may name the sources of a tool's labels
-        notes += _check_values(cells, options.values, problems)
-    words = {
-        name: pair for name, reader in reader_by_dimension.items() if (pair := reader.two_values)
-    }
+        notes += _check_values(cells, options, problems)
+    words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
     for name, pair in words.items():
-        _check_good_word(
-            (name, *rating_columns.columns_by_dimension.get(name, ())),
-            pair,
-            options.values,
-            problems,
-        )
-    return TableRatings(by_item, notes, words, columns, rating_columns)
+        _check_good_word((name, *source.by_dimension.get(name, ())), pair, options.values, problems)
+    return TableRatings(source, by_item, notes, words)
 
 
-def _check_values(cells: list[RatingCell], values: Values, problems: Problems) -> list[str]:
+def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
+    """Sort ratings by the annotator's name, so that the order of the rows does not matter."""
+    return {
+        dimension: dict(sorted(by_annotator.items(), key=str))
+        for dimension, by_annotator in ratings.items()
+    }
+
+
+def _check_values(
+    cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
+) -> list[str]:
     """Add a problem if the user's values contradict pass/fail, or if no label has these words.
 
     If the labels are numbers, return a note on the words, because recorded replies may have them.
     """
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
-    words = {normalize_word(word) for word, value in values.items() if changes_meaning(word, value)}
-    numbers = {normalize_word(w): n for w, n in values.items() if isinstance(n, int | float)}
-    for good, bad in (pair.split("/") for pair in VERDICTS):
-        are_known = {good, bad} <= labels | numbers.keys() and not labels.isdisjoint((good, bad))
-        if are_known and numbers.get(good, 1) <= numbers.get(bad, 0):
-            counts = f"{good!r} counts {numbers.get(good, 1):g} and {bad!r} {numbers.get(bad, 0):g}"
+    numbers = options.numbers
+    for good, bad in VERDICTS:
+        good_number, bad_number = numbers.get(good, 1), numbers.get(bad, 0)
+        are_known = {good, bad} <= labels | numbers.keys()
+        if are_known and good_number <= bad_number and not labels.isdisjoint((good, bad)):
+            counts = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
             fault = f"{counts} by --values, but the word for 1 must be the good one"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
+    words = {
+        normalize_word(word)
+        for word, value in options.values.items()
+        if changes_meaning(word, value)
+    }
     if not labels or not words or not words.isdisjoint(labels):
         return []
     fault = f"no label is {joined_names(sorted(words))}, as --values says"
@@ -190,8 +187,15 @@ def _check_values(cells: list[RatingCell], values: Values, problems: Problems) -
     return [fault]
 
 
-def _annotator_name(cell: RatingCell, by_annotator: RatingsByAnnotator) -> str:
-    """Return a row's annotator, by name or number; raises UnreadableError for a second rating."""
+def _annotator_name(
+    columns: Columns, cell: RatingCell, by_annotator: RatingsByAnnotator
+) -> str | None:
+    """Return the name or number of a cell's annotator, or None if a row has no single annotator.
+
+    Raises UnreadableError for a second rating by the same annotator.
+    """
+    if not columns.has_row_per_annotator:
+        return cell.annotator
     if cell.annotator in by_annotator:
         names = map(excerpt, (cell.item_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
@@ -224,33 +228,28 @@ def _check_good_word(
     It may be bad if a name in `names`, the dimension and its columns, means something bad, such as
     `has errors`.
     """
-    good, bad = words
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(tokens(name)))]
-    is_confirmed = f"{good}/{bad}" in VERDICTS or not {good, bad}.isdisjoint(
-        map(normalize_word, values)
-    )
-    if bad_names and not is_confirmed:
-        fail_flag, success_flag = (
-            f"--values {good}={number},{bad}={1 - number}" for number in (0, 1)
-        )
+    user_words = {*map(normalize_word, values)}
+    if bad_names and words not in VERDICTS and user_words.isdisjoint(words):
+        good, bad = words
+        fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
         advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
         problems.add("which-word", "may be the name of something bad", advice, value=bad_names[0])
 
 
 def _single_ratings(
-    columns: Columns, rating_columns: RatingColumns, options: ReadOptions, problems: Problems
+    source: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
-    if columns.is_long:
-        cells = _long_cells(columns, problems)
+    if source.columns.is_long:
+        cells = _long_cells(source.columns, problems)
     else:
-        cells = _wide_cells(columns, rating_columns, problems)
+        cells = _wide_cells(source, problems)
     for cell in cells:
-        with problems.collect(line=cell.line, field=cell.column):
-            for annotator, value in (
-                split_by_annotator(cell.value) if options.reads(cell.dimension) else ()
-            ):
-                yield cell._replace(annotator=cell.annotator or annotator, value=value)
+        if options.reads(cell.dimension):
+            with problems.collect(line=cell.line, field=cell.column):
+                for annotator, value in split_by_annotator(cell.value):
+                    yield cell._replace(annotator=cell.annotator or annotator, value=value)
 
 
 def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
@@ -259,38 +258,26 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
     for row in columns.table.rows:
         dimension = columns.cell(row, "dimension")
         if is_name(dimension) and is_name(columns.cell(row, "id")):
-            yield _rating_cell(
-                columns, row, str(dimension).strip(), column, columns.cell(row, "rating")
-            )
+            value = columns.cell(row, "rating")
+            yield _rating_cell(columns, row, str(dimension).strip(), column, value)
         else:
             advice = "give every rating the id of its output and a dimension"
             problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
 
 
-def _wide_cells(
-    columns: Columns, rating_columns: RatingColumns, problems: Problems
-) -> Iterator[RatingCell]:
+def _wide_cells(source: RatingColumns, problems: Problems) -> Iterator[RatingCell]:
     """Yield the cells of ratings in each row.
 
     If several columns rate the same dimension, only one source is read: a column in the user's
     mapping, else the last column of objects {dimension: rating}, else any other column.
     """
-    for row in columns.table.rows:
-        nested_cells = {
-            cell.dimension: cell for cell in _nested_cells(columns, row, rating_columns, problems)
-        }
-        headers_by_dimension = {
-            name: headers
-            for name, headers in rating_columns.columns_by_dimension.items()
-            if name in columns.mapping or name not in nested_cells
-        }
-        for dimension in {**nested_cells, **headers_by_dimension}:
-            if dimension in headers_by_dimension:
-                yield from _dimension_cells(
-                    columns, row, dimension, headers_by_dimension[dimension]
-                )
-            else:
-                yield nested_cells[dimension]
+    for row in source.columns.table.rows:
+        nested_cells = _nested_cells(source, row, problems)
+        cells: dict[str, Iterable[RatingCell]] = {cell.dimension: [cell] for cell in nested_cells}
+        for dimension, headers in source.by_dimension.items():
+            if dimension in source.columns.mapping or dimension not in cells:
+                cells[dimension] = _dimension_cells(source.columns, row, dimension, headers)
+        yield from chain.from_iterable(cells.values())
 
 
 def _dimension_cells(
@@ -302,15 +289,14 @@ def _dimension_cells(
         yield cell._replace(annotator=column) if len(headers) > 1 else cell
 
 
-def _nested_cells(
-    columns: Columns, row: TableRow, rating_columns: RatingColumns, problems: Problems
-) -> Iterator[RatingCell]:
+def _nested_cells(source: RatingColumns, row: TableRow, problems: Problems) -> Iterator[RatingCell]:
     """Yield the ratings in a row's objects {dimension: rating}.
 
     Keys that hold comments, or that the user's mapping names, are skipped.
     """
+    columns = source.columns
     excluded_columns = {*columns.used_columns(()), *columns.comments}
-    for column in rating_columns.nested_columns:
+    for column in source.nested:
         value = value_in(row, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):

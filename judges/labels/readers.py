@@ -19,7 +19,7 @@ from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, Values, normalize_word
+from judges.labels.values import Scale, Values
 from judges.labels.weights import weigh
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
@@ -219,14 +219,14 @@ def _add_annotations_file(
     labelled: LabelledSet, second_file: TableRatings, options: ReadOptions, problems: Problems
 ) -> LabelledSet:
     """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
-    labelled = weigh(labelled, second_file.columns, problems)
+    labelled = weigh(labelled, second_file.source.columns, problems)
     notes = [f"{options.annotations}: {note}" for note in problems.notes]
-    both_hashes = f"{labelled.sha256}{second_file.columns.table.sha256}"
+    both_hashes = f"{labelled.sha256}{second_file.source.columns.table.sha256}"
     return replace(
         labelled,
         notes=(*labelled.notes, *notes),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
-        scales=stated_scales(second_file.columns),
+        scales=stated_scales(second_file.source.columns),
     )
 
 
@@ -236,18 +236,13 @@ def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
     Rows of means and sums at the end are removed, conversations become texts, and only the latest
     label of each annotator on each output is kept.
     """
-    rating_words = [
-        normalize_word(word)
-        for word, value in options.values.items()
-        if isinstance(value, int | float)
-    ]
     mapping = {
         name: column for name, column in options.map.items() if (name, column) not in JUDGE_MAPPINGS
     }
     judge_whole = JUDGE_MAPPINGS[1] in options.map.items() or CONVERSATION in (options.texts or ())
     table = with_texts(without_footers(table), mapping, judge_whole=judge_whole)
     return latest_labels(
-        Columns(table, mapping, options.texts or (), rating_words, options.labelled)
+        Columns(table, mapping, options.texts or (), options.numbers, options.labelled)
     )
 
 
@@ -264,8 +259,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
             )
             raise UnreadableError("no-column", "has no column of ids", advice)
         _check_rated_once(columns, problems)
-        rating_columns = find_ratings(columns, options.dimensions)
-        ratings = read_ratings(columns, rating_columns, options, problems)
+        ratings = read_ratings(find_ratings(columns, options.dimensions), options, problems)
         problems.notes = [*columns.table.notes, *ratings.notes]
         return ratings
     return None

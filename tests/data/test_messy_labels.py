@@ -12,7 +12,8 @@ from label_files import csv_of, file_of, refusal
 
 import data
 from judges.labels.flags import read_mapping, read_values
-from judges.labels.values import RatingReader, normalize_text
+from judges.labels.rating_reader import RatingReader
+from judges.labels.values import normalize_text
 from judges.tables.problems import UnreadableError
 
 

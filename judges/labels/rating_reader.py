@@ -1,0 +1,291 @@
+"""Reads a column of ratings, in which the meaning of a cell may depend on the other cells."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import cached_property
+
+from judges.labels.values import (
+    MAPPED,
+    MAX_WORD_LENGTH,
+    MISSING,
+    NUMBER,
+    NUMBER_BY_YES_NO_WORD,
+    VERDICTS,
+    WORD,
+    YES_NO,
+    YES_NO_PAIRS,
+    CellValue,
+    Scale,
+    Values,
+    normalize_text,
+    normalize_word,
+    parse_alone,
+)
+from judges.tables.problems import UnreadableError, excerpt
+
+# Words in the labels of ratings. If the lowest rating is labelled as good and the highest as bad,
+# the scale is reversed, as in German school marks.
+_GOOD_WORDS = re.compile(
+    r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b"
+)
+_BAD_WORDS = re.compile(
+    r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b"
+)
+# Numbers that surveys write for a missing answer; they are negative or far above the ratings.
+_MISSING_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
+# A number as Python writes it. A note says how numbers in any other form were read.
+_STANDARD_NUMBER = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
+# Matches a number such as 1,234, whose comma or point may be a decimal mark or separate thousands.
+_AMBIGUOUS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
+# Why a cell cannot be read, by the kind of most other cells; "" if they are no ratings either.
+_FAULT_BY_MAIN_KIND = {
+    "": "is not a number",
+    YES_NO: "is not a known word, but other cells are",
+}
+# The largest number of words that a message lists.
+_MAX_WORDS = 6
+
+
+class RatingReader:
+    """Reads the cells in one column as ratings.
+
+    All cells of a column must be of the same kind: plain numbers (which may have labels), fractions
+    with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
+    raises an error for a cell of any other kind than the most frequent one, and for a number whose
+    comma or point may separate thousands.
+
+    Args:
+        values: The column's cells.
+        words: The user's words with their numbers.
+        decimal_commas: Whether decimal commas are likely, as in a CSV file with semicolons.
+    """
+
+    def __init__(
+        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
+    ) -> None:
+        self._user_values = {normalize_word(word): number for word, number in (words or {}).items()}
+        self._commas_are_likely = decimal_commas
+        counts = Counter(map(_hashable_key, values))
+        self._cell_by_key = {
+            key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
+        }
+        self._cells = self._cell_by_key.values()
+        self._kinds = {cell.kind for cell in self._cells}
+
+    def _parse(self, value: object) -> CellValue:
+        """Read a value as one of the user's words, or else without regard to the column."""
+        word = normalize_word(value)
+        meaning = self._user_values.get(word, "")
+        if isinstance(meaning, str):
+            return parse_alone(value)
+        return CellValue(MISSING) if meaning is None else CellValue(MAPPED, float(meaning), word)
+
+    def _of_kind(self, *kinds: str) -> list[CellValue]:
+        return [cell for cell in self._cells if cell.kind in kinds]
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        """The pairs of words for yes and no that fit most cells; [] if no pair does."""
+        count_by_word = _sum_counts(
+            filter(_has_usual_meaning, self._of_kind(YES_NO, MAPPED)), lambda cell: cell.word
+        )
+        counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
+        # Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
+        needed = max(1, *counts.values(), 3 * count_by_word.total() / 4)
+        return [pair for pair, number in counts.items() if number == needed]
+
+    @cached_property
+    def _number_by_word(self) -> dict[str, float]:
+        """The words with a known number: all of the user's words, too, if any cell has one."""
+        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._pairs for word in pair}
+        if MAPPED in self._kinds:
+            for word, number in self._user_values.items():
+                if isinstance(number, int | float):
+                    numbers[word] = float(number)
+        return numbers
+
+    @cached_property
+    def _main_kind(self) -> str:
+        """The most frequent kind among numbers, fractions, and words for yes and no; else ""."""
+        excluded = {MAPPED, MISSING, WORD} if self._pairs else {MAPPED, MISSING, WORD, YES_NO}
+        usual_cells = self._of_kind(*(self._kinds - excluded))
+        counts = _sum_counts(usual_cells, lambda cell: cell.kind)
+        default = YES_NO if MAPPED in self._kinds else ""
+        return max(counts, key=lambda kind: (counts[kind], kind), default=default)
+
+    @cached_property
+    def _decimal_commas(self) -> bool:
+        """Whether the decimal mark is a comma.
+
+        It is if any cell clearly has a decimal comma. In a file with semicolons, it is also if no
+        cell clearly has a decimal point.
+        """
+        numbers = [cell.text.rstrip("% ") for cell in self._cells]
+        if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
+            return True
+        with_points = filter(lambda number: "." in number, numbers)
+        return self._commas_are_likely and all(map(_AMBIGUOUS_NUMBER.fullmatch, with_points))
+
+    @cached_property
+    def _codes_for_missing(self) -> set[float]:
+        """The numbers in the column that must be codes for a missing answer, such as 99."""
+        numbers = {cell.number for cell in self._of_kind(NUMBER)}
+        ratings = numbers - _MISSING_CODES
+        if self._main_kind != NUMBER or len(ratings) < 2 or min(ratings) < 0:
+            return set()
+        highest = max(ratings)
+        # On a scale that has a 0, or is short, -1 may be a rating.
+        possible_ratings = {-1.0} if min(ratings) < 1 or highest < 3 else set[float]()
+        possible_codes = (numbers & _MISSING_CODES) - possible_ratings
+        return {code for code in possible_codes if not 0 <= code <= 3 * highest}
+
+    @cached_property
+    def _lowest_is_best(self) -> bool:
+        """Whether the lowest number is labelled as good, and the highest one as bad."""
+        labels = {cell.number: cell.word for cell in self._of_kind(NUMBER) if cell.word}
+        if len(labels) < 2:
+            return False
+        lowest, highest = labels[min(labels)], labels[max(labels)]
+        return bool(_GOOD_WORDS.search(lowest) and _BAD_WORDS.search(highest))
+
+    @property
+    def two_values(self) -> tuple[str, str] | None:
+        """The words for 1 and for 0 in a column with only these two values, else None.
+
+        If a column has only one word of a known pair, such as `pass`, the other word is added. A
+        column of only the number 1 gives None, since 1 may be the lowest rating on a scale.
+        """
+        if not self._kinds <= {NUMBER, YES_NO, MAPPED, MISSING}:
+            return None
+        # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
+        word_counts: dict[float, Counter[str]] = defaultdict(Counter)
+        for word, number in self._number_by_word.items():
+            word_counts[number][word] = 0
+        for cell in self._of_kind(NUMBER, YES_NO, MAPPED):
+            word_counts[cell.number][cell.number_word] += cell.count
+        if word_counts.keys() != {0, 1}:
+            return None
+        return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
+
+    @property
+    def is_unknown_pair(self) -> bool:
+        """Whether the column holds exactly two words, whose numbers are both unknown."""
+        words = {normalize_word(cell.value) for cell in self._of_kind(WORD)}
+        return len(words) == 2 and self._kinds <= {WORD, MISSING}
+
+    def read(self, value: object, scale: Scale | None = None) -> float | None:
+        """Return the rating in a cell, or None for a missing rating.
+
+        Raises UnreadableError if the cell holds no rating, or one that is not on `scale`.
+        """
+        cell = self._cell_by_key[_hashable_key(value)]
+        if cell.kind == MISSING:
+            return None
+        if fault := self._find_fault(cell):
+            raise UnreadableError("not-a-number", fault, self._advice(), value)
+        if not math.isfinite(cell.number):
+            advice = "leave the cell empty if there is no rating"
+            raise UnreadableError("not-finite", "is not a finite number", advice, value)
+        low, high = scale or (-math.inf, math.inf)
+        if not low <= cell.number <= high:
+            fault = f"is off the scale {low:g} to {high:g}"
+            advice = "correct the rating, or state the scale that people were given"
+            raise UnreadableError("off-scale", fault, advice, value)
+        return cell.number
+
+    def _find_fault(self, cell: CellValue) -> str:
+        """Return the end of a sentence on why a cell cannot be read; "" if it can be read."""
+        if cell.kind in (MISSING, MAPPED):
+            return ""
+        is_known = cell.kind != YES_NO or cell.word in self._number_by_word
+        if cell.kind != self._main_kind or not is_known:
+            return _FAULT_BY_MAIN_KIND.get(self._main_kind, "is not a number like the others")
+        if _AMBIGUOUS_NUMBER.match(cell.text) and self._decimal_commas != ("," in cell.text):
+            return "may contain a decimal mark or a thousands separator"
+        if cell.number in self._codes_for_missing:
+            return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
+        if self._lowest_is_best and cell.word:
+            return "is on a scale whose lowest number is the best"
+        return ""
+
+    def _advice(self) -> str:
+        """Return advice on a cell that cannot be read."""
+        if not self._main_kind and len(self._cells) > _MAX_WORDS:
+            return "the column holds texts; name the column of ratings with --map"
+        mend = "correct the word" if self._main_kind == YES_NO else "write a plain number"
+        return f"{mend}, or give its number: {self.values_flag}"
+
+    @cached_property
+    def values_flag(self) -> str:
+        """The flag --values with the words that cannot be read, for the user to complete.
+
+        It suggests a number for a misspelt word and for two unknown words, and else says NUMBER.
+        """
+        faulty_cells = filter(self._find_fault, self._cells)
+        counts = _sum_counts(faulty_cells, lambda cell: normalize_word(cell.value))
+        all_words = [word for word, _ in counts.most_common() if _can_be_in_flag(word)]
+        words = all_words[:_MAX_WORDS] or ["WORD"]
+        numbers = "10" if self.is_unknown_pair and all_words else map(self._likely_number, words)
+        entries = [f"{_quote_if_needed(word)}={n}" for word, n in zip(words, numbers, strict=False)]
+        # After a space, argparse would read a word such as -99 as another flag.
+        flag = "--values=" if entries[0].startswith("-") else "--values "
+        return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_WORDS)}'"
+
+    def _likely_number(self, word: str) -> str:
+        """The number for the known word that `word` may misspell; "NUMBER" if none is similar."""
+        known_numbers = self._number_by_word if self._main_kind == YES_NO else {}
+        similar_words = get_close_matches(word, known_numbers, n=1)
+        return f"{known_numbers[similar_words[0]]:g}" if similar_words else "NUMBER"
+
+    def notes(self) -> Iterator[str]:
+        """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
+        cell_by_text = {str(cell.value): cell for cell in self._cells if normalize_text(cell.value)}
+        if words := self.two_values:
+            note = f"{words[0]!r} is a pass and counts 1, {words[1]!r} a fail and 0"
+            yield note if words in VERDICTS else f"{note}; --values reverses it"
+        elif readings := [
+            f"{excerpt(text)} as {cell.number:.12g}"
+            for text, cell in cell_by_text.items()
+            if not (cell.kind in (MISSING, MAPPED) or _STANDARD_NUMBER.fullmatch(text))
+        ]:
+            ellipsis = ", ..." if len(readings) > _MAX_WORDS else ""
+            listed = ", ".join(sorted(readings[:_MAX_WORDS]))
+            yield f"read {listed}{ellipsis}; --values changes this"
+        missing = {text: cell.count for text, cell in cell_by_text.items() if cell.kind == MISSING}
+        if missing:
+            words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_WORDS]))
+            yield f"{sum(missing.values()):,} without a rating, written {words_for_missing}"
+
+
+def _has_usual_meaning(cell: CellValue) -> bool:
+    """Whether a word stands for the number that it stands for if the user does not map it."""
+    return cell.number == NUMBER_BY_YES_NO_WORD.get(cell.word)
+
+
+def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:
+    """Return the number of cells in the file for each `key`."""
+    counts = Counter[str]()
+    for cell in cells:
+        counts[key(cell)] += cell.count
+    return counts
+
+
+def _can_be_in_flag(word: str) -> bool:
+    return word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
+
+
+def _quote_if_needed(word: str) -> str:
+    return f'"{word}"' if "," in word else word
+
+
+def _hashable_key(value: object) -> tuple[type, object]:
+    """Return a hashable key for a cell: its type and its value, or str(value) for a list."""
+    value = "" if value is None else value
+    hashable = isinstance(value, str | bool | int | float | Decimal)
+    return type(value), value if hashable else str(value)
