@@ -14,6 +14,10 @@ class MissingExtraError(JudgesError, ModuleNotFoundError):
     """A library that belongs to an optional extra is not installed."""
 
 
+class ExistsError(JudgesError, FileExistsError):
+    """A file exists, and it is not to be overwritten."""
+
+
 class UsageError(JudgesError, ValueError):
     """A command-line flag has a wrong value, or cannot be combined with another flag."""
 

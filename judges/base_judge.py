@@ -131,7 +131,7 @@ class BaseJudge(ABC):
         cases: if the model's name in the file could be an address, a path or a program, and if the
         judge was tuned at a private endpoint but its requests would now go to a public one.
         """
-        from judges.client import endpoint_of, is_allowed_in_file
+        from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
 
         for judge in self.parts:
             if judge.lm_origin != "file":
@@ -143,11 +143,13 @@ class BaseJudge(ABC):
                     "model yourself: --lm MODEL (lm=...)"
                 )
             tuned_endpoint, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
-            if tuned_endpoint and not judge.api_base and tuned_endpoint != endpoint:
+            if not tuned_endpoint or judge.api_base:
+                continue
+            if tuned_endpoint not in (endpoint, endpoint_digest(endpoint)):
                 raise FatalModelError(
-                    f"{judge.name}: it was tuned at {tuned_endpoint[:200]!r}, but its requests "
-                    f"would go to {endpoint or 'no address'}; give the address: --api-base URL, or "
-                    "in Python with_model(api_base=...)"
+                    f"{judge.name}: it was tuned at another address than {endpoint}, where its "
+                    "requests would go; give the address: --api-base URL, or in Python "
+                    "judge.with_model(api_base=...)"
                 )
 
     def __call__(self, **texts: str) -> AnyJudgement:
@@ -339,7 +341,7 @@ class BaseJudge(ABC):
             The path, which `judges.load` can read.
 
         Raises:
-            FileExistsError: The file exists and `overwrite` is false.
+            FileExistsError: The file exists and `overwrite` is false; it is a JudgesError, too.
             FrozenJudgeError: The file cannot hold the judge, for example because its texts contain
                 an API key.
         """

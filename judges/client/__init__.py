@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from judges.client.client import answers_in_process as answers_in_process
     from judges.client.keys import KEY_IN_NAME_PROBLEM as KEY_IN_NAME_PROBLEM
     from judges.client.keys import Redactor as Redactor
+    from judges.client.keys import endpoint_digest as endpoint_digest
     from judges.client.keys import endpoint_of as endpoint_of
     from judges.client.keys import gives_n_replies as gives_n_replies
     from judges.client.keys import holds_secret as holds_secret

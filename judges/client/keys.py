@@ -5,6 +5,7 @@ variable whose name ends in _KEY, _TOKEN or _SECRET. These values are removed fr
 is written. A string that only looks like a key is not removed.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -84,6 +85,16 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
         return without_secrets(provider.base(api_base))
     # If the user gives no address, only DSPy knows the address that requests are sent to.
     return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
+
+
+def endpoint_digest(endpoint: str) -> str:
+    """What a frozen judge holds in place of an endpoint's address; other endpoints are unchanged.
+
+    By the digest, an address can be recognised but not read.
+    """
+    if "://" not in endpoint:
+        return endpoint
+    return f"sha256:{hashlib.sha256(endpoint.encode()).hexdigest()[:16]}"
 
 
 class Redactor:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
+from dspy_judges.errors import ExistsError
 from dspy_judges.files import claim_file
 
 
@@ -40,11 +41,11 @@ def in_use(path: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write the content to a temporary file in the same folder, then rename the file to `path`.
 
-    Raises FileExistsError if `path` exists, unless `overwrite` is true.
+    Raises ExistsError if `path` exists, unless `overwrite` is true.
     """
     temporary_path = path.with_name(f".{path.name}.{token_hex(4)}")
     if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; name another file")
+        raise ExistsError(f"{path} exists already; name another file")
     try:
         with temporary_path.open("xb") as file:
             file.write(content)

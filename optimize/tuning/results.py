@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
+from judges.client import endpoint_digest
 from judges.labels.readers import is_constructed
 from judges.true_rate import errors_by_document
 from optimize.figures.as_json import DIGITS, JsonObject, to_json
@@ -149,7 +150,7 @@ def save_judges(
         "tuned_on": tuned_keys(labels.learned, run.prepared.subject),
         "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
         "model": models.judge.model.name,
-        "endpoint": models.judge.model.endpoint,
+        "endpoint": endpoint_digest(models.judge.model.endpoint),
         "proposer": models.proposer.model.name,
         "optimizer": settings.optimizer,
         "seed": settings.seed,
