@@ -93,7 +93,7 @@ def test_a_strangers_judge_that_names_a_host_is_not_asked(lm, stranger):
 def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger):
     """Nor to the provider's own place in silence: the user says where."""
     judge = judges.load(judge_file("openai/judge-1", endpoint=f"http://{stranger}/v1"))
-    with pytest.raises(FatalModelError, match="tuned at another address than .*--api-base URL"):
+    with pytest.raises(FatalModelError, match=r"tuned at another address than .*--api-base URL"):
         judge(**ROW)
 
 
@@ -194,7 +194,8 @@ def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
     result = run(judges_command, *score)
     assert (result.code, result.stderr.count("\n")) == (1, 1)
-    assert private.url in result.stderr
+    assert "it was tuned at another address" in result.stderr
+    assert private.url not in Path("run/judge.json").read_text()
     with pytest.raises(FatalModelError, match="api_base="):
         judges.load("run")(**ROW)
     assert len(private.log) == n

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
-from judges.client.budget import Account, Booking
+from judges.client.budget import Account, Booking, BudgetSpentError
 from judges.client.throttle import Throttle, retry_wait
 from judges.client.window import POLL_SECONDS, InFlight
 from judges.protocol import (
@@ -68,8 +68,9 @@ class Sender:
         """Send a request, with retries, and return its answer.
 
         Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
-        does not allow another attempt.
+        does not allow another attempt; then `__cause__` is the error of the attempt before.
         """
+        error: TransientError | None = None
         n_failures = n_throttles = 0
         n_answered_at_start = self._n_answered
         while True:
@@ -78,6 +79,10 @@ class Sender:
                 return await self._attempt(request)
             except TransientError as transient_error:
                 error = transient_error
+            except BudgetSpentError as budget_error:
+                if error is None:
+                    raise
+                raise BudgetSpentError(f"{error}; {budget_error}") from error
             if isinstance(error, ThrottledError):
                 # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1

@@ -148,10 +148,13 @@ class SearchBudget:
     def check(self, cost: float) -> None:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
         if cost > self.remaining + self.slack:
+            needed, left = map(self._amount_text, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(
-                f"the next step of the search costs {cost:.4g} {self.unit}, but only "
-                f"{max(0, self.remaining):.4g} are left"
+                f"the next step of the search costs {needed} {self.unit}, but only {left} are left"
             )
+
+    def _amount_text(self, cost: float) -> str:
+        return f"{cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f}"
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""

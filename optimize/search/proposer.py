@@ -225,15 +225,18 @@ class Proposer:
             for response in self._client.run(requests):
                 n_answered += 1
                 yield self._read(response)
-        except BudgetSpentError as error:
+        except BudgetSpentError as first_error:
             # All requests together would exceed the budget, because each is booked at its worst
             # cost. Sent one by one, some may still fit: each is settled at its true cost before the
             # next request is booked.
             for request in requests[n_answered:]:
                 try:
                     yield self._read(self._client.ask(request))
-                except BudgetSpentError:
-                    yield _Proposal(fault=str(error))
+                except BudgetSpentError as error:
+                    # If answers that cannot be used have spent the budget, they are the reason.
+                    reason = first_error if first_error.__cause__ else error
+                    self.n_answered += reason.__cause__ is not None
+                    yield _Proposal(fault=str(reason))
 
     def _read(self, response: Response) -> _Proposal:
         """Charge a response to the budget, and read its instruction and its questions."""

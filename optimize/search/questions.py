@@ -16,7 +16,14 @@ from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, first_documents, is_reliable, objective
+from optimize.search.evaluator import (
+    Goal,
+    SearchBudgetSpentError,
+    SearchProblem,
+    first_documents,
+    is_reliable,
+    objective,
+)
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold
@@ -55,9 +62,9 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
-    Returns None if there are no questions. Raises NotTestedError if no question is worth asking, if
-    the judge fails too often when asked, or if the limit cannot pay for the questions on test; and
-    SearchBudgetSpentError if the budget cannot pay for them now.
+    Returns None if there are no questions. Raises NotTestedError if no question is worth asking, or
+    if the judge fails too often when asked; and SearchBudgetSpentError if the budget cannot pay for
+    the questions now, or the limit cannot pay for them on test.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     items_of_halves = [_outputs(half.dev, problem.goal) for half in halves]
@@ -88,7 +95,7 @@ def ask_questions(
     best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
     candidate = replace(judges[best_half], questions=useful_by_half[best_half])
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
-        raise NotTestedError("the limit does not pay for them on test")
+        raise SearchBudgetSpentError("the limit does not pay for them on test")
     evaluator.scores(candidate, items)
     weights = labelled_answers(problem, candidate, items).fit_weights()
     candidate = replace(candidate, weights=weights)

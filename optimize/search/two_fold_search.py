@@ -55,7 +55,9 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(exploration.cross_fit for exploration in explorations)
-    questions, why_not = (None, "") if shows_all else _test_questions(halves, explorations)
+    questions, why_not, is_limited = None, "", False
+    if not shows_all:
+        questions, why_not, is_limited = _test_questions(halves, explorations)
     tests = [*chain(*finalists), *(questions.finalists if questions else ())]
     candidate_ids = {test.candidate.id for test in tests}
     n_tried = len(candidate_ids.union(*(each.candidate_ids for each in explorations)))
@@ -70,14 +72,18 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         decision = ShipDecision(ship=False, reason=reason, limit_reached=True)
     elif explorations and all(each.is_limited for each in explorations) and not decision.ship:
         why_not += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
-        decision = replace(decision, limit_reached=True)
+        is_limited = True
     threshold_items = problem.labelled if shows_all else problem.train
     threshold = problem.threshold(problem.untuned, threshold_items)
     untuned = replace(problem.untuned, threshold=threshold)
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
-        decision=replace(decision, reason=decision.reason + why_not),
+        decision=replace(
+            decision,
+            reason=decision.reason + why_not,
+            limit_reached=decision.limit_reached or is_limited,
+        ),
         n_tried=n_tried,
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
@@ -85,14 +91,15 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> tuple[QuestionTest | None, str]:
-    """The test of questions if there are any, or a sentence on why they were not tested."""
+) -> tuple[QuestionTest | None, str, bool]:
+    """The test of questions if there are any, why they were not tested, and if for a limit."""
     # If the budget ended before a half was explored, an empty exploration stands for it.
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
-        return ask_questions(halves, both_explorations), ""
+        return ask_questions(halves, both_explorations), "", False
     except (NotTestedError, *BUDGET_ERRORS) as error:
-        return None, f" Questions were not tested: {error}."
+        is_limited = not isinstance(error, NotTestedError)
+        return None, f" Questions were not tested: {error}.", is_limited
 
 
 def _explore(

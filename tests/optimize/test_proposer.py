@@ -6,6 +6,7 @@ from search_world import SEED, problem_of, search, world, write_instruction
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
+from judges.protocol import TransientError
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
@@ -146,3 +147,15 @@ def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
     assert (
         "The limit was too small to propose and test instructions." in outcome.result.decision.why
     )
+
+
+def test_a_proposer_whose_answers_cannot_be_used_is_named_and_not_the_limit():
+    def fail(*_):
+        raise TransientError("the reply is not JSON", billed=True)
+
+    account = Budget(max_calls=2).account()
+    options = SearchOptions(max_demos=0, proposals=1, rounds=1)
+    lines = list[str]()
+    outcome = search(*HALVES, proposer=Model(fail), account=account, options=options, lines=lines)
+    assert not outcome.result.decision.limit_reached
+    assert any("is usable: the reply is not JSON; the budget of 2" in line for line in lines)

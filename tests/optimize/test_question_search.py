@@ -292,5 +292,5 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
 
 
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
-    with pytest.raises(NotTestedError, match="the limit does not pay for them on test"):
+    with pytest.raises(SearchBudgetSpentError, match="the limit does not pay for them on test"):
         search(options=SearchOptions(max_item_cost=0.5))
