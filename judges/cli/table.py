@@ -223,7 +223,10 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
     estimate, max_cost = total_estimate(run.estimates), run.args.max_cost
     print_note(str(estimate))
     if max_cost is not None and (estimate.cost_usd or 0.0) > max_cost:
-        print_note(f"note: --max-cost {max_cost:g} will end the run before all rows are judged")
+        print_note(
+            f"note: --max-cost {max_cost:g} will end the run before all rows are judged, unless "
+            "their replies are in the cache"
+        )
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         with (

@@ -27,6 +27,7 @@ from judges.labels.types import LabelError, LabelledPairs
 from judges.labels.values import Values
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
+from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, JsonObject, json_number
 from optimize.inputs.flags import rescale, whole_ratings
@@ -79,7 +80,12 @@ class Task:
         all_items = self.items(judge)
         items = all_items.of_ids(judgements)
         if not len(items):
-            raise LabelError("no record's id is the id of a labelled output")
+            judged_id, labelled_id = next(iter(judgements), ""), all_items.items[0].id
+            raise LabelError(
+                "no record's id is the id of a labelled output: the first record has "
+                f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
+                "column of ids, as in --map id=COLUMN"
+            )
         return Scored(
             judge=name,
             dimension=self.dimension,

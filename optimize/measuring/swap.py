@@ -69,6 +69,11 @@ class Certificate:
         return ""
 
     @property
+    def remark(self) -> str:
+        """A sentence after an undecided verdict; empty if there is nothing to add."""
+        return ""
+
+    @property
     def verdict(self) -> str:
         """The outcome and its risk of error, in one or two sentences."""
         if self.obstacle:
@@ -84,7 +89,8 @@ class Certificate:
                     f"worse, at most 5% would look worse{in_any_look}); these labels cannot tell "
                     f"whether it is worse{by_margin}."
                 )
-            return f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
+            cannot_tell = f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
+            return f"{cannot_tell}{self.remark}"
         claim = f"On documents like these {new} is {outcome} than {old}{by_margin}."
         if outcome == "not worse" and self.is_interval_negative:
             claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
@@ -141,6 +147,15 @@ class SwapResult(Certificate):
     n_by_direction: Counter[str] = field(metadata={"json": "moved"})
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
     changed: Sequence[Change]
+
+    @property
+    def remark(self) -> str:
+        if self.n_changed:
+            return ""
+        return (
+            " They do not differ on any of these outputs; the interval allows for documents that "
+            "are not among these."
+        )
 
     def to_json(self) -> JsonObject:
         """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""

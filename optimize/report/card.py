@@ -67,7 +67,9 @@ def obstacle_to_use(
     if interval.low <= COIN_SHARE:
         return COIN
     if not binary:
-        return None
+        # A coin's rho is 0. For pairs, the share above is the figure that is shown.
+        rho = card.rho.interval
+        return COIN if rho and rho.low <= 0 and not card.is_pairs else None
     accuracy, constant = binary.judge.accuracy, binary.constant.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None
@@ -173,7 +175,7 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
     if rho.n_undefined and not binary:
-        zero_text = f", {rho.n_zero:,} of which count 0" if rho.n_zero else ""
+        zero_text = f" ({rho.n_zero:,} counted as 0)" if rho.n_zero else ""
         documents = counted(rho.n_undefined, "document")
         sentences.append(f"Rho is undefined on {documents}{zero_text}.")
     if rho.n_failed:

@@ -75,7 +75,10 @@ def run_steps(
             "20 documents are enough to start."
         ]
     if not (result.test and (card := result.card)):
-        return ["Measure it on labels that it has not seen: `dspy-judges verify`."]
+        return [
+            "Measure it on labels that it has not seen: `dspy-judges verify`, or `dspy.Evaluate` "
+            "for a program of your own."
+        ]
     obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
     if obstacle == NO_SCORE or n_failed > MANY_FAILED * card.rho.n_outputs:
         steps.append(

@@ -243,6 +243,8 @@ def decision_on(
             f"to compare the tuned with the untuned judge at --risk {risk:g}: at least {n_needed} "
             "must differ in both."
         )
+    elif abs(gain.value) < 0.0005:
+        reason = f"{subject} are as good as the untuned judge ({figure_of(goal)})."
     elif gain.value <= 0:
         reason = f"{subject} fall short of {amount}."
     else:
