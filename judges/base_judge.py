@@ -179,10 +179,7 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The LM of `dspy.configure` as a model.
-
-        None if DSPy has no LM, or if the judge names its own model.
-        """
+        """The LM of `dspy.configure`; None if there is none, or if the judge names a model."""
         has_own_model = self.lm_origin != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None

@@ -23,11 +23,9 @@ def find_columns(
 ) -> dict[str, str]:
     """The column of each text that the judge reads, by the text's name.
 
-    A text's column is the one that `mapping` gives, else the one with the text's name. For a
-    pair, column names that are common in label files are found as well (`prompt`,
-    `response_a`).
-
-    Raises MissingColumnError if a text has no column.
+    A text's column is the one that `mapping` gives, else the one with the text's name. For a pair,
+    names that are common in label files are found as well (`prompt`, `response_a`). Raises
+    MissingColumnError if a text has no column.
     """
     column_by_text: dict[str, str] = {}
     for name in subject.texts:

@@ -87,10 +87,7 @@ def read_number(text: str) -> float:
 
 
 def _number_type(number_class: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
-    """Return a function for argparse's `type` that reads a number from `low` to `high`.
-
-    `expected` describes the numbers from `low` to `high` in error messages.
-    """
+    """A function for argparse's `type`: reads a number from `low` to `high`, or says `expected`."""
 
     def read(text: str) -> T:
         with suppress(ValueError):

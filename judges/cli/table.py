@@ -227,7 +227,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         with (
-            _reported_end(run, session, progress),
+            _end_report(run, session, progress),
             RowWriter(run.args.out, columns=run.columns) as writer,
             progress,
             closing(_judge_rows(run, session)) as judged_rows,
@@ -244,7 +244,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
 
 
 @contextmanager
-def _reported_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
+def _end_report(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
     """Add to an error that ends the run where the rows so far are, and how the run goes on."""
     try:
         yield
@@ -265,10 +265,7 @@ def _reported_end(run: TableRun, session: Session, progress: Progress) -> Iterat
 def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Row, dict[str, Row], dict[str, AnyJudgement]], None, None]:
-    """Yield every row with its id, and its texts and judgements by the judges' names.
-
-    All judges run concurrently.
-    """
+    """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     rows_and_texts = ((row, _texts_of(row, run.text_columns)) for row in run.rows())
     rows, *copies = tee(rows_and_texts, len(run.judges) + 1)
     with ExitStack() as exit_stack:

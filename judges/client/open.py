@@ -178,10 +178,7 @@ async def close_models() -> None:
 
 
 def _check_key_variable(name: str) -> None:
-    """Raise FatalModelError unless `name` is the name of an environment variable that is set.
-
-    The name must not be an API key itself.
-    """
+    """Raise FatalModelError unless `name` is a variable that is set, and not an API key itself."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
         raise FatalModelError(
             "api_key_env must be the name of an environment variable, and never a key itself"
