@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dspy_judges.errors import OptionError
 from judges.base_judge import RowJudge
 from judges.client import Options, read_options
-from judges.client.open import check_limits
+from judges.client.session import check_limits
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import AnyJudge

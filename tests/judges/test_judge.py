@@ -29,7 +29,7 @@ from judges.text_columns import MissingColumnError
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     model = ScriptedModel()
-    monkeypatch.setattr("judges.client.open.open_model", lambda lm, **_: model)
+    monkeypatch.setattr("judges.client.session.open_model", lambda lm, **_: model)
     return model
 
 
