@@ -17,13 +17,12 @@ from scripted_model import ScriptedModel, rating_of
 
 import judges
 from dspy_judges.errors import OptionError
-from judges.base_judge import FailedJudgementWarning
+from judges.base_judge import FailedJudgementWarning, MissingColumnError
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.loading import dimension_on
 from judges.ray import JudgeBatch
 from judges.scoring import ONE
-from judges.text_columns import MissingColumnError
 
 
 @pytest.fixture
