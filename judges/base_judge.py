@@ -4,7 +4,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +19,7 @@ from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
 from judges.prompt import Field
 from judges.protocol import EMBEDDED, FatalModelError
+from judges.text_columns import MissingColumnError, find_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,10 +182,7 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The LM of `dspy.configure` as a model.
-
-        None if DSPy has no LM, or if the judge names its own model.
-        """
+        """The LM of `dspy.configure`; None if there is none, or if the judge names a model."""
         has_own_model = self.lm_origin != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -310,10 +308,9 @@ class BaseJudge(ABC):
                 "rows to judge_all()"
             )
         from judges.terminal import Progress
-        from judges.text_columns import texts_of
 
         column_names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        text_rows = texts_of(self.subject, column_names, records, column_mapping)
+        text_rows = self.texts_of(column_names, records, column_mapping)
         scores, failure_counts = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr, only_live=True) as progress:
             for judgement in self.judge_all(text_rows, **judge_options):
@@ -333,6 +330,50 @@ class BaseJudge(ABC):
             message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
+
+    def find_columns(
+        self, available_columns: Collection[str], mapping: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """The column of each text that the judge reads, by the text's name.
+
+        A text's column is the one that `mapping` gives, else the one with the text's name. For a
+        pair, names that are common in label files are found as well (`prompt`, `response_a`).
+        Raises MissingColumnError if a text has no column.
+        """
+        mapping, columns = mapping or {}, available_columns
+        column_by_text: dict[str, str] = {}
+        for name in self.texts:
+            column = find_column(self.subject, name, columns, mapping.get(name))
+            if column is not None:
+                column_by_text[name] = column
+        if missing_texts := [name for name in self.texts if name not in column_by_text]:
+            names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
+            flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
+            raise MissingColumnError(
+                f"no column {names}, which the judge {self.name!r} reads; columns: "
+                f"{', '.join(sorted(columns)) or 'none'}. Name yours, as in {flags} "
+                f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
+            )
+        return column_by_text
+
+    def texts_of(
+        self,
+        column_names: Sequence[str],
+        records: Iterable[Sequence[object]],
+        mapping: Mapping[str, str] | None = None,
+    ) -> list[dict[str, object]]:
+        """The texts that the judge reads, for each record of a table; a record may hold a chat.
+
+        Raises MissingColumnError if a text has no column, or several columns of one name.
+        """
+        from judges.labels.conversations import as_texts
+
+        rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
+        column_by_text = self.find_columns({*column_names, *chain.from_iterable(rows)}, mapping)
+        duplicates = [name for name in column_by_text.values() if column_names.count(name) > 1]
+        if duplicates:
+            raise MissingColumnError(f"two columns are called {duplicates[0]!r}; rename one")
+        return [{name: row.get(column) for name, column in column_by_text.items()} for row in rows]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.

@@ -225,8 +225,8 @@ class Batch:
         self._requests_path.unlink()
         batch_errors = (batch.errors and batch.errors.data) or ()
         reason = " ".join("; ".join([status, *(e.message or "" for e in batch_errors)]).split())
-        not_answered = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
-        return failures + [not_answered] * len(request_numbers)
+        failure = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
+        return failures + [failure] * len(request_numbers)
 
     def _keys(self) -> set[str]:
         """The keys of the requests in the batch's file of requests."""

@@ -309,10 +309,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Subject:
-    """The dimension or comparison of that name.
-
-    Raises UnknownDimensionError, which suggests similar names, if the name is unknown.
-    """
+    """The subject of that name; raises UnknownDimensionError, which suggests similar names."""
     if name in JUDGES:
         return JUDGES[name]
     similar_names = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import LETTERS, Field, Prompt, fill_slots, neutralise, words_of
+from judges.prompt import LETTERS, Field, Prompt, demo_values, fill_slots, neutralise, words_of
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
@@ -108,20 +108,14 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
         ),
     }
     if prompt.demos:
-        names = [field.name for field in (*prompt.inputs, *prompt.choices)]
-        state["demos"] = [
-            {n: neutralise(v) if isinstance(v := demo[n], str) else v for n in names}
-            for demo in prompt.demos
-        ]
+        fields = (*prompt.inputs, *prompt.choices)
+        state["demos"] = [demo_values(demo, fields, neutralise) for demo in prompt.demos]
     return state
 
 
 @lru_cache(maxsize=256)
 def typed_question(field: Field) -> Question:
-    """A field with choices as a question in System One's form.
-
-    Raises FatalModelError if the field has too many ratings.
-    """
+    """A field as a question in System One's form; raises FatalModelError for too many ratings."""
     text, meanings = split_meanings(field)
     text = neutralise(text)
     if field.choices == LETTERS:
@@ -222,10 +216,7 @@ def _is_refusal(answer: object) -> bool:
 
 
 def read_answers(questions: Mapping[str, Question], reply: Reply) -> dict[str, dict[str, float]]:
-    """The probability of each option, by the question's name; see `reply_of_answers`.
-
-    Raises NoScoreError if an answer is not one to its question.
-    """
+    """The probability of each option, by question; raises NoScoreError for an unusable answer."""
     answers, probabilities = json.loads(reply.text), {}
     for name, question in questions.items():
         try:

@@ -95,11 +95,7 @@ class Exchange:
         return fill_template_for(self.lm, self.template, texts)
 
     def sample(self, reply: Reply) -> Sample:
-        """Read one reply.
-
-        Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the
-        plan needs log-probabilities and the reply has none.
-        """
+        """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_sample`)."""
         if self.is_decision_model:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
@@ -177,10 +173,7 @@ class Exchange:
             yield failed_judgement(self.subject, str(skip_reason))
 
     def _reply(self, output: Any) -> Reply:
-        """The output of an inference engine (see `Judge.read`) as a Reply.
-
-        Raises NoScoreError if the output has an unknown form.
-        """
+        """The output of an inference engine as a Reply; raises NoScoreError for an unknown form."""
         try:
             if self.is_decision_model:
                 task = DecisionTask.of(self.template[0]["content"])

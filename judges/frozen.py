@@ -162,10 +162,7 @@ AnyFile = JudgeFile | PanelFile
 
 
 def load(path: Path | str) -> AnyFile:
-    """The checked content of a frozen judge's file.
-
-    Raises FrozenJudgeError if the file cannot be read or is not a frozen judge.
-    """
+    """The checked content of a frozen judge's file; raises FrozenJudgeError for any other file."""
     try:
         return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
     except OSError as error:

@@ -272,10 +272,7 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 
 @lru_cache(maxsize=256)
 def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
-    """The fields of a signature.
-
-    The fields are cached by signature, since DSPy makes a new signature whenever fields change.
-    """
+    """The fields of a signature; cached, since DSPy makes a new signature if fields change."""
     fields = []
     for name, info in signature.fields.items():
         schema_extra = info.json_schema_extra or {}

@@ -132,10 +132,7 @@ class Prompt:
 
     def normalised(self) -> "Prompt":
         """The prompt with the instruction's indentation removed, as DSPy does, and valid UTF-8."""
-        demos = tuple(
-            {f.name: encodable(v) if isinstance(v := demo[f.name], str) else v for f in self.fields}
-            for demo in self.demos
-        )
+        demos = tuple(demo_values(demo, self.fields, encodable) for demo in self.demos)
         # Without strip, a second call of cleandoc could change the text again.
         instruction = inspect.cleandoc(encodable(self.instruction).strip())
         return replace(self, instruction=instruction, demos=demos)
@@ -184,10 +181,7 @@ def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
-    """The prompt with another form of reasoning before the answer.
-
-    The demonstrations lose their rationales, which have the earlier form.
-    """
+    """The prompt with another form of reasoning; the demonstrations lose their rationales."""
     if reasoning_of(prompt.outputs) == reasoning:
         return prompt
     answer = prompt.answer
@@ -217,8 +211,16 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
 
 
 def neutralise(text: str) -> str:
-    """The text with a space in every match of FRAMING, and with lone surrogates replaced."""
+    """The text with a space in every match of MARKUP, and with lone surrogates replaced."""
     return MARKUP.sub(r"\g<0> ", text if text.isascii() else encodable(text))
+
+
+def demo_values(
+    demo: Mapping[str, Value], fields: Sequence[Field], clean: Callable[[str], str]
+) -> dict[str, Value]:
+    """A demonstration's values for these fields, with each text passed through `clean`."""
+    values = {field.name: demo[field.name] for field in fields}
+    return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
 
 
 def encodable(text: str) -> str:
@@ -287,10 +289,7 @@ def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[
 
 
 def _reply_format(outputs: Sequence[Field]) -> str:
-    """The sentence that tells the model the form of its reply.
-
-    The reply is the choice alone, or has each output field under its header.
-    """
+    """The sentence on the reply's form: the choice alone, or each output under its header."""
     last_field = outputs[-1]
     if len(outputs) == 1 and last_field.choices:
         # The instruction may ask the model to think in steps, but the reply must not contain them.

@@ -246,8 +246,7 @@ class Model(Protocol):
         name: The model's exact name, which is part of a request's key.
         endpoint: The address at which the model answers, which is also part of a request's key.
         native_n: Whether one request can bring several replies.
-        has_logprobs: Whether the model gives log-probabilities; None if
-            that is unknown before a request.
+        has_logprobs: Whether the model gives log-probabilities; None if that is not known yet.
 
     A model that answers within this process, at once and for free, also has an attribute
     `in_process`, which is true.

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from dspy_judges.errors import OptionError
 from judges.base_judge import RowJudge
 from judges.client import Options, read_options
-from judges.client.open import check_limits
+from judges.client.session import check_limits
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import AnyJudge
-from judges.text_columns import texts_of
 
 
 class JudgeBatch:
@@ -59,9 +58,7 @@ class JudgeBatch:
         if self.judge.name in columns:
             raise OptionError(f"the batch has a column {self.judge.name!r} already; rename it")
         column_cells = [column.to_pylist() if is_arrow else column for column in columns.values()]
-        rows = texts_of(
-            self.judge.subject, [*columns], zip(*column_cells, strict=True), self.column_mapping
-        )
+        rows = self.judge.texts_of([*columns], zip(*column_cells, strict=True), self.column_mapping)
         if self._judge_rows is None:
             # The judge is opened in the worker, since an open client cannot be pickled.
             self._judge_rows = self._open.enter_context(self.judge.open(**self.worker_options))

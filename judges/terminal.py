@@ -203,9 +203,8 @@ def run_command(
 def _stoppable() -> Iterator[list[int]]:
     """Within this context, SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
 
-    A second signal ends the process at once. Yields a list of the numbers of
-    received signals.
-    Signals that are ignored at the start, as with nohup, stay ignored.
+    A second signal ends the process at once. Signals that are ignored at the start, as with nohup,
+    stay ignored. Yields a list of the numbers of received signals.
     """
     received_signals: list[int] = []
 

@@ -84,8 +84,6 @@ def corrected_rate(
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
     judge_rate = float(verdicts[has_verdict].mean())
     error_table = np.asarray(errors, dtype=float).reshape(-1, 5)
-    # Each row of the table has a document's counts of outputs by who passes them, and the number of
-    # documents with these counts.
     both, people_only, judge_only, neither, n_documents = error_table.T
     n_both, n_people_only, n_judge_only, n_neither = (
         n_documents @ counts for counts in (both, people_only, judge_only, neither)

@@ -83,7 +83,6 @@ def win_rate(
 
 def _position_score(preference: Preference) -> float:
     """The mean over the orders with a choice: 1 for the output shown first, -1 for the second."""
-    # The choice in each order: "A" for the output that was shown first, "B" for the second.
     positions = [preference.order_ab, {"A": "B", "B": "A", None: None}[preference.order_ba]]
     return (positions.count("A") - positions.count("B")) / max(2 - positions.count(None), 1)
 

@@ -22,7 +22,6 @@ from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
-from judges.text_columns import find_columns
 from optimize.inputs.flags import (
     MAP_HELP,
     Parser,
@@ -213,7 +212,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
 
 def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dict[str, JudgeAnswer]:
     """The judge's answers by the rows' ids, for as many rows as the limits allow."""
-    columns, answers = find_columns(judge.subject, rows[0]), dict[str, JudgeAnswer]()
+    columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from judges.client import (
@@ -18,12 +19,12 @@ from judges.scoring import reply_tokens
 
 
 class CostEstimate(NamedTuple):
-    """The estimated requests, tokens and cost of judging a table with one model.
+    """The estimated requests, tokens and cost of judging a table with one or several models.
 
-    Four characters count as one token. The cost is None if the model's price is unknown.
+    Four characters count as one token. The cost is None if a model's price is unknown.
     """
 
-    lm: str
+    models: tuple[str, ...]
     requests: int
     tokens_in: int
     tokens_out: int
@@ -31,19 +32,20 @@ class CostEstimate(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         return {
-            "lm": self.lm.split(", "),
+            "lm": [*self.models],
             "requests": self.requests,
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "cost_usd": self.cost_usd,
         }
 
     def __str__(self) -> str:
+        models = ", ".join(self.models)
         if self.cost_usd == 0:
-            return f"estimate: {self.requests:,} judgements; {self.lm}, free"
+            return f"estimate: {self.requests:,} judgements; {models}, free"
         cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
         return (
             f"estimate: {self.requests:,} requests, about {self.tokens_in:,} tokens in and "
-            f"{self.tokens_out:,} out; {self.lm}, {cost}"
+            f"{self.tokens_out:,} out; {models}, {cost}"
         )
 
 
@@ -72,19 +74,19 @@ def estimate_runs(
         price_used = prices[0] or prices[1]
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt
-        estimates.append(CostEstimate(part.lm, n_requests, tokens_in, tokens_out, cost))
+        estimates.append(CostEstimate((part.lm,), n_requests, tokens_in, tokens_out, cost))
     return estimates
 
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     """The sum of several estimates; the cost is None if any of their costs is None."""
-    costs = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
+    models, requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
     return CostEstimate(
-        ", ".join(sorted({estimate.lm for estimate in estimates})),
-        sum(estimate.requests for estimate in estimates),
-        sum(estimate.tokens_in for estimate in estimates),
-        sum(estimate.tokens_out for estimate in estimates),
-        math.fsum(costs) if len(costs) == len(estimates) else None,
+        tuple(sorted(set(chain.from_iterable(models)))),
+        sum(requests),
+        sum(tokens_in),
+        sum(tokens_out),
+        None if None in costs else math.fsum(costs),
     )
 
 

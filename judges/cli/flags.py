@@ -46,7 +46,6 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        # An argument that begins like a negative number is a value, not a flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(  # type: ignore[override]
@@ -87,10 +86,7 @@ def read_number(text: str) -> float:
 
 
 def _number_type(number_class: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
-    """Return a function for argparse's `type` that reads a number from `low` to `high`.
-
-    `expected` describes the numbers from `low` to `high` in error messages.
-    """
+    """A function for argparse's `type`: reads a number from `low` to `high`, or says `expected`."""
 
     def read(text: str) -> T:
         with suppress(ValueError):
@@ -135,9 +131,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     help_text = "the file to write; the same command resumes an interrupted run"
     files.add_argument("--out", type=Path, metavar="FILE", help=help_text)
-    map_options: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
     help_text = "the column of a text, or FILE.yaml with columns; repeatable"
-    files.add_argument("--map", help=help_text, **map_options)
+    files.add_argument("--map", action="append", default=[], metavar="NAME=COLUMN", help=help_text)
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:

@@ -58,16 +58,17 @@ class JudgeScores:
         """Add a judgement; return its cells for a CSV row, and its entry for a JSON Lines row."""
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
-        score = None if judgement.failure else round(judgement.score, SCORE_DECIMALS)
+        score = None
         if judgement.failure:
             self.failures[judgement.failure[:200]] += 1
         else:
+            score = round(judgement.score, SCORE_DECIMALS)
             self.scores.append(judgement.score)
             if self.is_verdict:
                 strings = [*map(str, texts.values())]
                 self.documents.append(hash(tuple(strings[:-1] or strings)))
-        if self.is_verdict and judgement.score < 0.5 == score:
-            score = judgement.score  # rounding would turn this fail into a pass
+                if judgement.score < 0.5 == score:
+                    score = judgement.score  # rounding would turn this fail into a pass
         answers = _rounded_answers(judgement, self.questions)
         values = (score, judgement.failure, *answers, judgement.rationale)
         # Not strict: there are fewer columns than values if the judge writes no rationale, and no

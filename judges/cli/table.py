@@ -34,7 +34,6 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Row
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
-from judges.text_columns import find_columns
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
@@ -55,12 +54,12 @@ class TableRun:
     columns: list[str]
     id_column: str | None
     text_columns: Mapping[str, Mapping[str, str]]
-    estimates: tuple[CostEstimate, ...]
+    estimate: CostEstimate
 
     @property
     def paid_models(self) -> list[str]:
         """The models that do not run in this process, sorted."""
-        return sorted({estimate.lm for estimate in self.estimates if not is_embedded(estimate.lm)})
+        return [lm for lm in self.estimate.models if not is_embedded(lm)]
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of the table, each with its id."""
@@ -99,8 +98,7 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
     results = results_type(args)
     run = _prepare_run(results, args)
     if args.dry_run:
-        estimate = total_estimate(run.estimates)
-        print(json.dumps(estimate.as_json(), indent=1) if args.json else estimate)
+        print(json.dumps(run.estimate.as_json(), indent=1) if args.json else run.estimate)
         return 0
     if args.batch_api and not _run_batch_step(run):
         return 1 if args.batch_api == "collect" else 0
@@ -117,9 +115,7 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     rows = read_table_rows(args.data, notes)
     first_rows = [*islice(rows, N_FIRST_ROWS)]
     text_names = {name for row in first_rows for name in as_texts(row.cells)}
-    text_columns = {
-        judge.name: find_columns(judge.subject, text_names, map_flags) for judge in judges
-    }
+    text_columns = {judge.name: judge.find_columns(text_names, map_flags) for judge in judges}
     n_rows, columns, characters = 0, dict[str, None](), Counter[str]()
     for row in chain(first_rows, rows):
         n_rows += 1
@@ -129,23 +125,20 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
-    price = price_of(args.price)
+    new_columns = results.new_columns(columns) if is_flat else []
+    price, estimates = price_of(args.price), list[CostEstimate]()
+    for judge in judges:
+        estimates += estimate_runs(
+            judge, n_rows=n_rows, characters=characters[judge.name], price=price
+        )
     return TableRun(
         judges=tuple(judges),
         args=args,
         n_rows=n_rows,
-        columns=list(
-            dict.fromkeys([*columns, ID_COLUMN, *(results.new_columns(columns) if is_flat else [])])
-        ),
+        columns=list(dict.fromkeys([*columns, ID_COLUMN, *new_columns])),
         id_column=Columns(table, {ID_COLUMN: map_flags.get(ID_COLUMN, "")}).find(ID_COLUMN),
         text_columns=text_columns,
-        estimates=tuple(
-            estimate
-            for judge in judges
-            for estimate in estimate_runs(
-                judge, n_rows=n_rows, characters=characters[judge.name], price=price
-            )
-        ),
+        estimate=total_estimate(estimates),
     )
 
 
@@ -220,9 +213,9 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 def _judge_table(run: TableRun, results: Results) -> RunCost:
     """Judge all rows, write them with their judgements, and return the cost."""
     start_time = time.monotonic()
-    estimate, max_cost = total_estimate(run.estimates), run.args.max_cost
-    print_note(str(estimate))
-    if max_cost is not None and (estimate.cost_usd or 0.0) > max_cost:
+    max_cost = run.args.max_cost
+    print_note(str(run.estimate))
+    if max_cost is not None and (run.estimate.cost_usd or 0.0) > max_cost:
         print_note(
             f"note: --max-cost {max_cost:g} will end the run before all rows are judged, unless "
             "their replies are in the cache"
@@ -230,7 +223,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         with (
-            _reported_end(run, session, progress),
+            _end_report(run, session, progress),
             RowWriter(run.args.out, columns=run.columns) as writer,
             progress,
             closing(_judge_rows(run, session)) as judged_rows,
@@ -247,7 +240,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
 
 
 @contextmanager
-def _reported_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
+def _end_report(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
     """Add to an error that ends the run where the rows so far are, and how the run goes on."""
     try:
         yield
@@ -268,10 +261,7 @@ def _reported_end(run: TableRun, session: Session, progress: Progress) -> Iterat
 def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Row, dict[str, Row], dict[str, AnyJudgement]], None, None]:
-    """Yield every row with its id, and its texts and judgements by the judges' names.
-
-    All judges run concurrently.
-    """
+    """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     rows_and_texts = ((row, _texts_of(row, run.text_columns)) for row in run.rows())
     rows, *copies = tee(rows_and_texts, len(run.judges) + 1)
     with ExitStack() as exit_stack:

@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from judges.client.keys import gives_n_replies as gives_n_replies
     from judges.client.keys import holds_secret as holds_secret
     from judges.client.monitor import FailureMonitor as FailureMonitor
-    from judges.client.open import ModelOptions as ModelOptions
-    from judges.client.open import Options as Options
-    from judges.client.open import Session as Session
     from judges.client.open import add_provider as add_provider
     from judges.client.open import check_name as check_name
     from judges.client.open import is_allowed_in_file as is_allowed_in_file
     from judges.client.open import open_lm as open_lm
     from judges.client.open import open_model as open_model
-    from judges.client.open import read_options as read_options
-    from judges.client.open import shared_client as shared_client
     from judges.client.prices import CHARACTERS_PER_TOKEN as CHARACTERS_PER_TOKEN
     from judges.client.prices import Price as Price
     from judges.client.prices import estimate_tokens as estimate_tokens
     from judges.client.prices import find_price as find_price
     from judges.client.prices import price_of as price_of
     from judges.client.prices import read_price as read_price
+    from judges.client.session import ModelOptions as ModelOptions
+    from judges.client.session import Options as Options
+    from judges.client.session import Session as Session
+    from judges.client.session import read_options as read_options
+    from judges.client.session import shared_client as shared_client
     from judges.client.store import Store as Store
     from judges.protocol import Request as Request
 

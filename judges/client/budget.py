@@ -110,10 +110,7 @@ class Budget:
             counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
-        """The account with this name, which is opened if it does not exist yet.
-
-        Raises OptionError if the budget limits dollars but the model's price is unknown.
-        """
+        """The account of this name; raises OptionError if dollars are limited without a price."""
         if self.max_cost is not None and price is None:
             raise OptionError(
                 "max_cost needs the model's price, which is unknown: give the price (--price "

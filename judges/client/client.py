@@ -204,18 +204,16 @@ class Client:
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
-        outcome: Completion | ModelError
         try:
-            outcome = run_now(self.model.complete(request.messages, request.sampling))
+            completion = run_now(self.model.complete(request.messages, request.sampling))
         except ModelError as error:
-            outcome = error
-        self.account.settle(booking, outcome)
-        if isinstance(outcome, Completion):
-            job.read(range(request.sampling.n), outcome, cached=False)
-        elif isinstance(outcome, RefusedError):
-            job.errors.append(str(outcome))
+            self.account.settle(booking, error)
+            if not isinstance(error, RefusedError):
+                raise
+            job.errors.append(str(error))
         else:
-            raise outcome
+            self.account.settle(booking, completion)
+            job.read(range(request.sampling.n), completion, cached=False)
         return job.response()
 
     async def answer(self, request: Request, in_flight: InFlight) -> Response:

@@ -58,10 +58,7 @@ class DecisionModel(EndpointModel):
     def _read_answers(
         self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
     ) -> Completion:
-        """The answers and token counts in a response body, with API keys redacted.
-
-        Raises TransientError if the body has no answers.
-        """
+        """The answers in a response body; raises TransientError if the body has no answers."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))

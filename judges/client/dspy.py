@@ -176,10 +176,7 @@ class DspyModel:
 
 
 def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None) -> DspyModel:
-    """Open a model of any provider that DSPy supports.
-
-    Raises FatalModelError if DSPy cannot open the model.
-    """
+    """Open a model of any provider that DSPy supports; raises FatalModelError if DSPy cannot."""
     import dspy
     from dspy.lm15 import CacheConfig
 
@@ -363,10 +360,7 @@ class DecisionLM:
 
 
 def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
-    """The answers in the form that DSPy expects.
-
-    Raises NoScoreError if the answer to a question cannot be used.
-    """
+    """The answers in the form that DSPy expects; raises NoScoreError if one cannot be used."""
     answers: dict[str, object] = {}
     for name, probabilities in read_answers(questions, reply).items():
         is_noul = questions[name].type == "noul"

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from judges.protocol import OPENAI_ADDRESS, Completion, FatalModelError, Reply, is_embedded
 
@@ -137,10 +137,7 @@ class Redactor:
 
 
 def read_key(name: str) -> str:
-    """The key in an environment variable; "" if the variable is not set.
-
-    Raises FatalModelError if the value cannot be a key.
-    """
+    """The key in an environment variable, or ""; raises FatalModelError if it cannot be a key."""
     value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
@@ -170,10 +167,8 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
 
 def without_secrets(url: str) -> str:
     """The URL without its user name, password, query and fragment, since these may be secret."""
-    url_parts = urlsplit(url)
-    return urlunsplit(
-        (url_parts.scheme, url_parts.netloc.rpartition("@")[2], url_parts.path, "", "")
-    )
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def holds_secret(url: str) -> bool:

@@ -170,10 +170,7 @@ class EndpointModel:
     def read_answer(
         self, answer: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """The replies and token counts in an answer, with API keys redacted.
-
-        Raises TransientError if the answer has no replies.
-        """
+        """The replies and token counts in an answer; raises TransientError if it has no replies."""
         try:
             body = _ANSWER_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
@@ -377,10 +374,7 @@ def _error_strings(value: object) -> Iterator[str]:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """The wait in seconds that the header Retry-After asks for; None without the header.
-
-    The value of the header is a number of seconds or a date.
-    """
+    """The seconds to wait by the header Retry-After, a number or a date; None without it."""
     header_value = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(header_value))

@@ -21,10 +21,7 @@ _rng = random.SystemRandom()
 
 
 class Throttle:
-    """Limits the number of requests in flight.
-
-    A 429 (too many requests) lowers the limit, and every answer raises it again.
-    """
+    """Limits the requests in flight: a 429 lowers the limit, and every answer raises it again."""
 
     def __init__(self, max_in_flight: int) -> None:
         # The highest limit, the current limit, and the number of requests in flight.

@@ -268,10 +268,7 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> E
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """The judge for a prompt's messages, without the texts to judge; and the messages' digest.
-
-    The judge is None if the messages are not the prompt of a judge.
-    """
+    """The judge for a prompt's messages, None for other messages; and the messages' digest."""
     prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()

@@ -136,10 +136,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
 
 @lru_cache(maxsize=1 << 16)
 def _read_token(token: str) -> tuple[str, str]:
-    """The lower-case word that a token is, and the word's stem.
-
-    The word is "" for a punctuation mark, and the stem is "" for a function word.
-    """
+    """The word that a token is, "" for a mark; and its stem, "" for a function word."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""

@@ -229,7 +229,7 @@ class Entry:
             characters=sum(len(text) for item in items.items for text in item.texts.values()),
             price=None if find_price(self.judge.lm) else price_of(price),
         )
-        paid_estimates = tuple(estimate for estimate in estimates if not is_embedded(estimate.lm))
+        paid_estimates = tuple(e for e in estimates if not all(map(is_embedded, e.models)))
         return replace(self, items=items, expected=paid_estimates)
 
     def to_json(self) -> JsonObject:

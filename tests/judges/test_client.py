@@ -21,7 +21,7 @@ from judges.client import open_model, shared_client
 from judges.client.client import Client
 from judges.client.event_loop import event_loop
 from judges.client.monitor import FailingRunError, FailureMonitor
-from judges.client.open import Session
+from judges.client.session import Session
 from judges.client.store import request_key
 from judges.client.throttle import retry_wait
 from judges.protocol import (

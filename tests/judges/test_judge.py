@@ -17,19 +17,18 @@ from scripted_model import ScriptedModel, rating_of
 
 import judges
 from dspy_judges.errors import OptionError
-from judges.base_judge import FailedJudgementWarning
+from judges.base_judge import FailedJudgementWarning, MissingColumnError
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.loading import dimension_on
 from judges.ray import JudgeBatch
 from judges.scoring import ONE
-from judges.text_columns import MissingColumnError
 
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     model = ScriptedModel()
-    monkeypatch.setattr("judges.client.open.open_model", lambda lm, **_: model)
+    monkeypatch.setattr("judges.client.session.open_model", lambda lm, **_: model)
     return model
 
 

@@ -21,7 +21,7 @@ from refusals import refuses
 
 from judges.client.budget import Budget
 from judges.client.client import Response
-from judges.client.open import Session
+from judges.client.session import Session
 from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, request_key
 from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 

@@ -1,0 +1,218 @@
+"""Open clients that share one budget, one store and one cache, by the options of a run."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TypedDict, Unpack, cast
+
+from dspy_judges.errors import OptionError
+from judges.client.budget import Budget
+from judges.client.client import TIMEOUT, Client, answers_in_process
+from judges.client.monitor import FailureMonitor
+from judges.client.open import open_model
+from judges.client.prices import Price, find_price, price_of
+from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
+from judges.protocol import Model, is_decision, is_embedded
+
+LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
+# The clients that all callers in this process share, by the model and the folder of the cache.
+_shared_clients: dict[tuple[Model, str | None], Client] = {}
+
+
+class ModelOptions(TypedDict, total=False):
+    """The options that choose a model and its limits; each of them may be left out.
+
+    Args:
+        lm: The model: "embedded", "openai/NAME", or any model that DSPy supports. Default: the
+            model that the judge names.
+        api_base: The address of an OpenAI-compatible server. Default: the provider's address.
+        max_calls: The most requests, 1 or more. Default: no limit.
+        max_cost: The most US dollars, 0 or more. Requests without an answer count at their
+            worst-case cost. Default: no limit.
+        concurrency: The most requests at the same time, 1 or more. Default: 64.
+        store: A file that keeps every request and reply, so that the next run with this file pays
+            for no request twice. Default: no file.
+        cache: The folder with the cache of replies that all runs share, or "none". Default: a
+            folder in the user's cache directory.
+        api_key_env: The environment variable with the API key. Default: the provider's usual one.
+        price: A pair: US dollars per million input tokens and per million output tokens. Default:
+            the model's price in the table that LiteLLM bundles.
+        max_tokens: The most tokens of a reply, 1 or more. Default: 512, or more with reasoning.
+        reasoning_effort: "minimal", "low", "medium" or "high". Default: the model's default.
+    """
+
+    lm: str | None
+    api_base: str | None
+    max_calls: int | None
+    max_cost: float | None
+    concurrency: int
+    store: Path | str | None
+    cache: Path | str | None
+    api_key_env: str | None
+    price: tuple[float, float] | Price | None
+    max_tokens: int | None
+    reasoning_effort: str | None
+
+
+class Options(ModelOptions, total=False):
+    """The options of a judge that runs over many rows: `ModelOptions`, `seed` and `map`.
+
+    Args:
+        seed: The seed for sampling from the model, 0 or more. Default: 0.
+        map: A dictionary from the name of a text to the column that holds it. Default: each text
+            is in the column with the text's name.
+    """
+
+    seed: int
+    map: dict[str, str] | None
+
+
+class Session:
+    """Opens clients for several models, which share one budget and one store.
+
+    Args:
+        keep_going: If false, a run stops when almost all judgements fail, or when the endpoint
+            stops answering.
+        models: Models that are already open; the keys are model names or roles.
+        **options: The `ModelOptions`. The limits hold for all clients of the session together.
+    """
+
+    def __init__(
+        self,
+        *,
+        keep_going: bool = True,
+        models: Mapping[str, Model] | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        self._options = ModelOptions(**{"concurrency": 64, **options})
+        check_limits(**{name: self._options.get(name) for name in LIMIT_NAMES})
+        path = options.get("store")
+        self.store = Store(path) if path else None
+        self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
+        # The cache is opened together with the first client whose replies may be cached.
+        self.cache: ReplyCache | None = None
+        self._keep_going = keep_going
+        self._models = models or {}
+        self._clients: dict[str, Client] = {}
+
+    def client(
+        self,
+        lm: str,
+        /,
+        *,
+        role: str | None = None,
+        unlimited: bool = False,
+        **overrides: Unpack[ModelOptions],
+    ) -> Client:
+        """The client that sends requests to the model `lm`.
+
+        The same role always gives the same client. The role is the name of the client's account in
+        the budget, by default the model's name. Requests of an `unlimited` client do not count
+        towards the session's limits. `overrides` replace options of the session; an `api_base` of
+        "" means the provider's default address.
+        """
+        role = role or lm
+        if role not in self._clients:
+            overrides = cast(
+                ModelOptions, {name: v for name, v in overrides.items() if v is not None}
+            )
+            budget = Budget() if unlimited else self.budget
+            self._clients[role] = self._open_client(lm, role, budget, overrides)
+        return self._clients[role]
+
+    def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
+        options = ModelOptions(**{**self._options, **overrides})
+        for name in ("max_tokens", "reasoning_effort"):
+            if is_decision(lm) and options.get(name) is not None:
+                raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
+        base = options.get("api_base") or None
+        model = self._models.get(role) or self._models.get(lm)
+        model = model or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
+        cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
+        if cacheable and self.cache is None:
+            self.cache = open_cache(options.get("cache"))
+        price = None if is_embedded(lm) else price_of(options.get("price"))
+        return Client(
+            model,
+            account=budget.account(role, price or find_price(lm)),
+            cache=self.cache if cacheable else None,
+            concurrency=options["concurrency"],
+            monitor=None if self._keep_going else FailureMonitor(),
+            timeout=getattr(model, "timeout", None) or TIMEOUT,
+            max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
+            reasoning_effort=options.get("reasoning_effort"),
+            open_sibling=partial(self._open_sibling, (lm, base), role, overrides),
+        )
+
+    def _open_sibling(
+        self,
+        first: tuple[str, str | None],
+        first_role: str,
+        overrides: ModelOptions,
+        lm: str,
+        api_base: str | None,
+    ) -> Client:
+        """The client for a further model of a panel, at the first one's price if it has none.
+
+        `first` is the model and the address of the panel's first client.
+        """
+        if lm == first[0] and api_base in (first[1], overrides.get("api_base")):
+            return self._clients[first_role]
+        options = ModelOptions(**{**overrides, "api_base": api_base or ""})
+        options["price"] = find_price(lm) or overrides.get("price")
+        role = f"{first_role}: {lm}" + (f" at {api_base}" if api_base else "")
+        return self.client(lm, role=role, unlimited=is_embedded(lm), **options)
+
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def shared_client(lm: str, api_base: str | None = None) -> Client:
+    """A client of the model without limits; all callers in this process share it."""
+    # If the address or the key in the environment has changed, `open_model` returns another model,
+    # which needs another client.
+    key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
+    return _shared_clients.get(key) or _shared_clients.setdefault(
+        key, Session(api_base=api_base).client(lm)
+    )
+
+
+def check_limits(**limits: object) -> None:
+    """Raise OptionError unless `max_cost` is a number >= 0 and each other limit an integer >= 1.
+
+    Any limit but `concurrency` may be None, which means no limit.
+    """
+    for name, value in limits.items():
+        if value is None and name != "concurrency":
+            continue
+        is_valid, expected = isinstance(value, Integral) and int(value) >= 1, "a whole number, 1"
+        if name == "max_cost":
+            is_valid, expected = isinstance(value, Real) and float(value) >= 0, "a number, 0"
+        if isinstance(value, bool) or not is_valid:
+            raise OptionError(f"{name} {value!r}: expected {expected} or more")
+
+
+def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]]:
+    """Check options, and return them without `map`, followed by the value of `map`.
+
+    Raises TypeError for an unknown option, and OptionError for a wrong seed.
+    """
+    for name in options:
+        if name not in Options.__annotations__:
+            names = ", ".join(Options.__annotations__)
+            raise TypeError(f"there is no option {name!r}; the options are {names}")
+    seed = options.get("seed", 0)
+    if not isinstance(seed, Integral) or seed < 0:
+        raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
+    other_options = cast(Options, {**options})
+    column_of = other_options.pop("map", None) or {}
+    return other_options, {name: str(column) for name, column in column_of.items()}
