@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from optimize.figures.as_text import number_text, share_text, table_lines, wrapped
 from optimize.statistics.intervals import Figure
@@ -11,6 +12,7 @@ from optimize.statistics.intervals import Figure
 Fact = tuple[str, str]
 # Upper bounds on the lines that a tuning run and `verify` print in the terminal.
 RUN_LINES, SCREEN_LINES = 24, 12
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,11 @@ class Answer:
             lines = wrapped(sentence)
             middle += lines if len([*top, *middle, *lines, *bottom]) <= max_lines else []
         return [*top, *middle, *bottom]
+
+
+def first_case(*cases: tuple[object, T], default: T) -> T:
+    """The value of the first case whose condition is true, as of (condition, value)."""
+    return next((value for condition, value in cases if condition), default)
 
 
 def fact_lines(facts: Sequence[Fact]) -> list[str]:

@@ -8,15 +8,16 @@ from optimize.figures.as_text import counted, figure_text, number_text, share_te
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.scored import TuningOverlap
-from optimize.report.answer import Fact, Tile
+from optimize.report.answer import Fact, Tile, first_case
 from optimize.statistics.intervals import IntervalEstimate
 
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
 # The names of the columns in tables on judges of pass or fail.
 RATES = ("TPR", "TNR", "kappa")
-# What is said of floors that a judge was measured against.
+# What is said of floors that a judge was measured against; None if there are no floors.
 GATE_SENTENCES = {
+    None: "",
     "holds": "It holds its floors.",
     "falls short": "It falls short of what is required.",
     "undecided": "Undecided: these labels cannot tell if it holds its floors.",
@@ -56,18 +57,16 @@ def obstacle_to_use(
     A judge that passes or fails must be clearly better than always giving the commoner verdict.
     """
     interval, binary = card.share_against_coin.interval, card.two_values
-    if not card.rho.n_outputs:
-        return NO_SCORE
-    if data.is_constructed:
-        return CONSTRUCTED
-    if tuned_on_these:
-        return TUNED_ON_THESE
-    if interval is None:
-        return NO_INTERVAL
-    if interval.low <= COIN_SHARE:
-        return COIN
-    if not binary:
-        return None
+    obstacle = first_case(
+        (not card.rho.n_outputs, NO_SCORE),
+        (data.is_constructed, CONSTRUCTED),
+        (tuned_on_these, TUNED_ON_THESE),
+        (interval is None, NO_INTERVAL),
+        (interval and interval.low <= COIN_SHARE, COIN),
+        default=None,
+    )
+    if obstacle or not binary:
+        return obstacle
     accuracy, constant = binary.judge.accuracy, binary.constant.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None
@@ -85,12 +84,13 @@ def recommendation(card: Scorecard, obstacle: Obstacle | None, gate: str | None 
     strength, weakness = (
         _verdict_quality(card.two_values) if card.two_values else _rank_quality(card)
     )
-    if gate == "holds" and not obstacle:
-        return f"Use it: it holds its floors{weakness}."
-    sentence = obstacle.refusal if obstacle else f"{strength}{weakness}."
-    if not gate:
-        return sentence
-    return f"{GATE_SENTENCES[gate]} {sentence}" if obstacle else GATE_SENTENCES[gate]
+    refusal = obstacle.refusal if obstacle else ""
+    return first_case(
+        (refusal, f"{GATE_SENTENCES[gate]} {refusal}".strip()),
+        (gate == "holds", f"Use it: it holds its floors{weakness}."),
+        (gate, GATE_SENTENCES[gate]),
+        default=f"{strength}{weakness}.",
+    )
 
 
 def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:

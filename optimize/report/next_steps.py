@@ -14,6 +14,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
+from optimize.report.answer import first_case
 from optimize.report.card import NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
 from optimize.statistics.intervals import PERFECT
 from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
@@ -76,25 +77,26 @@ def run_steps(
         ]
     if not (result.test and (card := result.card)):
         return ["Measure it on labels that it has not seen: `dspy-judges verify`."]
-    obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
-    if obstacle == NO_SCORE or n_failed > MANY_FAILED * card.rho.n_outputs:
-        steps.append(
-            f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
-        )
-    more_labels, gain_steps = _more_labels(card, "on test"), _gain_steps(result, result.test)
-    if obstacle in (None, NO_SCORE, NO_INTERVAL):
-        steps += [*gain_steps, more_labels]
-    else:
-        steps += [more_labels or MORE_LABELS, *gain_steps]
+    obstacle, n_failed = obstacle_to_use(card, result.data), card.rho.n_failed
+    many_failed = obstacle == NO_SCORE or n_failed > MANY_FAILED * card.rho.n_outputs
+    more_labels, labels_come_first = _more_labels(card, "on test"), False
+    if obstacle not in (None, NO_SCORE, NO_INTERVAL):
+        more_labels, labels_come_first = more_labels or MORE_LABELS, True
     attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
-    if share >= LARGE_ATTACK:
-        steps.append(
-            "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
-            f"output ({attack}) raises them by {share:.0%} of the scale."
-        )
-    if not obstacle:
-        steps.append(_use_step(card, folder))
-    return [*filter(None, steps)][:MOST_STEPS]
+    fix = f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
+    warning = (
+        "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
+        f"output ({attack}) raises them by {share:.0%} of the scale."
+    )
+    steps = (
+        (many_failed, fix),
+        (labels_come_first, more_labels),
+        *((True, step) for step in _gain_steps(result, result.test)),
+        (more_labels and not labels_come_first, more_labels),
+        (share >= LARGE_ATTACK, warning),
+        (not obstacle, _use_step(card, folder)),
+    )
+    return [step for applies, step in steps if applies][:MOST_STEPS]
 
 
 def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
@@ -145,27 +147,36 @@ def _more_labels(card: Scorecard, where: str) -> str:
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """The cheapest judge of those that are best or as good; the best if its price is unknown."""
     best = result.judges[0]
-    if best.usage.cost_per_1000_rows is None:
+    if math.isinf(_price(best)):
         return best
-    candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
-    priced = [judge for judge in candidates if judge.usage.cost_per_1000_rows is not None]
-    return min(priced, key=lambda judge: judge.usage.cost_per_1000_rows or 0.0)
+    candidates = [judge for judge in result.judges if judge.relation_to_best in ("best", "as good")]
+    return min(candidates, key=_price)
+
+
+def _price(judge: ComparedJudge) -> float:
+    """The cost of 1,000 rows; infinite if it is unknown."""
+    cost = judge.usage.cost_per_1000_rows
+    return math.inf if cost is None else cost
 
 
 def comparison_step(result: JudgeComparison) -> str:
     """A sentence on which judge is best, or on what to compare instead."""
-    if result.data.is_constructed:
-        return "Compare on labels of your own (`--data FILE`)."
-    if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
-        return "Compare again on labels that no judge was tuned on."
     best, *other_judges = result.judges
-    if math.isnan(best.card.headline.value):
-        return "Compare on labels that differ: none of the judges has a figure on these."
-    if (cheapest := judge_to_use(result)) is not best:
-        return f"{cheapest.name} is as good as the best judge, and cheaper."
-    if any(judge.relation_to_best != "worse" for judge in other_judges):
-        return f"{best.name} has the best figure; more labels would tell whether it is better."
-    return f"{best.name} is the best of these judges."
+    cheapest = judge_to_use(result)
+    tuned_on_these = any(judge.overlap.tuned_on_these_labels for judge in result.judges)
+    are_worse = all(judge.relation_to_best == "worse" for judge in other_judges)
+    unclear = f"{best.name} has the best figure; more labels would tell whether it is better."
+    return first_case(
+        (result.data.is_constructed, "Compare on labels of your own (`--data FILE`)."),
+        (tuned_on_these, "Compare again on labels that no judge was tuned on."),
+        (
+            math.isnan(best.card.headline.value),
+            "Compare on labels that differ: none of the judges has a figure on these.",
+        ),
+        (cheapest is not best, f"{cheapest.name} is as good as the best judge, and cheaper."),
+        (not are_worse, unclear),
+        default=f"{best.name} is the best of these judges.",
+    )
 
 
 def swap_step(result: SwapResult) -> str:

@@ -99,10 +99,9 @@ class Pricing:
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
-        """Estimate the cost of judging one item with a prompt, from the length of the prompt.
+        """Estimate the cost of judging one item, from how much longer the prompt is than `untuned`.
 
-        It is the untuned judge's cost, plus the cost of the tokens that `prompt` has more than the
-        `untuned` prompt; at least half the untuned judge's cost.
+        It is at least half the untuned judge's cost.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
@@ -201,10 +200,7 @@ class Evaluator:
         return n_unscored * self.item_cost(candidate) if n_unscored else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Score the items with the candidate; a score is NaN if the judge failed.
-
-        Raises SearchBudgetSpentError if scoring costs more than is left of the budget.
-        """
+        """The scores of the candidate's judgements; NaN if the judge failed."""
         return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
     def _cost_of(self, judgement: ItemJudgement) -> float:
@@ -218,8 +214,8 @@ class Evaluator:
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
         """The scores that are known without a new call; NaN if an item has no score yet."""
         scored = self.scored_items(candidate, items)
-        pairs = zip(scored.items, self.judgements(candidate, scored), strict=True)
-        scores = {item.id: judgement.score for item, judgement in pairs}
+        ids = [item.id for item in scored.items]
+        scores = dict(zip(ids, self.scores(candidate, scored).tolist(), strict=True))
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
@@ -257,10 +253,10 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     ]
     informative: Iterable[str] = varied_documents if goal == "summary" else ()
     if goal == "balanced" and not varied_documents:
-        by_label: list[list[str]] = [[], []]
-        for name, rows in items.document_rows.items():
-            by_label[int(items.human[rows[0]] >= 0.5)].append(name)
-        rarer, commoner = sorted(by_label, key=len)
+        labels = {name: items.human[rows[0]] for name, rows in items.document_rows.items()}
+        fails = [name for name, label in labels.items() if label < 0.5]
+        passes = [name for name, label in labels.items() if label >= 0.5]
+        rarer, commoner = sorted([fails, passes], key=len)
         alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
         informative = filter(None, chain.from_iterable(alternating))
     return tuple(informative) or items.documents
@@ -310,12 +306,9 @@ def _verdicts(scores: Vector, items: Items) -> Vector:
 class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
-    Attributes:
-        proposals: How many instructions the proposer is asked for in a round.
-        longest_demos: Upper bound on the characters of all demonstrations in a prompt.
-        max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
-        reasoning: The forms of reasoning to try in addition to the untuned judge's form.
-        risk: The probability that a judge ships although it is no better than the untuned judge.
+    The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
+    have at most `longest_demos` characters. `reasoning` has the forms of reasoning to try besides
+    the untuned judge's. A judge ships with the probability `risk` although it is no better.
     """
 
     seed: int = 0
@@ -332,13 +325,10 @@ class SearchOptions:
 class SearchProblem:
     """The task of an optimizer: find a prompt that judges outputs as people do.
 
-    Attributes:
-        proposer: The client of the language model that writes instructions; None if there is none.
-        questions: Questions that candidates may ask, most promising first.
-        new_questions: Whether candidates may ask questions that the untuned judge does not ask.
-        train: The labelled items to learn from.
-        dev: The labelled items on which the finalists are tested.
-        test_reserve: How much the budget reserves for that test while the optimizer runs.
+    The optimizer learns from `train`, and its finalists are tested on `dev`; `test_reserve` is how
+    much the budget reserves for that test. `proposer` is the language model that writes
+    instructions. Candidates may ask the `questions`, of which the most promising come first;
+    without `new_questions`, only those of the untuned judge.
     """
 
     evaluator: Evaluator

@@ -42,11 +42,10 @@ class JudgedItems:
     The outputs of a document are ranked among each other. If no document has three outputs, or if
     the items are pairs or verdicts, all items are ranked together.
 
-    Attributes:
-        ranks: The ranks by people's labels (row 0) and by the judge's scores (row 1), of shape (2,
-            items). Rank 1 is the best; NaN stands for a failed judgement.
-        gaps: How much the judge overrates each output: the difference between the two ranks, in
-            standard deviations of ranks. For pairs, the judge's margin minus people's margin.
+    `ranks` has the ranks by people's labels (row 0) and by the judge's scores (row 1); 1 is the
+    best, and NaN stands for a failed judgement. `gaps` is how much the judge overrates each output:
+    the difference between the two ranks, in standard deviations of ranks; for pairs, the judge's
+    margin minus people's margin.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:

@@ -189,7 +189,7 @@ def _judge_items(
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     """The items of train from which a candidate's threshold is learned, if it needs one.
 
-    These are the items that it has been scored on, or else all, but never documents that it shows.
+    They are those that it has been scored on, or else all; never documents that it shows.
     """
     if problem.goal != "balanced":
         return Items(())

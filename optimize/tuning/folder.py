@@ -43,11 +43,10 @@ class RunFolderError(JudgesError):
 
 
 class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The content of config.json.
+    """The content of config.json; `started` is the time of the first start.
 
-    `started` is the time of the first start. `endpoints` are the addresses of the models by role.
-    `prompt` is a digest of the untuned judge's prompt and questions. `judges` are the names of the
-    judges that the command compares, or joins to a panel.
+    `endpoints` are the addresses of the models by role. `prompt` is a digest of the untuned judge's
+    prompt and questions. `judges` are the names of the judges that are compared or joined.
     """
 
     started: str = "unknown"
@@ -73,18 +72,10 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run, and lock it for the time of the block.
 
-    An unfinished run in the folder continues if its config.json equals `config`. If the block
-    raises an error before a model may have been paid, the folder is deleted.
-
-    Args:
-        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, or a
-            new folder runs/NAME-NUMBER if no run can continue.
-        name: The NAME in the default folder's name.
-        config: The content of config.json.
-        print_line: Prints a line for the user; it is called if an unfinished run continues.
-
-    Raises:
-        RunFolderError: The folder holds other files, a finished run, or a run with other settings.
+    The default is the newest folder runs/NAME-NUMBER whose run can continue, or else a new one. An
+    unfinished run in the folder continues if its config.json equals `config`. If the block raises
+    an error before a model may have been paid, the folder is deleted. Raises RunFolderError if the
+    folder holds other files, a finished run, or a run with other settings.
     """
     folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
     folder.mkdir(parents=True, exist_ok=True)
