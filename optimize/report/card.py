@@ -171,14 +171,13 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     weighted_text = ", drawn with unequal chances" if data.weighted else ""
     has_interval = any(tile.interval for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
-    sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
+    text = f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."
     if rho.n_undefined and not binary:
         zero_text = f", {rho.n_zero:,} of which count 0" if rho.n_zero else ""
-        documents = counted(rho.n_undefined, "document")
-        sentences.append(f"Rho is undefined on {documents}{zero_text}.")
+        text += f" Rho is undefined on {counted(rho.n_undefined, 'document')}{zero_text}."
     if rho.n_failed:
-        sentences.append(f"{counted(rho.n_failed, unit)} got no score.")
-    return " ".join(sentences)
+        text += f" {counted(rho.n_failed, unit)} got no score."
+    return text
 
 
 def rate_facts(card: Scorecard) -> Iterator[Fact]:

@@ -31,14 +31,15 @@ MORE_LABELS = "Label more documents."
 
 def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     """What to do after a verification."""
-    if obstacle and obstacle.remedy:
-        return obstacle.remedy
-    if result.gate and result.gate.outcome == "falls short":
-        return "Look at its misses and failures; change its prompt or model, or tune it."
+    remedy = obstacle.remedy if obstacle else ""
+    falls_short = result.gate is not None and result.gate.outcome == "falls short"
     labels_step = _more_labels(result.card, "here")
-    if obstacle:
-        return labels_step or MORE_LABELS
-    return f"{labels_step} {_floors_step(result)}".strip()
+    return first_case(
+        (remedy, remedy),
+        (falls_short, "Look at its misses and failures; change its prompt or model, or tune it."),
+        (obstacle, labels_step or MORE_LABELS),
+        default=f"{labels_step} {_floors_step(result)}".strip(),
+    )
 
 
 def _floors_step(result: Verification) -> str:

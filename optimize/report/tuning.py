@@ -7,7 +7,7 @@ from dataclasses import replace
 from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.report.answer import RUN_LINES, Answer, Fact, Table
+from optimize.report.answer import RUN_LINES, Answer, Fact, Table, first_case
 from optimize.report.card import (
     RATES,
     labels_text,
@@ -113,26 +113,22 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     if is_contradicted:
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
         meaning += f" The gate, over the other {n_others:,} documents, decides."
-    on_unseen = ""
+    gains = figure_text(gain, signed=True)
     if result.unseen and not math.isnan(result.unseen.objective_gain.value):
-        unseen_gain = figure_text(result.unseen.objective_gain, signed=True)
-        on_unseen = f"; on unseen systems {unseen_gain}"
-    return (
-        f"On test {figure_name} is {untuned} untuned and {tuned} tuned: "
-        f"{figure_text(gain, signed=True)}{on_unseen}. {meaning}"
-    )
+        gains += f"; on unseen systems {figure_text(result.unseen.objective_gain, signed=True)}"
+    return f"On test {figure_name} is {untuned} untuned and {tuned} tuned: {gains}. {meaning}"
 
 
 def _meaning(test: SplitResult, documents: str) -> str:
     """A sentence on what the gain on test shows."""
     interval = test.objective_gain.interval
-    if interval is None:
-        return f"{documents} are too few for an interval, so this may be luck."
-    if test.is_gain_confirmed:
-        return f"So tuning helped: these {documents} had no part in it."
-    if interval.high < 0:
-        return f"So the tuned judge is worse: these {documents} had no part in tuning."
-    return f"{documents} are too few to tell this from luck."
+    is_worse = interval is not None and interval.high < 0
+    return first_case(
+        (interval is None, f"{documents} are too few for an interval, so this may be luck."),
+        (test.is_gain_confirmed, f"So tuning helped: these {documents} had no part in it."),
+        (is_worse, f"So the tuned judge is worse: these {documents} had no part in tuning."),
+        default=f"{documents} are too few to tell this from luck.",
+    )
 
 
 def _cost(result: TuningResult) -> str:

@@ -253,10 +253,10 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     ]
     informative: Iterable[str] = varied_documents if goal == "summary" else ()
     if goal == "balanced" and not varied_documents:
-        labels = {name: items.human[rows[0]] for name, rows in items.document_rows.items()}
-        fails = [name for name, label in labels.items() if label < 0.5]
-        passes = [name for name, label in labels.items() if label >= 0.5]
-        rarer, commoner = sorted([fails, passes], key=len)
+        by_label: list[list[str]] = [[], []]
+        for name, rows in items.document_rows.items():
+            by_label[int(items.human[rows[0]] >= 0.5)].append(name)
+        rarer, commoner = sorted(by_label, key=len)
         alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
         informative = filter(None, chain.from_iterable(alternating))
     return tuple(informative) or items.documents

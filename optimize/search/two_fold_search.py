@@ -56,9 +56,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(exploration.cross_fit for exploration in explorations)
     questions, why_not = (None, "") if shows_all else _test_questions(halves, explorations)
-    tests = [*chain(*finalists), *(questions.finalists if questions else ())]
-    candidate_ids = {test.candidate.id for test in tests}
-    n_tried = len(candidate_ids.union(*(each.candidate_ids for each in explorations)))
+    n_tried = _n_tried(explorations, finalists, questions)
     if has_ended := len(finalists) < len(explorations):
         finalists = []
     tuned, decision = decide(problem, finalists, n_tried, questions)
@@ -81,6 +79,17 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         n_tried=n_tried,
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
+
+
+def _n_tried(
+    explorations: Sequence[Exploration],
+    finalists: Sequence[Sequence[Finalist]],
+    questions: QuestionTest | None,
+) -> int:
+    """The number of candidates that were scored by the optimizer or tested."""
+    tests = [*chain(*finalists), *(questions.finalists if questions else ())]
+    ids = {test.candidate.id for test in tests}
+    return len(ids.union(*(exploration.candidate_ids for exploration in explorations)))
 
 
 def _test_questions(

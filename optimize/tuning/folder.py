@@ -202,21 +202,26 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     return True
 
 
-def _difference(earlier_config: RunConfig, current_config: RunConfig) -> str:
+def _difference(earlier: RunConfig, current: RunConfig) -> str:
     """Describe the first difference between two configurations; "" if they are equal."""
-    if earlier_config.command != current_config.command:
-        return f"it was started by {earlier_config.command}"
-    for name, value in current_config.settings.items():
-        if name not in CHANGEABLE and (earlier_value := earlier_config.settings.get(name)) != value:
-            return f"{flag_of(name)} was {earlier_value!r} and is {value!r}"
-    for role, address in current_config.endpoints.items():
-        if (earlier_value := earlier_config.endpoints.get(role)) != address:
-            return f"the address of the {role} was {earlier_value} and is {address}"
-    if earlier_config.data != current_config.data:
-        return "it had other labels"
-    if earlier_config.prompt != current_config.prompt:
-        return "it had another definition"
-    return "it had other judges" if earlier_config.judges != current_config.judges else ""
+    settings = (
+        (flag_of(name), earlier.settings.get(name), value)
+        for name, value in current.settings.items()
+        if name not in CHANGEABLE
+    )
+    addresses = (
+        (f"the address of the {role}", earlier.endpoints.get(role), address)
+        for role, address in current.endpoints.items()
+    )
+    comparisons = (
+        (earlier.command, current.command, f"it was started by {earlier.command}"),
+        *((was, value, f"{flag} was {was!r} and is {value!r}") for flag, was, value in settings),
+        *((was, value, f"{name} was {was} and is {value}") for name, was, value in addresses),
+        (earlier.data, current.data, "it had other labels"),
+        (earlier.prompt, current.prompt, "it had another definition"),
+        (earlier.judges, current.judges, "it had other judges"),
+    )
+    return next((text for was, value, text in comparisons if was != value), "")
 
 
 def _unfinished(name: str, config: RunConfig) -> Path | None:

@@ -277,16 +277,11 @@ def _check_settings(settings: Settings) -> None:
             )
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm):
-        chat_settings = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-        flags = [flag_of(name) for name in chat_settings if getattr(settings, name) is not None]
-        if settings.reasoning not in ("auto", "none"):
-            flags.append("--reasoning")
-        if flags:
-            raise SettingsError(
-                f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
-                "does not write text"
-            )
+    if is_decision(settings.lm) and (flags := _flags_for_text(settings)):
+        raise SettingsError(
+            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
+            "does not write text"
+        )
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
             "--proposer-lm: the embedded model cannot follow a proposed instruction; name a "
@@ -297,6 +292,13 @@ def _check_settings(settings: Settings) -> None:
             "--optimizer gepa: name a language model that writes instructions with --lm or "
             "--proposer-lm"
         )
+
+
+def _flags_for_text(settings: Settings) -> list[str]:
+    """The flags in the settings that only suit a judge's model that writes text."""
+    names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
+    flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
+    return flags if settings.reasoning in ("auto", "none") else [*flags, "--reasoning"]
 
 
 def _check_model(prefix: str, settings: Settings) -> None:
