@@ -57,7 +57,6 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
 def parser() -> Parser:
-    """The parser for the command's flags."""
     command_parser = Parser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")

@@ -184,23 +184,25 @@ class Session:
         Disagreements with annotators come before disagreements with the judge.
         """
         with self._log.locked():
-            annotator, items = self._log.known_name(annotator), list[State]()
-            own, others = self._log.of(annotator).latest, self._log.of_others(annotator)
+            annotator = self._log.known_name(annotator)
+            own, items = self._log.of(annotator).latest, list[State]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    other_labels = [
-                        {"annotator": name, **labels.latest[item].content}
-                        for name, labels in others.items()
-                        if item in labels.latest
-                    ]
-                    by_people = source == "annotators"
-                    labels = {
-                        "own": own[item].content,
-                        "others": other_labels if by_people else [],
-                        "judge": None if by_people else msgspec.to_builtins(self._judge_of(item)),
-                    }
-                    items.append(self._content(item) | labels | {"after": source})
+                    others = self._other_answers(annotator, item, source)
+                    labels = {"own": own[item].content, **others, "after": source}
+                    items.append(self._content(item) | labels)
             return {"items": items}
+
+    def _other_answers(self, annotator: str, item: int, source: SeenAnswers) -> State:
+        """The answers of this source on an item: those of other annotators, or the judge's."""
+        if source == "judge":
+            return {"others": [], "judge": msgspec.to_builtins(self._judge_of(item))}
+        others = [
+            {"annotator": name, **labels.latest[item].content}
+            for name, labels in self._log.of_others(annotator).items()
+            if item in labels.latest
+        ]
+        return {"others": others, "judge": None}
 
     def _judge_of(self, item: int) -> JudgeAnswer | None:
         return (self.judge or {}).get(str(self.rows[item]["id"]))

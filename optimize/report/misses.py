@@ -50,7 +50,6 @@ class MissGroup:
 
 
 def miss_groups(scored: Scored) -> list[MissGroup]:
-    """The misses of a judge, grouped by kind."""
     groups = []
     for kind, rows in misses(scored).items():
         title, caption = KIND_TITLES[kind]

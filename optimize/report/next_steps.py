@@ -30,7 +30,6 @@ MORE_LABELS = "Label more documents."
 
 
 def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
-    """What to do after a verification."""
     remedy = obstacle.remedy if obstacle else ""
     falls_short = result.gate is not None and result.gate.outcome == "falls short"
     labels_step = _more_labels(result.card, "here")

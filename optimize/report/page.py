@@ -81,7 +81,6 @@ class Page:
 
 
 def write(path: Path, page: Page) -> None:
-    """Write the page to a file, atomically."""
     write_atomically(path, encodable(html(page)).encode(), overwrite=True)
 
 
@@ -182,7 +181,6 @@ def _write_misses(path: Path, scored: Scored) -> None:
 
 
 def write_comparison(path: Path, result: JudgeComparison) -> None:
-    """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
     figures = [(judge.name, judge.card.headline) for judge in result.judges]

@@ -91,7 +91,6 @@ class Pricing:
 
     @property
     def untuned_cost(self) -> float:
-        """The cost of judging one item with the untuned judge."""
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
@@ -355,12 +354,10 @@ class SearchProblem:
 
     @cached_property
     def untuned(self) -> Candidate:
-        """The untuned judge as a candidate."""
         return Candidate(instruction=self.evaluator.untuned.instruction)
 
     @cached_property
     def labelled(self) -> Items:
-        """Train and dev together."""
         return Items((*self.train.items, *self.dev.items))
 
     @cached_property

@@ -58,10 +58,9 @@ class JudgedItems:
         names = [field.name for field in prompt.inputs]
         self.output_names = frozenset(names[-2:] if self.is_pairwise else ())
         documents = list(items.document_rows.values())
-        is_by_document = (
-            not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3
-        )
-        self.groups: list[Indices] = documents if is_by_document else [np.arange(len(items))]
+        self.groups: list[Indices] = [np.arange(len(items))]
+        if not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3:
+            self.groups = documents
         self.ranks = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
         for rows in self.groups:
@@ -215,7 +214,6 @@ class JudgedItems:
             )
 
     def _error_sentence(self, rows: Indices) -> Iterator[str]:
-        """Yield a sentence with the counts of false passes and false alarms of a verdict judge."""
         assert self.words
         good, bad = self.words
         judge_passes, people_pass = self.scores[rows] > 0.5, self.items.human[rows] > 0.5

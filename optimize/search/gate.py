@@ -247,7 +247,6 @@ def decision_on(
 
 
 def figure_of(goal: Goal) -> str:
-    """The name of the metric that the goal maximises."""
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
@@ -328,5 +327,4 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
 
 
 def _documents(contrasts: Iterable[Contrast]) -> list[str]:
-    """The ids of all documents in the contrasts, sorted."""
     return sorted(set[str]().union(*(each.documents for each in contrasts)))

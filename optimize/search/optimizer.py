@@ -110,7 +110,6 @@ class ByJudge(Generic[T]):
         return self.tuned if judge == "tuned" else self.untuned
 
     def map(self, function: Callable[[T], U]) -> "ByJudge[U]":
-        """Apply a function to the values of both judges."""
         return ByJudge(untuned=function(self.untuned), tuned=function(self.tuned))
 
     def to_json(self) -> JsonObject:

@@ -46,7 +46,6 @@ class SearchResult:
 
     @property
     def judges(self) -> ByJudge[Candidate]:
-        """The untuned judge and the tuned judge."""
         return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 

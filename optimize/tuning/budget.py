@@ -140,7 +140,6 @@ class RunBudget:
         ]
 
     def heading(self) -> str:
-        """The plan as one line for a terminal."""
         limit_in_dollars = self.limit_in_dollars
         limit_text = f", at most {dollars_text(limit_in_dollars)}" if limit_in_dollars else ""
         calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)

@@ -122,7 +122,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judge(self) -> RunModel:
-        """The judge's model."""
         return RunModel(
             self.lm,
             self.api_base,
