@@ -128,8 +128,7 @@ def _annotator_texts(scored: Scored, row: int) -> TextList:
         return anonymous
     if len(comments) == len(labels):
         pairs = zip(labels, comments, strict=True)
-        labels = [f"{label}. {comment}" if comment else label for label, comment in pairs]
-        anonymous = []
+        labels, anonymous = [". ".join(filter(None, pair)) for pair in pairs], []
     if len(names) != len(labels):
         names = tuple(map(str, range(1, len(labels) + 1)))
     annotators = [f"Annotator {name}" if name.isdigit() else name for name in names]

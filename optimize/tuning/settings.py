@@ -310,9 +310,9 @@ def _check_model(prefix: str, settings: Settings) -> None:
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
-    if lm and redactor.holds(lm):
+    if redactor.holds(lm or ""):
         raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
-    if prefix and lm and is_decision(lm):
+    if prefix and is_decision(lm or ""):
         raise SettingsError(
             f"--proposer-lm {lm}: a decision model cannot write instructions; name a chat model"
         )
