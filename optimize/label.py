@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -57,7 +58,6 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
 def parser() -> Parser:
-    """The parser for the command's flags."""
     command_parser = Parser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
@@ -109,20 +109,29 @@ def label(flags: argparse.Namespace) -> int:
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
         session.judge = _ask(judge, rows, flags) if judge else None
-        with Server(session, flags.port) as server:
-            answers = ", ".join(map(str, numbers_of(subject)))
-            lines = (f"{subject.name}: {answers}", f"labels go to {out}", f"open {server.address}")
-            try:
-                print_lines([*lines, "Ctrl-C ends; the same command goes on from there"])
-                server.serve_forever()
-            except KeyboardInterrupt:
-                n_labels = session.close()
-    last_lines = [
-        f"{count(n_labels, 'label')} in {out}",
-        f"next: {_tune_command(flags, subject, out)}",
-    ]
-    print_lines(["", *(last_lines if n_labels else ["nothing was labelled"])])
+        n_labels = _serve(session, flags.port)
+    last_lines = ["nothing was labelled"]
+    if n_labels:
+        next_command = _tune_command(flags, subject, out)
+        last_lines = [f"{count(n_labels, 'label')} in {out}", f"next: {next_command}"]
+    print_lines(["", *last_lines])
     return DONE
+
+
+def _serve(session: Session, port: int) -> int:
+    """Serve the page until Ctrl-C; return the number of labels."""
+    with Server(session, port) as server:
+        answers = ", ".join(map(str, numbers_of(session.subject)))
+        lines = [
+            f"{session.subject.name}: {answers}",
+            f"labels go to {session.path}",
+            f"open {server.address}",
+            "Ctrl-C ends; the same command goes on from there",
+        ]
+        with suppress(KeyboardInterrupt):
+            print_lines(lines)
+            server.serve_forever()
+        return session.close()
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:

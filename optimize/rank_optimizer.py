@@ -38,6 +38,7 @@ from optimize.tuning.folder import TRIALS, Trials
 from optimize.tuning.models import open_models
 from optimize.tuning.preparation import Labels, prepare_judge
 from optimize.tuning.program import Example, Program, slug
+from optimize.tuning.program_answer import ProgramError as ProgramError
 from optimize.tuning.results import summarize
 from optimize.tuning.settings import Settings, read_settings
 

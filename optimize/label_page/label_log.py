@@ -73,6 +73,10 @@ class AnnotatorLabels:
     blind: dict[int, Value | None] = field(default_factory=dict)
     exposed: set[int] = field(default_factory=set)
 
+    @property
+    def values(self) -> dict[int, Value | None]:
+        return {item: label.value for item, label in self.latest.items()}
+
     def add(self, item: int, label: Label) -> None:
         self.latest.pop(item, None)
         self.marks.pop(item, None)

@@ -184,23 +184,25 @@ class Session:
         Disagreements with annotators come before disagreements with the judge.
         """
         with self._log.locked():
-            annotator, items = self._log.known_name(annotator), list[State]()
-            own, others = self._log.of(annotator).latest, self._log.of_others(annotator)
+            annotator = self._log.known_name(annotator)
+            own, items = self._log.of(annotator).latest, list[State]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    other_labels = [
-                        {"annotator": name, **labels.latest[item].content}
-                        for name, labels in others.items()
-                        if item in labels.latest
-                    ]
-                    by_people = source == "annotators"
-                    labels = {
-                        "own": own[item].content,
-                        "others": other_labels if by_people else [],
-                        "judge": None if by_people else msgspec.to_builtins(self._judge_of(item)),
-                    }
-                    items.append(self._content(item) | labels | {"after": source})
+                    others = self._other_answers(annotator, item, source)
+                    labels = {"own": own[item].content, **others, "after": source}
+                    items.append(self._content(item) | labels)
             return {"items": items}
+
+    def _other_answers(self, annotator: str, item: int, source: SeenAnswers) -> State:
+        """The answers of this source on an item: those of other annotators, or the judge's."""
+        if source == "judge":
+            return {"others": [], "judge": msgspec.to_builtins(self._judge_of(item))}
+        others = [
+            {"annotator": name, **labels.latest[item].content}
+            for name, labels in self._log.of_others(annotator).items()
+            if item in labels.latest
+        ]
+        return {"others": others, "judge": None}
 
     def _judge_of(self, item: int) -> JudgeAnswer | None:
         return (self.judge or {}).get(str(self.rows[item]["id"]))
@@ -216,12 +218,10 @@ class Session:
         """The items on which the annotator disagrees, by the source of the other answer."""
         items: dict[SeenAnswers, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
-        others = [labels.latest for labels in self._log.of_others(annotator).values()]
-        for item, label in sorted(self._log.of(annotator).latest.items()):
-            number = self._numbers[label.value]
-            others_here = [latest[item] for latest in others if item in latest]
-            other_numbers = [self._numbers[other.value] for other in others_here]
-            if any(abs(number - other) >= min_difference for other in other_numbers):
+        others = [self._numbers_of(each.values) for each in self._log.of_others(annotator).values()]
+        for item, number in sorted(self._numbers_of(self._log.of(annotator).values).items()):
+            differences = [abs(number - other.get(item, number)) for other in others]
+            if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
             elif abs(number - self._judge_number(item)) >= 1:
                 items["judge"].append(item)
@@ -229,20 +229,21 @@ class Session:
 
     def _agreement(self, annotator: str) -> list[State]:
         """The agreement of this annotator with every other annotator, on labels given blind."""
-        numbers, own, rows = self._numbers, self._log.of(annotator).blind, list[State]()
+        own, rows = self._numbers_of(self._log.of(annotator).blind), list[State]()
         for name, labels in self._log.of_others(annotator).items():
-            blind_values = [(value, labels.blind.get(item)) for item, value in own.items()]
-            values = [pair for pair in blind_values if numbers.keys() >= {*pair}]
-            if values:
-                own_numbers, other_numbers = (
-                    np.array([numbers[value] for value in side])
-                    for side in zip(*values, strict=True)
-                )
+            other = self._numbers_of(labels.blind)
+            pairs = [(number, other[item]) for item, number in own.items() if item in other]
+            if pairs:
+                own_numbers, other_numbers = np.array(pairs).T
                 kappa = json_number(quadratic_kappa(own_numbers, other_numbers))
                 equal = float(np.mean(own_numbers == other_numbers))
-                figures = {"n": len(values), "equal": equal, "kappa": kappa}
+                figures = {"n": len(pairs), "equal": equal, "kappa": kappa}
                 rows.append({"annotators": [annotator, name], **figures})
         return rows
+
+    def _numbers_of(self, values: Mapping[int, Value | None]) -> dict[int, float]:
+        numbers = self._numbers
+        return {item: numbers[value] for item, value in values.items() if value in numbers}
 
 
 def _document(row: Row) -> str:

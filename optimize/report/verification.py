@@ -36,14 +36,10 @@ def verification_lines(
     errors = address(Path(page)) if page else "--report FILE.html shows them."
     n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     misses = result.misses or ()
-    misses_by_kind = (
-        [miss for miss in misses if miss.kind == kind] for kind in ("false pass", "false alarm")
-    )
-    miss_lines = [
-        miss.remarks.line(miss.kind, miss.id)
-        for miss in chain(*zip_longest(*misses_by_kind))
-        if miss
-    ]
+    false_passes = [miss for miss in misses if miss.kind == "false pass"]
+    false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
+    alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
+    miss_lines = [miss.remarks.line(miss.kind, miss.id) for miss in alternating]
     lines = answer.lines(SCREEN_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
     if not everything:
         return lines

@@ -35,12 +35,9 @@ SEED = 0
 class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
-    Attributes:
-        answers: The answers as numbers, of shape (outputs, fields); NaN if the judgement failed.
-        group: (outputs,) outputs are ranked within groups: each document, or all outputs together.
-        fold: (outputs,) the number of the output's cross-validation fold, which holds whole
-            documents.
-        fields: The questions, and last the field of the judge's own answer.
+    `answers` has a row for each output and a column for each of the `fields`: the questions, and
+    last the judge's own answer. Its row is NaN if the judgement failed. Outputs are ranked within
+    groups: each document, or all outputs together. A cross-validation fold holds whole documents.
     """
 
     answers: Matrix
@@ -113,10 +110,8 @@ class LabelledAnswers:
         is_varied = answer_sd > 0
         if not is_varied[-1]:
             return own_answer_only
-        standardised, prior = (
-            answers[:, is_varied] / answer_sd[is_varied],
-            own_answer_only[is_varied],
-        )
+        standardised = answers[:, is_varied] / answer_sd[is_varied]
+        prior = own_answer_only[is_varied]
         if len(self.fields[-1].choices or ()) == 2 and standardised[:, -1] @ human <= 0:
             # The answers to questions may be useful even if the judge's verdict is not, for example
             # because the judge passes nearly everything. So all answers get equal prior weights.

@@ -44,9 +44,8 @@ Demo = Mapping[str, Value]
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    `comments` are the annotators' comments, or "", which a judge that writes reasons shows as its
-    reasons. `kind` says which items the set shows: "none", `EVERYTHING`, or the size that was asked
-    for.
+    `comments` are annotators' comments, which a judge that writes reasons shows as its reasons.
+    `kind` says which items the set shows: "none", `EVERYTHING`, or the size that was asked for.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -63,11 +62,8 @@ class Candidate:
     A candidate is never evaluated on documents that its demonstrations show. If `reasoning` or
     `questions` is None, it has those of the untuned judge.
 
-    Attributes:
-        round: The search round in which the instruction was written; 0 for the untuned judge's.
-        weights: The weights of the judge's answers in its score; None if only its own answer
-            counts.
-        threshold: The lowest score with which an output passes.
+    `round` is the search round in which the instruction was written; 0 for the untuned judge's. If
+    `weights` is None, only the judge's own answer counts. `threshold` is the lowest passing score.
     """
 
     instruction: str

@@ -92,7 +92,6 @@ class Pricing:
 
     @property
     def untuned_cost(self) -> float:
-        """The cost of judging one item with the untuned judge."""
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
@@ -100,10 +99,9 @@ class Pricing:
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
-        """Estimate the cost of judging one item with a prompt, from the length of the prompt.
+        """Estimate the cost of judging one item, from how much longer the prompt is than `untuned`.
 
-        It is the untuned judge's cost, plus the cost of the tokens that `prompt` has more than the
-        `untuned` prompt; at least half the untuned judge's cost.
+        It is at least half the untuned judge's cost.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
@@ -205,10 +203,7 @@ class Evaluator:
         return n_unscored * self.item_cost(candidate) if n_unscored else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Score the items with the candidate; a score is NaN if the judge failed.
-
-        Raises SearchBudgetSpentError if scoring costs more than is left of the budget.
-        """
+        """The scores of the candidate's judgements; NaN if the judge failed."""
         return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
     def _cost_of(self, judgement: ItemJudgement) -> float:
@@ -222,8 +217,8 @@ class Evaluator:
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
         """The scores that are known without a new call; NaN if an item has no score yet."""
         scored = self.scored_items(candidate, items)
-        pairs = zip(scored.items, self.judgements(candidate, scored), strict=True)
-        scores = {item.id: judgement.score for item, judgement in pairs}
+        ids = [item.id for item in scored.items]
+        scores = dict(zip(ids, self.scores(candidate, scored).tolist(), strict=True))
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
@@ -314,12 +309,9 @@ def _verdicts(scores: Vector, items: Items) -> Vector:
 class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
-    Attributes:
-        proposals: How many instructions the proposer is asked for in a round.
-        longest_demos: Upper bound on the characters of all demonstrations in a prompt.
-        max_item_cost: Upper bound on the cost of judging one item, in the budget's unit.
-        reasoning: The forms of reasoning to try in addition to the untuned judge's form.
-        risk: The probability that a judge ships although it is no better than the untuned judge.
+    The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
+    have at most `longest_demos` characters. `reasoning` has the forms of reasoning to try besides
+    the untuned judge's. A judge ships with the probability `risk` although it is no better.
     """
 
     seed: int = 0
@@ -336,13 +328,10 @@ class SearchOptions:
 class SearchProblem:
     """The task of an optimizer: find a prompt that judges outputs as people do.
 
-    Attributes:
-        proposer: The client of the language model that writes instructions; None if there is none.
-        questions: Questions that candidates may ask, most promising first.
-        new_questions: Whether candidates may ask questions that the untuned judge does not ask.
-        train: The labelled items to learn from.
-        dev: The labelled items on which the finalists are tested.
-        test_reserve: How much the budget reserves for that test while the optimizer runs.
+    The optimizer learns from `train`, and its finalists are tested on `dev`; `test_reserve` is how
+    much the budget reserves for that test. `proposer` is the language model that writes
+    instructions. Candidates may ask the `questions`, of which the most promising come first;
+    without `new_questions`, only those of the untuned judge.
     """
 
     evaluator: Evaluator
@@ -369,12 +358,10 @@ class SearchProblem:
 
     @cached_property
     def untuned(self) -> Candidate:
-        """The untuned judge as a candidate."""
         return Candidate(instruction=self.evaluator.untuned.instruction)
 
     @cached_property
     def labelled(self) -> Items:
-        """Train and dev together."""
         return Items((*self.train.items, *self.dev.items))
 
     @cached_property

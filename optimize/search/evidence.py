@@ -43,11 +43,10 @@ class JudgedItems:
     The outputs of a document are ranked among each other. If no document has three outputs, or if
     the items are pairs or verdicts, all items are ranked together.
 
-    Attributes:
-        ranks: The ranks by people's labels (row 0) and by the judge's scores (row 1), of shape (2,
-            items). Rank 1 is the best; NaN stands for a failed judgement.
-        gaps: How much the judge overrates each output: the difference between the two ranks, in
-            standard deviations of ranks. For pairs, the judge's margin minus people's margin.
+    `ranks` has the ranks by people's labels (row 0) and by the judge's scores (row 1); 1 is the
+    best, and NaN stands for a failed judgement. `gaps` is how much the judge overrates each output:
+    the difference between the two ranks, in standard deviations of ranks; for pairs, the judge's
+    margin minus people's margin.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -60,10 +59,9 @@ class JudgedItems:
         names = [field.name for field in prompt.inputs]
         self.output_names = frozenset(names[-2:] if self.is_pairwise else ())
         documents = list(items.document_rows.values())
-        is_by_document = (
-            not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3
-        )
-        self.groups: list[Indices] = documents if is_by_document else [np.arange(len(items))]
+        self.groups: list[Indices] = [np.arange(len(items))]
+        if not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3:
+            self.groups = documents
         self.ranks = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
         for rows in self.groups:
@@ -217,7 +215,6 @@ class JudgedItems:
             )
 
     def _error_sentence(self, rows: Indices) -> Iterator[str]:
-        """Yield a sentence with the counts of false passes and false alarms of a verdict judge."""
         assert self.words
         good, bad = self.words
         judge_passes, people_pass = self.scores[rows] > 0.5, self.items.human[rows] > 0.5

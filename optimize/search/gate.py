@@ -68,11 +68,9 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks questions, and its tests on both halves of the labels.
+    """A judge that asks the useful questions, with weights learned from all labels, and its tests.
 
-    The candidate asks only the useful questions, with weights learned from all labels. In the
-    tests, each document is scored with questions and weights that were learned from other
-    documents.
+    In the tests, each document is scored with questions and weights learned from other documents.
     """
 
     candidate: Candidate
@@ -105,8 +103,8 @@ NO_GAIN = Gain(value=math.nan, low=math.nan, high=math.nan, n_documents=0)
 class ShipDecision:
     """Whether the tuned judge ships, and the reason in a sentence.
 
-    `limit_reached` is true if the decision may change under a larger limit on cost or calls.
-    `is_forced` is true if the tuned judge ships only because the user asked for it.
+    `limit_reached` is true if the decision may change under a larger limit, and `is_forced` if the
+    tuned judge ships only because the user asked for it.
     """
 
     ship: bool
@@ -130,10 +128,9 @@ def decide(
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    If questions are the kind of change with the largest gain, the tuned judge is the judge that
-    asks questions. Otherwise the tuned judge is the finalist with the largest gain after a
-    deduction for cost (`worth_most`). The tuned judge ships if the test is passed and `_objection`
-    finds no reason against it. `n_tried` is how many candidates the search has tried.
+    The tuned judge is the judge that asks questions, if these have the largest gain; otherwise the
+    finalist with the largest gain after a deduction for cost. It ships if it passes the test and
+    `_objection` finds no reason against it.
     """
     question_halves = [[finalist] for finalist in questions.finalists] if questions else []
     kinds = [kind for kind in (halves, question_halves) if any(kind)]
@@ -227,8 +224,7 @@ def decision_on(
 ) -> ShipDecision:
     """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
-    `kinds` are the contrasts with the untuned judge, for each kind of change. `risk` is the
-    probability that a tuned judge ships although none is better than the untuned judge.
+    `kinds` are the contrasts with the untuned judge, for each kind of change.
     """
     gain = gain_of(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
@@ -253,7 +249,6 @@ def decision_on(
 
 
 def figure_of(goal: Goal) -> str:
-    """The name of the metric that the goal maximises."""
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
@@ -334,5 +329,4 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
 
 
 def _documents(contrasts: Iterable[Contrast]) -> list[str]:
-    """The ids of all documents in the contrasts, sorted."""
     return sorted(set[str]().union(*(each.documents for each in contrasts)))

@@ -58,14 +58,11 @@ class CrossFit:
     @cached_property
     def _demo_sets(self) -> dict[int, DemoSet]:
         """The demonstrations of each version, by the number of the fold that is left out."""
-        items = self._everything
-        items_without_fold = {
-            fold: items.of_rows(np.flatnonzero(~in_fold)) for fold, in_fold in self._folds(items)
-        }
-        return {
-            fold: largest_demo_set(learning_items, self._untuned, self._options)
-            for fold, learning_items in items_without_fold.items()
-        }
+        items, demo_sets = self._everything, dict[int, DemoSet]()
+        for fold, in_fold in self._folds(items):
+            others = items.of_rows(np.flatnonzero(~in_fold))
+            demo_sets[fold] = largest_demo_set(others, self._untuned, self._options)
+        return demo_sets
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Yield the number of each fold, with a mask of the items in the fold."""
@@ -112,7 +109,6 @@ class ByJudge(Generic[T]):
         return self.tuned if judge == "tuned" else self.untuned
 
     def map(self, function: Callable[[T], U]) -> "ByJudge[U]":
-        """Apply a function to the values of both judges."""
         return ByJudge(untuned=function(self.untuned), tuned=function(self.tuned))
 
     def to_json(self) -> JsonObject:
@@ -123,8 +119,8 @@ class ByJudge(Generic[T]):
 class LastRound:
     """The last round of a search: how much it improved the best candidate, measured on train.
 
-    `error` is the standard error of the best candidate's gain over the untuned judge. `is_final`
-    says whether another round would not be worth its cost; false if a limit ended the search.
+    `error` is the standard error of the best candidate's gain over the untuned judge. If a limit
+    ended the search, the round is not `is_final`.
     """
 
     gain: float
@@ -146,15 +142,11 @@ class LastRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """The result of an optimizer.
+    """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
-    Attributes:
-        finalists: The candidates to test on the other half, best first.
-        candidate_ids: The ids of all candidates that were scored.
-        cross_fit: The cross-validation of a finalist that shows labels of dev as well as train.
-        last_round: The last round; None if the optimizer does not work in rounds.
-        questions: The questions that the proposer wrote from train.
-        is_limited: Whether the limit was too small for proposals, or for a test of better ones.
+    `cross_fit` cross-validates a finalist that shows labels of dev as well as train. `questions`
+    are those that the proposer wrote from train. `is_limited` is true if the limit was too small
+    for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()

@@ -83,10 +83,7 @@ class Race:
         return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
 
     def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
-        """The largest number of documents with a cost of at most `limit`.
-
-        `cost` is a non-decreasing function of the number of documents.
-        """
+        """The largest number of documents with a cost of at most `limit`; more never cost less."""
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
     def affordable(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
@@ -130,10 +127,10 @@ class Race:
             entrants = [result.candidate for result in better_half if result.is_reliable]
         # Sort by the number of documents, and then by the gain minus its standard error, because
         # even candidates with the same number of documents may have different documents.
-        ranked_results = sorted(
+        by_size = sorted(
             latest_results.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain)
         )
-        return [result for _, result in ranked_results]
+        return [result for _, result in by_size]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
         """Estimate the cost of a race that starts on `size` documents.

@@ -46,7 +46,6 @@ class SearchResult:
 
     @property
     def judges(self) -> ByJudge[Candidate]:
-        """The untuned judge and the tuned judge."""
         return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 
@@ -58,9 +57,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     questions, why_not, is_limited = None, "", False
     if not shows_all:
         questions, why_not, is_limited = _test_questions(halves, explorations)
-    tests = [*chain(*finalists), *(questions.finalists if questions else ())]
-    candidate_ids = {test.candidate.id for test in tests}
-    n_tried = len(candidate_ids.union(*(each.candidate_ids for each in explorations)))
+    n_tried = _n_tried(explorations, finalists, questions)
     if has_ended := len(finalists) < len(explorations):
         finalists = []
     tuned, decision = decide(problem, finalists, n_tried, questions)
@@ -87,6 +84,17 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         n_tried=n_tried,
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
+
+
+def _n_tried(
+    explorations: Sequence[Exploration],
+    finalists: Sequence[Sequence[Finalist]],
+    questions: QuestionTest | None,
+) -> int:
+    """The number of candidates that were scored by the optimizer or tested."""
+    tests = [*chain(*finalists), *(questions.finalists if questions else ())]
+    ids = {test.candidate.id for test in tests}
+    return len(ids.union(*(exploration.candidate_ids for exploration in explorations)))
 
 
 def _test_questions(
@@ -196,7 +204,7 @@ def _judge_items(
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     """The items of train from which a candidate's threshold is learned, if it needs one.
 
-    These are the items that it has been scored on, or else all, but never documents that it shows.
+    They are those that it has been scored on, or else all; never documents that it shows.
     """
     if problem.goal != "balanced":
         return Items(())

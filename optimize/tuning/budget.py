@@ -65,6 +65,8 @@ MAX_CANDIDATE_SHARE, FEWEST_DEMOS = 0.2, 4
 # A candidate may always cost this many times as much as the untuned judge, so that the search can
 # try candidates that write their reasoning.
 MAX_CANDIDATE_RATIO = 4.0
+# A row of the table of expected spending: a purpose and four figures.
+TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +121,11 @@ class RunBudget:
         limits = [dollars_text(self.limit_in_dollars)] if self.limit_in_dollars else []
         if self.prepared.settings.max_calls is not None:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
-        table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
+        table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.expected):
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
-            table.append((row.purpose, *counts, "free" if row.cost_usd == 0 else _dollars(row)))
+            dollars = "free" if row.cost_usd == 0 else _dollars(row)
+            table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
         sentences = []
         if self.search.unit != "calls":
             sentences.append(
@@ -130,17 +133,13 @@ class RunBudget:
                 f"s and {self._in_flight} calls are in flight."
             )
         return [
-            *(
-                f"{name:<12}" + "".join(f"{cell:>14}" for cell in row_cells)
-                for name, *row_cells in table
-            ),
+            *table,
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*sentences, *self.notes(), self.chance()),
             "One token is assumed per four characters. Nothing has been sent or spent.",
         ]
 
     def heading(self) -> str:
-        """The plan as one line for a terminal."""
         limit_in_dollars = self.limit_in_dollars
         limit_text = f", at most {dollars_text(limit_in_dollars)}" if limit_in_dollars else ""
         calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
@@ -216,9 +215,9 @@ def plan_budget(
         max_item_cost = max(max_item_cost, affordable_item_cost)
     reserve = n_measured * (item_cost + max_item_cost)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.test))
-    n_probes *= settings.probes or (
-        is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
-    )
+    are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
+    if not (settings.probes or are_free):
+        n_probes = 0
     reserve = min(reserve + n_probes * item_cost, most_reserved * limit)
     search = SearchBudget(
         limit - reserve,

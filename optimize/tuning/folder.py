@@ -43,11 +43,10 @@ class RunFolderError(JudgesError):
 
 
 class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The content of config.json.
+    """The content of config.json; `started` is the time of the first start.
 
-    `started` is the time of the first start. `endpoints` are the addresses of the models by role.
-    `prompt` is a digest of the untuned judge's prompt and questions. `judges` are the names of the
-    judges that the command compares, or joins to a panel.
+    `endpoints` are the addresses of the models by role. `prompt` is a digest of the untuned judge's
+    prompt and questions. `judges` are the names of the judges that are compared or joined.
     """
 
     started: str = "unknown"
@@ -73,18 +72,10 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run, and lock it for the time of the block.
 
-    An unfinished run in the folder continues if its config.json equals `config`. If the block
-    raises an error before a model may have been paid, the folder is deleted.
-
-    Args:
-        out: The folder. By default, the newest folder runs/NAME-NUMBER whose run can continue, or a
-            new folder runs/NAME-NUMBER if no run can continue.
-        name: The NAME in the default folder's name.
-        config: The content of config.json.
-        print_line: Prints a line for the user; it is called if an unfinished run continues.
-
-    Raises:
-        RunFolderError: The folder holds other files, a finished run, or a run with other settings.
+    The default is the newest folder runs/NAME-NUMBER whose run can continue, or else a new one. An
+    unfinished run in the folder continues if its config.json equals `config`. If the block raises
+    an error before a model may have been paid, the folder is deleted. Raises RunFolderError if the
+    folder holds other files, a finished run, or a run with other settings.
     """
     folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -211,21 +202,26 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     return True
 
 
-def _difference(earlier_config: RunConfig, current_config: RunConfig) -> str:
+def _difference(earlier: RunConfig, current: RunConfig) -> str:
     """Describe the first difference between two configurations; "" if they are equal."""
-    if earlier_config.command != current_config.command:
-        return f"it was started by {earlier_config.command}"
-    for name, value in current_config.settings.items():
-        if name not in CHANGEABLE and (earlier_value := earlier_config.settings.get(name)) != value:
-            return f"{flag_of(name)} was {earlier_value!r} and is {value!r}"
-    for role, address in current_config.endpoints.items():
-        if (earlier_value := earlier_config.endpoints.get(role)) != address:
-            return f"the address of the {role} was {earlier_value} and is {address}"
-    if earlier_config.data != current_config.data:
-        return "it had other labels"
-    if earlier_config.prompt != current_config.prompt:
-        return "it had another definition"
-    return "it had other judges" if earlier_config.judges != current_config.judges else ""
+    settings = (
+        (flag_of(name), earlier.settings.get(name), value)
+        for name, value in current.settings.items()
+        if name not in CHANGEABLE
+    )
+    addresses = (
+        (f"the address of the {role}", earlier.endpoints.get(role), address)
+        for role, address in current.endpoints.items()
+    )
+    comparisons = (
+        (earlier.command, current.command, f"it was started by {earlier.command}"),
+        *((was, value, f"{flag} was {was!r} and is {value!r}") for flag, was, value in settings),
+        *((was, value, f"{name} was {was} and is {value}") for name, was, value in addresses),
+        (earlier.data, current.data, "it had other labels"),
+        (earlier.prompt, current.prompt, "it had another definition"),
+        (earlier.judges, current.judges, "it had other judges"),
+    )
+    return next((text for was, value, text in comparisons if was != value), "")
 
 
 def _unfinished(name: str, config: RunConfig) -> Path | None:

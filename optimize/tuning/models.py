@@ -42,7 +42,6 @@ class RunModels:
 
     @property
     def budget(self) -> Budget:
-        """The budget that both models share."""
         return self.judge.account.budget
 
     @property

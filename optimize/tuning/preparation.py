@@ -76,11 +76,10 @@ class PreparedRun:
 def prepare_judge(
     settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
 ) -> PreparedRun:
-    """Prepare a run that tunes this judge, and choose the run's level and objective.
+    """Prepare a run that tunes this judge, with the level and the objective that fit the labels.
 
-    For "auto", the level and the objective that fit the labels are chosen. `is_choice` says whether
-    the judge chooses between two outputs or two labels. Raises SettingsError if the labels do not
-    have the level or do not fit the objective that the settings name.
+    `is_choice` says whether the judge chooses between two outputs or two labels. Raises
+    SettingsError if the labels do not fit the level or the objective that the settings name.
     """
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
@@ -101,8 +100,8 @@ def prepare(
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.
 
     By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
-    SettingsError if the settings contradict each other or the labels, and LabelError if the labels
-    cannot be read or there is nothing to learn from them.
+    SettingsError if the settings contradict the labels, and LabelError if the labels cannot be read
+    or there is nothing to learn from them.
     """
     source = settings.labels if rows is None else replace(settings.labels, data=rows)
     subject, notes = subject or find_subject(settings.subject), list[str]()

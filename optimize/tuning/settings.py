@@ -122,7 +122,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judge(self) -> RunModel:
-        """The judge's model."""
         return RunModel(
             self.lm,
             self.api_base,
@@ -277,16 +276,11 @@ def _check_settings(settings: Settings) -> None:
             )
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm):
-        chat_settings = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-        flags = [flag_of(name) for name in chat_settings if getattr(settings, name) is not None]
-        if settings.reasoning not in ("auto", "none"):
-            flags.append("--reasoning")
-        if flags:
-            raise SettingsError(
-                f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
-                "does not write text"
-            )
+    if is_decision(settings.lm) and (flags := _flags_for_text(settings)):
+        raise SettingsError(
+            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
+            "does not write text"
+        )
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
             "--proposer-lm: the embedded model cannot follow a proposed instruction; name a "
@@ -299,6 +293,13 @@ def _check_settings(settings: Settings) -> None:
         )
 
 
+def _flags_for_text(settings: Settings) -> list[str]:
+    """The flags in the settings that only suit a judge's model that writes text."""
+    names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
+    flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
+    return flags if settings.reasoning in ("auto", "none") else [*flags, "--reasoning"]
+
+
 def _check_model(prefix: str, settings: Settings) -> None:
     """Check the settings of one model.
 
@@ -309,9 +310,9 @@ def _check_model(prefix: str, settings: Settings) -> None:
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
-    if lm and redactor.holds(lm):
+    if redactor.holds(lm or ""):
         raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
-    if prefix and lm and is_decision(lm):
+    if prefix and is_decision(lm or ""):
         raise SettingsError(
             f"--proposer-lm {lm}: a decision model cannot write instructions; name a chat model"
         )

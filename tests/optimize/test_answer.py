@@ -155,7 +155,7 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
 def test_a_run_without_a_test_says_so():
     lines = run_lines(run_result(test=None))
     assert lines[1].startswith("Do not use it yet: no labels were held out")
-    assert lines[-2].startswith("Next: Measure it on labels that it has not seen: dspy-judges verify")
+    assert "Next: Measure it on labels that it has not seen:" in " ".join(lines)
 
 
 def test_where_the_untuned_judge_ships_labels_are_asked_for_unless_it_is_perfect():

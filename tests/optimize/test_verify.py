@@ -37,7 +37,7 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     assert "Pairs of a document ordered as people do: 62%; a coin reaches 50%." in text
     assert "Summary-level rho: 0.250; " in text
     assert "most papers would print 0.333." in text
-    assert "4 documents; too few for an interval. Rho is undefined on 2 documents (1 counted" in text
+    assert "too few for an interval. Rho is undefined on 2 documents (1 counted as 0)." in text
     assert text.rpartition("Next: ")[2].startswith("Label more documents: too few for an interval")
     assert (code, err) == (0, "")
 
