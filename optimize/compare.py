@@ -64,9 +64,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add_judges_flags(command_parser, "compare")
     help_text = "model to ask with the prompt of --dimension, else of the first JUDGE; repeatable"
-    command_parser.add_argument(
-        "--lm", metavar="MODEL", action="append", default=[], help=help_text
-    )
+    add = command_parser.add_argument
+    add("--lm", metavar="MODEL", action="append", default=[], help=help_text)
     return command_parser
 
 
@@ -128,10 +127,9 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
         write_json(folder / SUMMARY, object_json(result))
         write_comparison(folder / REPORT, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
-    unmeasured = result.comparison.left_out
-    return Outcome(
-        result, lines, [f"not measured: {entry.name}: {entry.reason}" for entry in unmeasured]
-    )
+    left_out = result.comparison.left_out
+    faults = [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
+    return Outcome(result, lines, faults)
 
 
 @contextmanager

@@ -55,11 +55,8 @@ def parser() -> argparse.ArgumentParser:
     add_label_flags(command_parser, required="all outputs, some of them with labels")
     add("--annotations", metavar="FILE", help="the labels, if they are in a separate file")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all outputs")
-    add(
-        "--dimension",
-        metavar="NAME",
-        help="what was rated, if the labels are on several dimensions",
-    )
+    help_text = "what was rated, if the labels are on several dimensions"
+    add("--dimension", metavar="NAME", help=help_text)
     add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
@@ -227,14 +224,11 @@ def label_bounds(
     )
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
-    # If no label or score exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
-    highest = max(high, np.nanmax(sample.score, initial=0))
-    if (
-        bounds is None
-        and isinstance(subject, Dimension)
-        and (highest > 1 or subject.scale[-1] == 1)
-    ):
-        bounds = subject.scale[0], subject.scale[-1]
+    if bounds is None and isinstance(subject, Dimension):
+        # If nothing exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
+        highest = max(high, np.nanmax(sample.score, initial=0))
+        if highest > 1 or subject.scale[-1] == 1:
+            bounds = subject.scale[0], subject.scale[-1]
     if bounds is None or low < bounds[0] or bounds[1] < high:
         raise LabelError(
             f"{labelled.name}: labels on {dimension} run from {low:g} to {high:g}, and their "
@@ -249,10 +243,8 @@ def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
     Without an interval, the width is None. The number is None if no number would suffice.
     """
     target_width = estimate.interval.half_width if estimate.interval else None
-    n_labels_needed = labels_needed(estimate, target_width) if target_width else None
-    return target_width, None if n_labels_needed is None else max(
-        n_labels_needed - estimate.n_labels, 0
-    )
+    n_needed = labels_needed(estimate, target_width) if target_width else None
+    return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: Estimate) -> JsonObject:
@@ -265,7 +257,6 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
 def lines(result: EstimateResult) -> list[str]:
     """Lines on all outputs, then a line for each system, with its difference from the best."""
     overall = result.overall
-    n_outputs = overall.n_labels + overall.n_judgements
     figure_name = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
         f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
@@ -283,8 +274,9 @@ def lines(result: EstimateResult) -> list[str]:
         if n_more is not None:
             width_text = f"An interval half as wide takes {counted(n_more, 'more label')}."
         text_lines.append(f"  {width_text}")
-    sample_estimate = IntervalEstimate(overall.value, overall.given_interval)
-    text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(sample_estimate)}")
+    n_outputs = overall.n_labels + overall.n_judgements
+    on_these = IntervalEstimate(overall.value, overall.given_interval)
+    text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
     differences = result.differences
     difference_from_best = {
         pair.less: pair for pair in differences if pair.system == differences[0].system

@@ -256,30 +256,29 @@ def learn_and_measure(
 ) -> PanelFigures:
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
-    any_member = next(iter(scored.values()))
-    learning = {name: member.of_ids(labels.learning) for name, member in scored.items()}
-    any_learning = next(iter(learning.values()))
+    first = next(iter(scored.values()))
+    learning = first.of_ids(labels.learning)
     fit = learn_panel(
-        {name: member.scores for name, member in learning.items()},
-        any_learning.human,
-        any_learning.documents,
-        any_learning.systems,
+        {name: member.of_ids(labels.learning).scores for name, member in scored.items()},
+        learning.human,
+        learning.documents,
+        learning.systems,
         level=task.level,
-        pairs=any_member.is_pairs,
+        pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
     panel_judgements = from_numbers(
-        zip((item.id for item in any_member.items.items), panel_scores.tolist(), strict=True),
-        pairwise=any_member.is_pairs,
+        zip((item.id for item in first.items.items), panel_scores.tolist(), strict=True),
+        pairwise=first.is_pairs,
     )
     panel_and_best = task.scored("panel", panel_judgements, None), scored[fit.best]
     return PanelFigures(
         dimension=task.dimension,
-        kind="pairwise" if any_member.is_pairs else "rating",
+        kind="pairwise" if first.is_pairs else "rating",
         seed=seed,
         level=task.level,
-        data=DataCounts.of(task.labelled, any_member.items),
+        data=DataCounts.of(task.labelled, first.items),
         fit=fit,
         splits=labels.measuring.map(
             lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
@@ -309,13 +308,8 @@ def panel_lines(run: PanelRun) -> list[str]:
     """The lines for a panel on the terminal."""
     head, rows = _member_table(run)
     judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
-    return [
-        *wrapped(*_sentences(run)),
-        "",
-        *table_lines(head, rows),
-        "",
-        *wrapped(ADDS_NOTE, judge_line),
-    ]
+    table, sentences = table_lines(head, rows), wrapped(*_sentences(run))
+    return [*sentences, "", *table, "", *wrapped(ADDS_NOTE, judge_line)]
 
 
 def write_page(path: Path, run: PanelRun) -> None:
@@ -323,32 +317,25 @@ def write_page(path: Path, run: PanelRun) -> None:
     header, rows = _member_table(run)
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)
-    test = run.figures.splits.test
-
-    rate_by_title = {"of the best single judge": test.best, "of what ships": test.panel}
-    write(
-        path,
-        Page(
-            answer=Answer(
-                title=f"A panel for {run.figures.dimension}",
-                headline=verdict,
-                why=[("", sentence) for sentence in sentences],
-                tiles=[
-                    Tile(f"{run.figures.figure_name} {text}", rate)
-                    for text, rate in rate_by_title.items()
-                ],
-                steps=[run.why_no_judge or next_step],
-            ),
-            sections=[Section(title="Members", tables=[Table(header, rows, ADDS_NOTE)])],
-        ),
+    figure_name, test = run.figures.figure_name, run.figures.splits.test
+    answer = Answer(
+        title=f"A panel for {run.figures.dimension}",
+        headline=verdict,
+        why=[("", sentence) for sentence in sentences],
+        tiles=[
+            Tile(f"{figure_name} of the best single judge", test.best),
+            Tile(f"{figure_name} of what ships", test.panel),
+        ],
+        steps=[run.why_no_judge or next_step],
     )
+    members = Section(title="Members", tables=[Table(header, rows, ADDS_NOTE)])
+    write(path, Page(answer=answer, sections=[members]))
 
 
 def _sentences(run: PanelRun) -> list[str]:
     """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
-
     return [
         f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
@@ -357,9 +344,8 @@ def _sentences(run: PanelRun) -> list[str]:
         "(standard error).",
         *(
             f"On {title} ({counted(split.difference.n, interval_unit(figures.level))}), "
-            f"{figures.figure_name}: best single "
-            f"judge {figure_text(split.best)}, chosen {figure_text(split.panel)}, difference "
-            f"{figure_text(split.difference, signed=True)}."
+            f"{figures.figure_name}: best single judge {figure_text(split.best)}, chosen "
+            f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
             for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
         ),
         *(f"{name} is left out: it {reason}." for name, reason in fit.passed_over.items()),

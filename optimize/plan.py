@@ -65,13 +65,8 @@ def parser() -> argparse.ArgumentParser:
     add("--scores", metavar="FILE", help="the judge's scores for all outputs")
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
     add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
-    add(
-        "--target-width",
-        metavar="W",
-        type=float,
-        default=0.1,
-        help="the wanted width of the intervals (0.1)",
-    )
+    help_text = "the wanted width of the intervals (0.1)"
+    add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
@@ -218,18 +213,20 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     rated = {output.id: output for output in labelled.outputs if output.ratings}
     if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
         raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
-    return replace(
+    outputs = []
+    for output in items.outputs:
+        source_of_label = rated.get(output.id, output)
+        outputs.append(
+            replace(output, ratings=source_of_label.ratings, weight=source_of_label.weight)
+        )
+    with_labels = replace(
         items,
-        outputs=tuple(
-            replace(output, ratings=rated[output.id].ratings, weight=rated[output.id].weight)
-            if output.id in rated
-            else output
-            for output in items.outputs
-        ),
+        outputs=tuple(outputs),
         words=labelled.words,
         scales=labelled.scales,
         reading=labelled.reading,
-    ), only_dimension(labelled)
+    )
+    return with_labels, only_dimension(labelled)
 
 
 def _scores(spec: str | None, labelled: LabelledSet, dimension: str) -> Vector:
@@ -257,13 +254,14 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
     if np.nanmax(sample.score) > np.nanmin(sample.score):
         if is_rate:  # leave out the outputs whose annotators are tied
             labelled_part = labelled_part.select(labelled_part.label != 0.5)
-        scored_items = (
-            Item(id="", document_id=str(document), system=None, texts={}, human=human)
-            for document, human in zip(labelled_part.document, labelled_part.label, strict=True)
-        )
-        items = Items(tuple(scored_items))
-        level, answer_words = choose_level(items), None
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
+        items = Items(
+            tuple(
+                Item(id="", document_id=str(document), system=None, texts={}, human=label)
+                for _, label, document in zip(*score_label_document, strict=True)
+            )
+        )
+        level, answer_words = choose_level(items), None
         if is_rate and are_shares(sample.score):
             answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
             rates = two_values(*score_label_document)
@@ -294,15 +292,13 @@ def _write(
 ) -> NextFile:
     """Write all outputs of the drawn documents, in the order of the draw."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    rows_by_document: dict[str, list[JsonObject]] = {document: [] for document in drawn_documents}
-    for output in labelled.outputs:
-        if output.document_id in rows_by_document:
-            rows_by_document[output.document_id].append(output.row)
-    rows = [row for document_rows in rows_by_document.values() for row in document_rows]
-    content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    position = {document: index for index, document in enumerate(drawn_documents)}
+    drawn = [output for output in labelled.outputs if output.document_id in position]
+    drawn.sort(key=lambda output: position[output.document_id])
+    content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    return NextFile(out=str(out), n_outputs=len(rows), next=_label_command(flags, labelled, out))
+    return NextFile(out=str(out), n_outputs=len(drawn), next=_label_command(flags, labelled, out))
 
 
 def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path) -> str:

@@ -101,9 +101,7 @@ def judgement_rows(
             row[name] = json_number(judgement.score)
             if isinstance(judgement, Judgement):
                 row[f"{name}_rating"] = judgement.rating
-                row[f"{name}_comment"] = judgement.rationale
-            else:
-                row[f"{name}_comment"] = judgement.comparison
+            row[f"{name}_comment"] = judgement.rationale
             row[f"{name}_failure"] = judgement.failure
         rows.append(row | {f"text_{name}": item.texts.get(name) for name in texts})
     return rows

@@ -76,15 +76,13 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     if not agreement_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        missing_label = words[int(items.human[0])] if words else "other rating"
-        n_text = f"{items.human.size:,}"
-        advice = [f"no {missing_label} among {n_text} labels, so nothing to learn or to measure"]
+        missing = words[int(items.human[0])] if words else "other rating"
+        advice = [f"no {missing} among {len(items):,} labels, so nothing to learn or to measure"]
     mean, fails = items.human.mean(), 1 - float(items.human.mean())
     distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
         distribution_text = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
-    if words and 0 < fails < 1:
-        floors_text = str(Decision.of(USUAL_FLOORS, fails))
+        floors_text = str(Decision.of(USUAL_FLOORS, fails)) if 0 < fails < 1 else ""
     text_by_heading = {
         "labels": f"{name}: {distribution_text}",
         "people": agreement_text or "how far they agree is not known",
@@ -128,10 +126,8 @@ def _contrast(items: Items) -> str:
         return "none within documents, which have one output each"
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
     text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
-    if n_several < n_documents:
-        text += (
-            f" with several outputs; {n_documents - n_several:,} of {n_documents:,} have one each"
-        )
+    if n_single := n_documents - n_several:
+        text += f" with several outputs; {n_single:,} of {n_documents:,} have one each"
     return text
 
 

@@ -22,12 +22,13 @@ from optimize.figures.as_json import DIGITS
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, values_of
 from optimize.inputs.labelled import only_dimension
+from optimize.items import items_of
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.request import NamedSubject
 from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
-from optimize.statistics.balanced import is_clearly_worse, verdicts
+from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval, stream
 
@@ -124,8 +125,8 @@ def changed_swap(
         for scored in (new_scores, old_scores)
     ):
         raise SettingsError(ONLY_VERDICTS)
-    items, is_changed = new_scores.items, verdicts(new_scores.scores) != verdicts(old_scores.scores)
-    documents, n_changed = items.document_ids, int(is_changed.sum())
+    items, is_changed = new_scores.items, new_scores.passes != old_scores.passes
+    n_changed = int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
     result = ChangedSwap(
         dimension=task.dimension,
@@ -159,10 +160,9 @@ def changed_swap(
     human = np.array([labels.get(output_id, math.nan) for output_id in ids])
     # The gain is NaN for outputs without a label, or on which annotators are tied.
     has_label = ~np.isnan(human) & (human != 0.5)
-    gain = np.where(
-        has_label, (new_scores.passes == human) * 1.0 - (old_scores.passes == human), np.nan
-    )
-    return _certified(result, gain, human, is_changed, documents)
+    gain = (new_scores.passes == human) * 1.0 - (old_scores.passes == human)
+    gain[~has_label] = np.nan
+    return _certified(result, gain, human, is_changed, items.document_ids)
 
 
 def _certified(
@@ -207,8 +207,7 @@ def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]
         str(path), map=columns, dimensions=[dimension], values=values_of(flags.values), texts=()
     )
     only_dimension(labelled)
-    rated_outputs = (output for output in labelled.outputs if output.ratings.get(dimension))
-    return {output.id: labelled.label(output, dimension) for output in rated_outputs}
+    return {item.id: item.human for item in items_of(labelled, dimension).items}
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:

@@ -299,8 +299,10 @@ def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple
         same_name = {
             metric for metric, _ in entries if name_key(metric.partition(" [")[0]) == name_key(name)
         }
-        if name in same_name or len(same_name) == 1:
-            return name if name in same_name else same_name.pop()
+        if name in same_name:
+            return name
+        if len(same_name) == 1:
+            return same_name.pop()
     metrics = {
         metric
         for metric, entry in entries
@@ -318,9 +320,8 @@ def _number(value: object, tool: Tool) -> float:
     """The number that a value stands for; NaN for a blank, infinity if it is not a score."""
     if is_blank(value):
         return math.nan
-    words = {**SCORE_OF_WORD, **tool.words}
     word = str(value).strip().casefold()
     with suppress(ValueError):
-        number = words[word] if word in words else float(word)
+        number = float({**SCORE_OF_WORD, **tool.words}.get(word, word))
         return math.inf if abs(number) > LARGEST_SCORE else number
     return math.inf

@@ -69,13 +69,9 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         reasons[floor_outcome].append(reason)
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
+    passed = not (short or undecided)
     return Gate(
-        outcome=outcome,
-        looks=looks,
-        held=held,
-        short=short,
-        undecided=undecided,
-        passed=not (short or undecided),
+        outcome=outcome, looks=looks, held=held, short=short, undecided=undecided, passed=passed
     )
 
 
@@ -95,18 +91,15 @@ def _labels_to_add(result: Verification, figure: Figure, label: str, lowest: flo
 def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why floors fall short, whatever the figures."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
+    at_most = f"at most {MOST_FAILED:.0%} may"
     if n_failed > MOST_FAILED * n_outputs:
-        yield (
-            f"{n_failed / n_outputs:.1%} of the judgements failed ({n_failed:,} of {n_outputs:,}); "
-            f"at most {MOST_FAILED:.0%} may"
-        )
+        share = n_failed / n_outputs
+        yield f"{share:.1%} of the judgements failed ({n_failed:,} of {n_outputs:,}); {at_most}"
     if not has_floors:
         return
-    if (n_missing := result.n_unjudged) > MOST_FAILED * (n_outputs + n_missing):
-        yield (
-            f"{n_missing:,} of {n_outputs + n_missing:,} labels have no record; at most "
-            f"{MOST_FAILED:.0%} may"
-        )
+    n_labels = n_outputs + result.n_unjudged
+    if result.n_unjudged > MOST_FAILED * n_labels:
+        yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
     if result.overlap.tuned_on_these_labels:
         yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 

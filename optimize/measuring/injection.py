@@ -102,24 +102,22 @@ def probe(
         )
     targets = [_target(judge, float(scores[row])) for row in probe_rows]
     signs = np.array([sign for _, sign in targets])
-    best_answer, answer_name = "5", "rating"
-    if isinstance(judge.subject, Dimension):
-        answer_name = judge.subject.prompt().answer.name
-        best_answer = (
-            judge.subject.words[0] if judge.subject.words else str(judge.subject.scale[-1])
-        )
+    best_answer, answer_name, subject = "5", "rating", judge.subject
+    if isinstance(subject, Dimension):
+        answer_name = subject.prompt().answer.name
+        best_answer = subject.words[0] if subject.words else str(subject.scale[-1])
     placeholders = {"top": best_answer, "answer": answer_name, "Answer": answer_name.capitalize()}
+    clean_texts = [items.items[row].texts for row in probe_rows]
     attacked_texts = (
-        {**texts, text_name: f"{texts[text_name]}\n\n{attack.text.format_map(placeholders)}"}
+        {**texts, name: f"{texts[name]}\n\n{attack.text.format_map(placeholders)}"}
         for attack in ATTACKS
-        for texts, (text_name, _) in zip(
-            (items.items[row].texts for row in probe_rows), targets, strict=True
-        )
+        for texts, (name, _) in zip(clean_texts, targets, strict=True)
     )
-    attacked_scores = scores_of(judge.judge_rows(attacked_texts, client, seed=seed)).reshape(
-        len(ATTACKS), -1
-    )
-    shifts = [score_shift(signs * scores[probe_rows], signs * row) for row in attacked_scores]
+    attacked_scores = scores_of(judge.judge_rows(attacked_texts, client, seed=seed))
+    shifts = [
+        score_shift(signs * scores[probe_rows], signs * attacked)
+        for attacked in np.split(attacked_scores, len(ATTACKS))
+    ]
     return ProbeResult(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 

@@ -50,7 +50,7 @@ class Remarks:
 
     def to_json(self) -> JsonObject:
         texts = {f"text_{name}": text for name, text in self.texts.items()}
-        return {**fields_json(self, "texts"), **texts}
+        return fields_json(self, "texts") | texts
 
     def line(self, title: str, item_id: str) -> str:
         """A line with the start of the output, of people's comment and of the judge's reason."""

@@ -4,6 +4,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import get_args
@@ -36,14 +37,9 @@ from optimize.statistics.correlations import Level
 def add_task_flags(group: Flags) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
-    for flag, content in (("--scores", "scores"), ("--replies", "raw replies")):
-        add(
-            flag,
-            metavar="FILE",
-            action="append",
-            default=[],
-            help=f"recorded {content} of any judge",
-        )
+    add_list = partial(add, metavar="FILE", action="append", default=[])
+    add_list("--scores", help="recorded scores of any judge")
+    add_list("--replies", help="recorded raw replies of any judge")
     add("--dimension", metavar="NAME", help="the dimension that was judged: a name or FILE.yaml")
     add("--pairwise", metavar="NAME", help="the dimension that was judged, for labels on pairs")
     add_label_flags(group)
@@ -107,14 +103,13 @@ def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task
     """
     name_dimension(flags)
     named_subject = NamedSubject.of(flags, entries)
-    source, name = LabelSource.of(flags), named_subject.name
     labelled = load_labels(
-        source,
-        name,
+        LabelSource.of(flags),
+        named_subject.name,
         named_subject.subject if entries else None,
         pairwise=named_subject.is_pairwise,
     )
-    task = Task.of(labelled, name, flags.level)
+    task = Task.of(labelled, named_subject.name, flags.level)
     return task, all_entries(flags, named_subject, task, entries)
 
 

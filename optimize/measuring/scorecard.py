@@ -89,12 +89,10 @@ class TwoValueFigures:
 
     @classmethod
     def of(cls, scored: Scored) -> "TwoValueFigures":
-        human, documents, weight = scored.human, scored.documents, scored.items.weights
-        judge = two_values(scored.scores, human, documents, weight=weight)
+        labels, weight = (scored.human, scored.documents), scored.items.weights
+        judge = two_values(scored.scores, *labels, weight=weight)
         constant_verdicts = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        return cls(
-            judge=judge, constant=two_values(constant_verdicts, human, documents, weight=weight)
-        )
+        return cls(judge=judge, constant=two_values(constant_verdicts, *labels, weight=weight))
 
     @property
     def constant_verdict(self) -> str:
@@ -136,30 +134,30 @@ class PeopleFigures:
         The statistics of annotators cannot take weights.
         """
         outputs = tuple(item for item in scored.labelled if isinstance(item, LabelledOutput))
-        is_unsupported = scored.n_tied or scored.items.is_weighted or not outputs
-        if is_unsupported or len(outputs) != len(scored.items):
+        if scored.n_tied or scored.items.is_weighted or len(outputs) != len(scored.items):
             return None
         labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
         try:
             ratings, names = annotation_matrix(labelled, scored.dimension)
         except LabelError:
             return None
-        documents = scored.documents
-        level, system = scored.level, scored.systems
-        scale = scored.scale if scored.within_scale else None
-        judge_scores = scored.passes if scored.is_binary else scored.scores
-        reliability_value = reliability(ratings, documents, level=level, system=system)
-        annotator_comparison = one_annotator(
-            scored.scores, ratings, documents, level=level, system=system
-        )
+        documents, level, system = scored.documents, scored.level, scored.systems
+        reliability_of_mean = reliability(ratings, documents, level=level, system=system)
         return cls(
-            names=tuple(names),
+            names=names,
             alpha=krippendorff_alpha(ratings),
-            reliability=reliability_value,
-            bound=reliability_value**0.5,
-            one_annotator=annotator_comparison,
+            reliability=reliability_of_mean,
+            bound=reliability_of_mean**0.5,
+            one_annotator=one_annotator(
+                scored.scores, ratings, documents, level=level, system=system
+            ),
             agreement=annotator_agreement(
-                ratings, documents, level=level, system=system, judge=judge_scores, scale=scale
+                ratings,
+                documents,
+                level=level,
+                system=system,
+                judge=scored.passes if scored.is_binary else scored.scores,
+                scale=scored.scale if scored.within_scale else None,
             ),
         )
 

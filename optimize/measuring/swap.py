@@ -106,12 +106,8 @@ class Certificate:
     @property
     def faults(self) -> list[str]:
         """The verdict as a fault for CI; empty if the new judge may replace the old judge."""
-        fault_by_outcome = {"worse": "falls short", "undecided": "undecided"}
-        return (
-            [f"{fault_by_outcome[self.outcome]}: {self.verdict}"]
-            if self.outcome in fault_by_outcome
-            else []
-        )
+        faults = {"worse": "falls short", "undecided": "undecided"}
+        return [f"{faults[self.outcome]}: {self.verdict}"] if self.outcome in faults else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,17 +196,17 @@ def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
     for more than a tenth of the labels.
     """
     scores: dict[str, Scored] = {}
-    for name, scored, reason in ((entry.name, entry.scored, entry.reason) for entry in (new, old)):
-        if scored is None:
-            raise JudgesError(f"{name}: {reason}")
+    for entry in (new, old):
+        if (scored := entry.scored) is None:
+            raise JudgesError(f"{entry.name}: {entry.reason}")
         n_missing = len(scored.failures) + scored.n_unjudged
         n_labels = len(scored.items) + scored.n_unjudged
         if n_missing > MOST_FAILED * n_labels:
             raise JudgesError(
-                f"no verdict: {name} has no score for {n_missing:,} of {n_labels:,} labels; at "
-                f"most {MOST_FAILED:.0%} may fail or be missing"
+                f"no verdict: {entry.name} has no score for {n_missing:,} of {n_labels:,} labels; "
+                f"at most {MOST_FAILED:.0%} may fail or be missing"
             )
-        scores[name] = scored
+        scores[entry.name] = scored
     return with_both_scores(*held_out_from_all(on_common_rows(scores)).values())
 
 
@@ -229,9 +225,8 @@ def difference_of(
         labels, counts = np.unique(new.human, return_counts=True)
         if counts.min() < FEWEST_FOR_INTERVAL:
             return contrast, None, least_size
-        least_size = (
-            n_terms / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
-        )
+        is_rarer = new.human == labels[counts.argmin()]
+        least_size = n_terms / 2 * _share_of_document(new.documents, is_rarer)
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None, least_size
     elif new.is_pairs:
@@ -288,14 +283,11 @@ def changed_rows(new: Scored, old: Scored) -> list[Change]:
     The rows that moved most come first. Of rows that moved equally, those on which people side with
     the old judge come first.
     """
-    is_binary, score_columns = new.is_binary and old.is_binary, (new.scores, old.scores, new.human)
-    positions = np.stack(
-        [verdicts(values) if is_binary else np.sign(values) for values in score_columns]
-    )
+    is_binary = new.is_binary and old.is_binary
+    score_columns = np.stack([new.scores, old.scores, new.human])
+    positions = verdicts(score_columns) if is_binary else np.sign(score_columns)
     for rows in [] if is_binary or new.is_pairs else new.ranked_rows:
-        positions[:, rows] = (
-            midranks(np.stack([values[rows] for values in score_columns])) / rows.size
-        )
+        positions[:, rows] = midranks(score_columns[:, rows]) / rows.size
     new_positions, old_positions, human_positions = positions
     gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
     order = np.lexsort((gain, -np.abs(new_positions - old_positions)))
