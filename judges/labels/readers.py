@@ -14,9 +14,9 @@ from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
+from judges.labels.preparation import latest_labels, stated_scales, without_footers
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
-from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values

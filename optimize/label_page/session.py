@@ -25,7 +25,7 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
 from judges.dimension import Comparison, Subject, kind_of
-from judges.labels.rows import SAMPLING_COLUMNS
+from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelError
 from judges.labels.values import is_missing_value
 from judges.tables.problems import count
