@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain, filterfalse, starmap
 from pathlib import Path
@@ -17,10 +17,10 @@ from judges.cli.flags import Parser, mapping
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.flags import SCALE_KEY, VALUES_KEY, pop_scale, split_mapping
+from judges.labels.flags import SCALE_KEY, VALUES_KEY
 from judges.labels.names import is_source_or_output, is_usual_text, map_flag
 from judges.labels.ratings import ReadOptions
-from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
+from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import NAME
@@ -140,14 +140,12 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _options(flags: argparse.Namespace) -> ReadOptions:
-    columns, values = split_mapping(mapping(flags.map), values_of(flags.values))
-    file_scale = pop_scale(columns)
-    scale = bounds_of(flags.scale) or file_scale
-    return ReadOptions(
-        map=columns,
-        values=values,
+    options = read_options(mapping(flags.map), values_of(flags.values))
+    scale = bounds_of(flags.scale)
+    return replace(
+        options,
         dimensions=[*_dimension_values(flags)] or None,
-        scales={} if scale is None else {"*": scale},
+        scales={"*": scale} if scale else options.scales,
         annotations=flags.annotations,
     )
 

@@ -13,22 +13,17 @@ _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d
 # The largest number of characters in a label, of spaces in it, and of different labels in a column.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
-# What the cells of a column are. The empty string stands for anything else.
+# What the cells of a column are. A label is short, such as `good` or `4/5`. The empty string stands
+# for anything else.
 Kind = Literal["rating", "text", "label", ""]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a key of the objects in a column, with its cells and what they hold.
+    """A column, or a key `column.key` of the objects in a column, and what its cells hold.
 
-    Attributes:
-        name: The column's name, or `column.key` for a key of the objects in a column.
-        cells: The cell of every row.
-        present_cells: The cells that are neither blank nor words for a missing value.
-        kind: "rating", "text", "label" (short values such as `good` or `4/5`), or "" for anything
-            else.
-        is_short: Whether every cell is as short as a name or a label.
-        n_distinct: The number of different values.
+    `present_cells` are neither blank nor words for a missing value. `is_short` says whether every
+    cell is as short as a name or a label.
     """
 
     name: str
@@ -71,14 +66,10 @@ def infer_column(
     typed: bool,
     rating_words: Collection[str],
 ) -> Column:
-    """Return a `Column`, with its kind inferred from its cells.
+    """Return a `Column`, with its kind inferred from its cells unless it `is_text`.
 
-    Args:
-        name: The column's name.
-        cells: The cell of every row.
-        is_text: Whether the kind is "text", whatever the cells are.
-        typed: Whether a string never counts as a number, as in JSON.
-        rating_words: The user's words for ratings, which count like yes and no.
+    In a `typed` format, such as JSON, a string never counts as a number. The user's `rating_words`
+    count like yes and no.
     """
     present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
     values = {str(cell).strip() for cell in present_cells}

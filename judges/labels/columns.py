@@ -77,13 +77,9 @@ ColumnNames = str | Sequence[str]
 class Columns:
     """The columns of a table, which can be found by what they hold.
 
-    Args:
-        table: The table.
-        mapping: Maps names such as `document` to the columns that the user chose for them.
-        judge_texts: The names of the texts that a judge reads.
-        rating_words: The user's words for ratings, which count like yes and no.
-        labelled: Whether the rows have labels. If people have yet to label them, a column that
-            may reveal the label is not among the texts.
+    `mapping` maps names such as `document` to the columns that the user chose for them. The user's
+    `rating_words` count like yes and no. If the rows are not `labelled`, since people have yet to
+    label them, a column that may reveal the label is not among the texts.
     """
 
     def __init__(

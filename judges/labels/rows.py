@@ -40,13 +40,9 @@ class ItemFields:
 class RowReader:
     """Reads the id, document, systems and texts in each row, and adds problems to `problems`.
 
-    Args:
-        columns: The columns of the table.
-        problems: The list to which problems are added.
-        roles: Names such as `id` whose columns are not texts.
-        label_columns: The columns of labels.
-        judge_texts: The texts that every row must have; None for those with usual names.
-        candidates: Maps `response_a` and `response_b` to their columns; empty for single outputs.
+    The columns for `roles`, such as `id`, are not texts. Every row must have the `judge_texts`; if
+    they are None, those with usual names. In a table of pairs, `candidates` maps `response_a` and
+    `response_b` to their columns.
     """
 
     def __init__(

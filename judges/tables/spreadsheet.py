@@ -43,10 +43,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     if not first_rows:
         return
     header_index = _header_index(first_rows)
-    for title in first_rows[:header_index]:
-        text = excerpt(next(iter(title.filled.values())))
-        note = f"{problems.unit} {title.line} ({text}) above the header is read as a title"
-        problems.notes.append(note)
+    problems.notes += (_title_note(row, problems.unit) for row in first_rows[:header_index])
     header = first_rows[header_index]
     names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
@@ -65,6 +62,11 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     if unnamed_in_use:
         fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
+
+
+def _title_note(row: GridRow, unit: str) -> str:
+    title = excerpt(next(iter(row.filled.values())))
+    return f"{unit} {row.line} ({title}) above the header is read as a title"
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:

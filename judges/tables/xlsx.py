@@ -96,10 +96,11 @@ def _read_grid(
     A sheet has a table if at least two of its rows have two or more filled cells. Raises
     UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
     """
-    if name is None:
-        candidates = [sheet for sheet in sheets if sheet.sheet_state == "visible"]
-    else:
-        candidates = [sheet for sheet in sheets if sheet.title == name]
+    candidates = [
+        sheet
+        for sheet in sheets
+        if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
+    ]
     grids = {sheet: _filled_rows(sheet) for sheet in candidates}
     tables = [sheet for sheet in candidates if _is_table(grids[sheet])]
     if len(tables) > 1 or not grids:
