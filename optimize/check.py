@@ -7,19 +7,20 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, filterfalse, starmap
 from pathlib import Path
 
 from judges import catalog
 from judges.cli.flags import Parser, mapping
 from judges.dimension import Dimension
+from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.flags import SCALE_KEY, VALUES_KEY, pop_scale, split_mapping
+from judges.labels.flags import SCALE_KEY, VALUES_KEY
 from judges.labels.names import is_source_or_output, is_usual_text, map_flag
 from judges.labels.ratings import ReadOptions
-from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
+from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import NAME
@@ -140,14 +141,12 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _options(flags: argparse.Namespace) -> ReadOptions:
-    columns, values = split_mapping(mapping(flags.map), values_of(flags.values))
-    file_scale = pop_scale(columns)
-    scale = bounds_of(flags.scale) or file_scale
-    return ReadOptions(
-        map=columns,
-        values=values,
+    options = read_options(mapping(flags.map), values_of(flags.values))
+    scale = bounds_of(flags.scale)
+    return replace(
+        options,
         dimensions=[*_dimension_values(flags)] or None,
-        scales={} if scale is None else {"*": scale},
+        scales={"*": scale} if scale else options.scales,
         annotations=flags.annotations,
     )
 
@@ -171,18 +170,12 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     """The YAML text of a mapping file for --map: columns, the meaning of words, and the scale."""
     import yaml
 
-    rating_columns = {
-        name: columns for name, columns in reading.ratings.items() if name not in NESTED_COLUMNS
-    }
-    columns_by_name = {**reading.rows, **rating_columns}.items()
-    plain_columns = {
-        name: columns[0] if len(columns) == 1 else [*columns] for name, columns in columns_by_name
-    }
+    content: dict[str, object] = {}
+    for name, columns in {**reading.rows, **without_keys(reading.ratings, NESTED_COLUMNS)}.items():
+        content[name] = columns[0] if len(columns) == 1 else [*columns]
     # A judge reads every text that a mapping names, so texts without a usual name are left out.
-    text_columns = {
-        name: column for name, column in reading.texts.items() if is_source_or_output(name)
-    }
-    content: dict[str, object] = {**plain_columns, **text_columns, **options.map}
+    unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
+    content |= {**without_keys(reading.texts, unusual_texts), **options.map}
     if options.values:
         content[VALUES_KEY] = {
             word: "" if value is None else value for word, value in options.values.items()
@@ -215,28 +208,27 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
 def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
     """Yield lines on the columns that were read, and on the columns that were not."""
     reading = labelled.reading
-    # A judge without a definition only reads texts with a usual name or in the user's mapping.
-    read_names = (name for name in reading.texts if is_usual_text(name) or name in mapping)
-    read_texts = {name: reading.texts[name] for name in read_names}
-    texts = reading.texts if isinstance(labelled, LabelledPairs) else read_texts or reading.texts
-    columns = [
-        *(("", name, columns) for name, columns in reading.rows.items()),
-        *(("text ", name, (column,)) for name, column in texts.items()),
-        *(("ratings ", name, columns) for name, columns in reading.ratings.items()),
+    texts = reading.texts
+    if isinstance(labelled, LabelledSet):
+        # A judge without a definition only reads texts with a usual name or in the user's mapping.
+        read_names = [name for name in texts if is_usual_text(name) or name in mapping]
+        texts = {name: texts[name] for name in read_names or texts}
+    phrases = [
+        *starmap(_reading_text, reading.rows.items()),
+        *(f"text {_reading_text(name, (column,))}" for name, column in texts.items()),
+        *(f"ratings {_reading_text(*entry)}" for entry in reading.ratings.items()),
     ]
-    readings = (
-        prefix
-        + (name if columns_of_name == (name,) else f"{name} from {' and '.join(columns_of_name)}")
-        for prefix, name, columns_of_name in columns
-    )
-    yield "read", "; ".join(readings)
+    yield "read", "; ".join(phrases)
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    unused = [column for name, column in reading.texts.items() if name not in texts]
-    if unread := [*unused, *reading.unread]:
+    if unread := [*without_keys(reading.texts, texts).values(), *reading.unread]:
         advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
         yield "not read", f"{', '.join(unread)} ({advice})"
+
+
+def _reading_text(name: str, columns: tuple[str, ...]) -> str:
+    return name if columns == (name,) else f"{name} from {' and '.join(columns)}"
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
@@ -244,14 +236,12 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     outputs = [output for output in labelled.outputs if dimension in output.ratings]
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
     annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
-    known_annotators = [names for names in annotators_by_output if names]
-    share_text = (
-        f", {len(known_annotators):,} of them" if len(known_annotators) < len(outputs) else ""
-    )
-    n_annotators = count(len({*chain(*known_annotators)}), "annotator")
-    annotators_text = f"{share_text} by {n_annotators}" if known_annotators else ""
-    n_outputs = count(len(outputs), "output")
-    text = f"{min(ratings):g} to {max(ratings):g}, {n_outputs} rated{annotators_text}"
+    n_outputs, n_known = len(outputs), sum(map(bool, annotators_by_output))
+    text = f"{min(ratings):g} to {max(ratings):g}, {count(n_outputs, 'output')} rated"
+    if n_known:
+        share_text = f", {n_known:,} of them" if n_known < n_outputs else ""
+        n_annotators = count(len({*chain.from_iterable(annotators_by_output)}), "annotator")
+        text += f"{share_text} by {n_annotators}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
         good, bad = labelled.words[dimension]

@@ -4,26 +4,22 @@ The user's mapping (`--map`) decides first, then the column's name if it is a us
 cells.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
-    is_blank,
     is_name,
-    is_rating,
-    join_texts,
     value_in,
     without_keys,
 )
+from judges.labels.column_kinds import Column, Kind, infer_column
 from judges.labels.names import (
     OUTPUTS,
     SOURCES,
+    is_comment,
     is_reference,
     is_source_or_output,
     is_usual_text,
@@ -32,7 +28,6 @@ from judges.labels.names import (
     split_at_commas,
     tokens,
 )
-from judges.labels.values import is_missing_value, is_yes_or_no
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 from judges.tables.text import TableRow
@@ -67,139 +62,24 @@ _ALIASES = {
     "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
     "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
-# Words that name a column of people's comments on their labels.
-_COMMENT_WORDS = re.compile(
-    r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
-    r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
-    r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
-    r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
-)
 # A column of comments with one of these words in its name was written by a model, not a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 # Names that --map gives to columns that are not texts.
 _ROLES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
-# The largest number of characters in a label, of spaces in it, and of different labels in a column.
-_MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
-
 # The keys of nested objects are collected from this many rows at the start of the table. One row is
 # not enough, since the objects in different rows may have different keys.
 N_FIRST_ROWS = 1000
 
-# What the cells of a column are. The empty string stands for anything else.
-Kind = Literal["rating", "text", "label", ""]
 # The column that a name is mapped to, or a list of columns that hold one annotator's ratings each.
 ColumnNames = str | Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column, or a key of the objects in a column, with its cells and what they hold.
-
-    Attributes:
-        name: The column's name, or `column.key` for a key of the objects in a column.
-        cells: The cell of every row.
-        present_cells: The cells that are neither blank nor words for a missing value.
-        kind: "rating", "text", "label" (short values such as `good` or `4/5`), or "" for anything
-            else.
-        is_short: Whether every cell is as short as a name or a label.
-        n_distinct: The number of different values.
-    """
-
-    name: str
-    cells: tuple[object, ...]
-    present_cells: tuple[object, ...]
-    kind: Kind
-    is_short: bool
-    n_distinct: int
-
-    @property
-    def is_category(self) -> bool:
-        """Whether the column holds short values that each occur twice on average, or more often."""
-        return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
-
-    @property
-    def is_varied(self) -> bool:
-        """Whether no cell is blank and the column has at least two different values."""
-        return self.n_distinct > 1 and not any(map(is_blank, self.cells))
-
-    def may_be_source(self, max_distinct: int) -> bool:
-        """Whether the column may hold the source texts, although its name is not a usual one.
-
-        A source text is repeated for each of its outputs, so its column must have fewer different
-        values than the text column with the most (`max_distinct` values). Most source texts have
-        three words or more.
-        """
-        word_counts = sorted(len(str(cell).split()) for cell in self.cells)
-        has_repeats = (
-            3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
-        )
-        is_named_like_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
-        return has_repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
-
-
-def infer_column(
-    name: str,
-    cells: tuple[object, ...],
-    *,
-    is_text: bool,
-    typed: bool,
-    rating_words: Collection[str],
-) -> Column:
-    """Return a `Column`, with its kind inferred from its cells.
-
-    Args:
-        name: The column's name.
-        cells: The cell of every row.
-        is_text: Whether the kind is "text", whatever the cells are.
-        typed: Whether a string never counts as a number, as in JSON.
-        rating_words: The user's words for ratings, which count like yes and no.
-    """
-    present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
-    values = {str(cell).strip() for cell in present_cells}
-    is_short = all(
-        len(v) <= _MAX_LABEL_LENGTH and v.count(" ") <= _MAX_LABEL_SPACES for v in values
-    )
-    kind: Kind
-    if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
-        kind = "text"
-    elif _are_ratings(present_cells, typed, rating_words):
-        kind = "rating"
-    elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
-        kind = ""
-    else:
-        # A column of labels has few different values, unless they begin with a digit, as in 4/5.
-        can_be_labels = len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
-        kind = "label" if is_short and can_be_labels else "text"
-    return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
-
-
-def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[str]) -> bool:
-    """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
-    n_numbers = sum(is_rating(cell, typed=typed) for cell in cells)
-    n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
-    return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
-
-
-def _holds_text(cell: object) -> bool:
-    return isinstance(cell, str) or join_texts(cell) is not None
-
-
-def is_comment(column: str) -> bool:
-    """Whether a column's name is usual for comments on labels, such as `critique`."""
-    return any(map(_COMMENT_WORDS.fullmatch, tokens(column)))
 
 
 class Columns:
     """The columns of a table, which can be found by what they hold.
 
-    Args:
-        table: The table.
-        mapping: Maps names such as `document` to the columns that the user chose for them.
-        judge_texts: The names of the texts that a judge reads.
-        rating_words: The user's words for ratings, which count like yes and no.
-        labelled: Whether the rows have labels. If people have yet to label them, a column that
-            may reveal the label is not among the texts.
+    `mapping` maps names such as `document` to the columns that the user chose for them. The user's
+    `rating_words` count like yes and no. If the rows are not `labelled`, since people have yet to
+    label them, a column that may reveal the label is not among the texts.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Turns conversations (lists of messages as in OpenAI, ShareGPT and Arena files) into texts."""
 
 import ast
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
@@ -11,7 +11,7 @@ from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
-from judges.tables.text import Row
+from judges.tables.text import Row, TableRow
 
 CONVERSATION = "conversation"
 # The flag --judge adds one of these entries to the mapping, to judge the last assistant turn or the
@@ -207,30 +207,35 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole:
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return table
-    rows_as_texts = [as_texts(row.cells) for row in table.rows]
+    rows = [row._replace(cells=as_texts(row.cells)) for row in table.rows]
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
-    (text_names, description), read_columns = _LAST_TURN_TEXTS, columns[:1]
+    read_columns = columns[:1]
     if _pair_columns(columns):
         (text_names, description), read_columns = _PAIR_TEXTS, columns
-    elif judge_whole or not (has_outputs or any(row.get("output") for row in rows_as_texts)):
+    elif judge_whole or not (has_outputs or any(row.cells.get("output") for row in rows)):
         text_names, description = _WHOLE_TEXTS
     elif has_outputs:
         text_names, description = {*columns}, "each is read as one text"
-    names = text_names | {*table.columns}.difference(columns)
-    kept_cells = [
-        {name: cell for name, cell in row.items() if name in names} for row in rows_as_texts
-    ]
+    else:
+        text_names, description = _LAST_TURN_TEXTS
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
     if unread_columns := columns[len(read_columns) :]:
         notes.append(
             f"only one conversation per row is read: {joined_names(unread_columns)} is left out"
         )
+    return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
+
+
+def _with_only(
+    table: Table, rows: Sequence[TableRow], names: Collection[str], notes: Iterable[str]
+) -> Table:
+    """Return the table with other rows and further notes; only columns in `names` are kept."""
+    unread_names = {*chain.from_iterable(row.cells for row in rows)}.difference(names)
+    kept_rows = [row._replace(cells=without_keys(row.cells, unread_names)) for row in rows]
     return replace(
         table,
-        rows=tuple(
-            row._replace(cells=cells) for row, cells in zip(table.rows, kept_cells, strict=True)
-        ),
-        columns=tuple(dict.fromkeys(chain.from_iterable(kept_cells))),
+        rows=tuple(kept_rows),
+        columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in kept_rows))),
         notes=(*table.notes, *notes),
     )

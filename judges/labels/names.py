@@ -1,4 +1,4 @@
-"""Tells source texts, outputs and reference answers apart by the names of their columns."""
+"""Tells source texts, outputs, reference answers and comments by the names of their columns."""
 
 import csv
 import re
@@ -35,6 +35,13 @@ _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
 }
+# Words that name a column of people's comments on their labels.
+_COMMENT_WORDS = re.compile(
+    r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
+    r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
+    r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
+    r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
+)
 _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
@@ -78,6 +85,11 @@ def is_reference(column: str) -> bool:
         len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUTS}
     )
     return name_key(column) in _REFERENCE_NAMES or is_qualified_output
+
+
+def is_comment(column: str) -> bool:
+    """Whether a column's name is usual for comments on labels, such as `critique`."""
+    return any(map(_COMMENT_WORDS.fullmatch, tokens(column)))
 
 
 def source_name(names: Iterable[str]) -> str | None:

@@ -3,10 +3,11 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import is_blank, value_in
+from judges.labels.cells import is_blank, value_in, without_keys
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns, check_mapping
 from judges.labels.names import tokens
 from judges.labels.rating_columns import find_ratings
@@ -93,7 +94,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         judge_texts=options.texts,
         candidates=dict(zip(_RESPONSES, candidates.columns, strict=True)) if candidates else {},
     )
-    pairs, notes = [], list[str]()
+    pairs, notes = list[LabelledPair](), list[str]()
     if candidates is not None:
         vote_readers = {
             column: VoteReader(columns.values(column), options.values, candidates.columns)
@@ -101,25 +102,37 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         }
         votes = _read_votes(columns, vote_readers, problems)
         comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
-        for fields in reader.items():
-            pair_comments = comments.get(fields.id, {}).get("votes", ())
-            pairs.append(_make_pair(fields, votes[fields.id], pair_comments))
-        notes += dict.fromkeys(note for reader in vote_readers.values() for note in reader.notes())
-    kept_pairs = [pair for pair in pairs if pair.votes or not options.labelled]
-    if n_without_votes := len(pairs) - len(kept_pairs):
-        notes.insert(0, f"left out for lack of a vote: {count(n_without_votes, 'pair')}")
-    if options.labelled and not kept_pairs and not problems:
-        advice = "give people's votes in a column votes or preferred"
-        problems.add("no-vote", "no pair has a vote", advice)
+        pairs += (
+            _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
+            for fields in reader.items()
+        )
+        notes += dict.fromkeys(
+            chain.from_iterable(reader.notes() for reader in vote_readers.values())
+        )
+    if options.labelled:
+        pairs = _with_votes(pairs, problems, notes)
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
-        pairs=tuple(kept_pairs),
+        pairs=tuple(pairs),
         candidate=candidates.shared_name if candidates else "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.reading({"votes": vote_columns}),
     )
+
+
+def _with_votes(
+    pairs: list[LabelledPair], problems: Problems, notes: list[str]
+) -> list[LabelledPair]:
+    """Return the pairs with a vote; adds a note on the others, or a problem if there are none."""
+    kept_pairs = [pair for pair in pairs if pair.votes]
+    if n_without_votes := len(pairs) - len(kept_pairs):
+        notes.insert(0, f"left out for lack of a vote: {count(n_without_votes, 'pair')}")
+    if not kept_pairs and not problems:
+        advice = "give people's votes in a column votes or preferred"
+        problems.add("no-vote", "no pair has a vote", advice)
+    return kept_pairs
 
 
 def _check_columns(
@@ -135,20 +148,21 @@ def _check_columns(
         problems.add("no-column", f"there is no column of votes among {names}", advice)
 
 
-def _make_pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
-    texts = dict(fields.texts)
-    response_a, response_b = (texts.pop(name) for name in _RESPONSES)
+def _make_pair(
+    fields: ItemFields, votes: list[Vote], comments: Mapping[str, tuple[str, ...]]
+) -> LabelledPair:
+    response_a, response_b = (fields.texts[name] for name in _RESPONSES)
     system_a, system_b = fields.systems
     return LabelledPair(
         id=fields.id,
         document_id=fields.document_id,
-        texts=texts,
+        texts=without_keys(fields.texts, _RESPONSES),
         response_a=response_a,
         response_b=response_b,
         system_a=system_a,
         system_b=system_b,
         votes=tuple(votes),
-        comments=comments,
+        comments=comments.get("votes", ()),
     )
 
 

@@ -58,12 +58,8 @@ class RatingReader:
     All cells of a column must be of the same kind: plain numbers (which may have labels), fractions
     with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
     raises an error for a cell of any other kind than the most frequent one, and for a number whose
-    comma or point may separate thousands.
-
-    Args:
-        values: The column's cells.
-        words: The user's words with their numbers.
-        decimal_commas: Whether decimal commas are likely, as in a CSV file with semicolons.
+    comma or point may separate thousands. The user's `words` count their numbers. `decimal_commas`
+    says whether decimal commas are likely, as in a CSV file with semicolons.
     """
 
     def __init__(

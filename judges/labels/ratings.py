@@ -89,13 +89,9 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableRatings:
-    """The ratings in a table.
+    """The ratings in a table, by the id of the output, with notes on how cells were read.
 
-    Attributes:
-        source: The columns that hold the ratings.
-        by_item: Maps each output's id to its ratings.
-        notes: Notes on how cells were read.
-        words: Maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
+    `words` maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
     """
 
     source: RatingColumns

@@ -14,9 +14,9 @@ from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
+from judges.labels.preparation import latest_labels, stated_scales, without_footers
 from judges.labels.rating_columns import find_ratings
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
-from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.tool_exports import as_plain_table
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values
@@ -65,7 +65,7 @@ def read_labels(
         LabelError: If the file has problems; `problems` holds all of them.
     """
     options = replace(
-        _read_options(map, values, scales),
+        read_options(map, values, scales),
         dimensions=dimensions,
         texts=texts,
         annotations=annotations,
@@ -100,7 +100,7 @@ def read_pairs(
         LabelError: If the file has problems; `problems` holds all of them.
     """
     labelled = _read_or_raise(
-        path, replace(_read_options(map, values), texts=texts), item_kind="pairs"
+        path, replace(read_options(map, values), texts=texts), item_kind="pairs"
     )
     assert isinstance(labelled, LabelledPairs)
     return labelled
@@ -122,13 +122,16 @@ def read_items(
     Raises:
         LabelError: If the file has problems; `problems` holds all of them.
     """
-    options = replace(_read_options(map, None), labelled=False)
+    options = replace(read_options(map), labelled=False)
     return _read_or_raise(path, options, item_kind="pairs" if pairwise else "outputs")
 
 
-def _read_options(
-    map: ColumnMapping | None, values: Values | None, scales: Mapping[str, Scale] | None = None
+def read_options(
+    map: ColumnMapping | None,
+    values: Values | None = None,
+    scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
+    """Return the options in a mapping (or mapping file), with further words and other scales."""
     columns, value_by_word = split_mapping(map, values)
     scale = pop_scale(columns)
     file_scales = {} if scale is None else {"*": scale}

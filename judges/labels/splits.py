@@ -114,12 +114,14 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         for documents in documents_by_split
     ]
     by_document = [*map(labelled.subset, ids_by_split)]
-    if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
-        has_enough_systems = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
-        systems: set[str] = {*labelled.systems} if has_enough_systems else set()
+    if (
+        isinstance(labelled, LabelledSet)
+        and all(output.system for output in labelled.outputs)
+        and len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
+    ):
         # Hold out at least three systems, so that a document's outputs can be ranked.
-        n_held_out = max(3, round(len(systems) / 4))
-        held_out = set(rng.permutation(sorted(systems))[:n_held_out].tolist())
+        n_held_out = max(3, round(len(labelled.systems) / 4))
+        held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
         seen = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
         unseen = [labelled.subset(ids & held_out_ids) for ids in ids_by_split]

@@ -8,11 +8,20 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, product
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import KEY_SEPARATOR, first_value, is_blank, list_in, objects_in, value_at
-from judges.labels.columns import Columns, is_comment
-from judges.labels.names import is_source_or_output
+from judges.labels.cells import (
+    KEY_SEPARATOR,
+    first_value,
+    is_blank,
+    list_in,
+    objects_in,
+    value_at,
+    without_keys,
+)
+from judges.labels.columns import Columns
+from judges.labels.names import is_comment, is_source_or_output
 from judges.labels.ratings import ReadOptions
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
@@ -173,16 +182,9 @@ def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = Tr
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
     A table that is not a known export is returned unchanged. A note says how many labels were read,
-    and which were left out.
-
-    Args:
-        table: The table as it was read from the file.
-        options: The user's options for reading the file.
-        has_outputs: Whether the table must have the outputs' texts, since no other file has them.
-
-    Raises:
-        UnreadableError: If an export has no texts or no labels by people, or if it has labels from
-            an unknown source.
+    and which were left out. With `has_outputs`, the table must have the outputs' texts, since no
+    other file has them. Raises UnreadableError if an export has no texts or no labels by people, or
+    if it has labels from an unknown source.
     """
     for export in LABEL_EXPORTS:
         if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
@@ -197,6 +199,11 @@ def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
 
 
+def _field(cells: Row, name: str) -> object:
+    """Return the field of a label or output at the first of its `PLACES` that is not blank."""
+    return first_value(cells, PLACES[name])
+
+
 class _ExportReader:
     """Reads the outputs and labels in one export."""
 
@@ -204,9 +211,8 @@ class _ExportReader:
         self._export, self._table, self._options = export, table, options
         columns = Columns(table, options.map)
         # The columns in the user's mapping keep their names and cells.
-        self._mapped_columns = {*map(columns.outer_column, columns.used_columns(()))} & {
-            *table.columns
-        }
+        used_columns = {*map(columns.outer_column, columns.used_columns(()))}
+        self._mapped_columns = used_columns & {*table.columns}
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
         self._words = {normalize_word(word): number for word, number in options.values.items()}
         # The number of labels that were left out, by their source or by another reason.
@@ -214,36 +220,30 @@ class _ExportReader:
 
     def read(self, *, has_outputs: bool) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
-        output_rows = (
-            [] if "" in self._export.labels else [*map(self._output_row, self._table.rows)]
-        )
+        rows_are_labels = "" in self._export.labels
+        output_rows = [] if rows_are_labels else [*map(self._output_row, self._table.rows)]
         label_rows = self._label_rows(self._outputs_by_id(output_rows))
         unlabelled_rows = self._unlabelled_outputs(output_rows, label_rows)
         note = self._describe_labels(len(label_rows))
         if not label_rows and self._needs_labels(has_outputs):
             missing_source = "" if self._n_omitted.total() else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{missing_source}", self._export.advice)
-        if not (output_rows or not has_outputs or self._options.texts == ()):
+        if has_outputs and not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
         rows = sorted([*label_rows, *unlabelled_rows], key=lambda row: row.line)
         return replace(
             self._table,
-            columns=tuple(dict.fromkeys(name for row in rows for name in row.cells)),
+            columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
             rows=tuple(row._replace(number=number) for number, row in enumerate(rows, 1)),
             notes=(*self._table.notes, note),
         )
 
     def _outputs_by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
         """The rows of the outputs, and of the observations inside Langfuse traces, by their ids."""
-        rows = self._table.rows
-        rows_and_observations = (
-            (row, observation)
-            for row in rows
-            for observation in objects_in(row.cells.get("observations"))
-        )
         observations = [
             self._output_row(row._replace(cells=observation))
-            for row, observation in rows_and_observations
+            for row in self._table.rows
+            for observation in objects_in(row.cells.get("observations"))
         ]
         return {str(row.cells.get("id")): row for row in (*observations, *outputs)}
 
@@ -258,13 +258,12 @@ class _ExportReader:
         unlabelled = [row for row in outputs if row.cells.get("id") not in labelled_ids]
         if not self._export.labels:
             return unlabelled
-        complete_rows = [row for row in unlabelled if not any(map(is_blank, row.cells.values()))]
-        self._n_omitted["outputs without a label and without a text"] = len(unlabelled) - len(
-            complete_rows
-        )
+        complete = [row for row in unlabelled if not any(map(is_blank, row.cells.values()))]
+        n_incomplete = len(unlabelled) - len(complete)
+        self._n_omitted["outputs without a label and without a text"] = n_incomplete
         # A long table needs a dimension in every row, also without a label.
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
-        return [row._replace(cells={**row.cells, **dimension}) for row in complete_rows]
+        return [row._replace(cells=row.cells | dimension) for row in complete]
 
     def _describe_labels(self, n_labels: int) -> str:
         """Return a note that names the tool and says how many labels were read and left out."""
@@ -278,48 +277,51 @@ class _ExportReader:
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Whether the export must have labels, since no mapped column or second file has any."""
-        mapped_dimensions = {
-            name for name in self._options.map if not is_source_or_output(name)
-        } - _NON_DIMENSION_NAMES
-        has_other_labels = mapped_dimensions or self._options.annotations or not self._export.advice
-        return self._options.labelled and not (has_outputs and has_other_labels)
+        if not (self._options.labelled and has_outputs):
+            return self._options.labelled
+        dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
+        has_mapped_labels = not all(map(is_source_or_output, dimension_names))
+        return not (has_mapped_labels or self._options.annotations) and self._export.advice != ""
 
     def _output_row(self, row: TableRow) -> TableRow:
         """Return a row with only its id, its texts and the columns in the user's mapping."""
         texts, unread = self._export.texts, re.compile(self._export.unread)
-        cells: Row = {name: first_value(row.cells, PLACES[name]) for name in ("input", "output")}
+        cells: Row = {}
         if texts == "*":
             cells = {name: _unwrap_rating(cell) for name, cell in row.cells.items()}
         elif texts:
-            text_objects = objects_in(row.cells[texts])
-            cells = {
-                name: text for texts_by_name in text_objects for name, text in texts_by_name.items()
-            }
-        cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
+            for texts_by_name in objects_in(row.cells[texts]):
+                cells |= texts_by_name
+        else:
+            cells = {name: _field(row.cells, name) for name in ("input", "output")}
+        cells = without_keys(cells, [*filter(unread.fullmatch, cells)])
         cells |= {column: row.cells.get(column) for column in self._mapped_columns}
-        if (name := first_value(row.cells, PLACES["id"])) is not None:
+        if (name := _field(row.cells, "id")) is not None:
             cells["id"] = str(name)
         return row._replace(cells=cells)
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
         """The rows of people's labels, with the output's texts and the annotator's comments."""
-        rows_of_labels: list[TableRow] = []
+        label_rows: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
-        for row in self._table.rows:
-            for path, path_source in self._export.labels.items():
-                for entry in _label_entries(row.cells, path):
-                    cells = self._label_cells(row, entry, path_source, outputs)
-                    if cells is None:
-                        continue
-                    if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
-                        comments[cells["id"], cells["annotator"]].append(cells["rating"])
-                    else:
-                        rows_of_labels.append(row._replace(cells=cells))
-        for label in rows_of_labels:
-            cells = label.cells
+        for row in self._labels_by_people(outputs):
+            cells = row.cells
+            if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
+                comments[cells["id"], cells["annotator"]].append(cells["rating"])
+            else:
+                label_rows.append(row)
+        for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
-            cells["comment"] = "\n".join(str(text) for text in comment_texts if text) or None
-        return rows_of_labels
+            cells["comment"] = "\n".join(map(str, filter(None, comment_texts))) or None
+        return label_rows
+
+    def _labels_by_people(self, outputs: Mapping[str, TableRow]) -> Iterator[TableRow]:
+        """Yield the row of each label, or of each comment that is written like a label."""
+        for row, (path, source) in product(self._table.rows, self._export.labels.items()):
+            for entry in _label_entries(row.cells, path):
+                cells = self._label_cells(row, entry, source, outputs)
+                if cells is not None:
+                    yield row._replace(cells=cells)
 
     def _label_cells(
         self, row: TableRow, entry: Row, source: str, outputs: Mapping[str, TableRow]
@@ -329,23 +331,23 @@ class _ExportReader:
         A label on a dimension that is not read is left out. A label is left out and counted if no
         person gave it, if its output is not in the file, or if it has no rating and no comment.
         """
-        name = str(first_value(entry, PLACES["dimension"]))
+        name = str(_field(entry, "dimension"))
         dimension = self._dimensions.get(name_key(name), name)
         is_requested = self._options.reads(dimension) or is_comment(dimension)
-        source = source or str(first_value(entry, PLACES["source"]) or "unknown")
+        source = source or str(_field(entry, "source") or "unknown")
         if not (is_requested and self._is_by_person(entry, source, row.line)):
             return None
         output_cells = {} if "" in self._export.labels else row.cells
-        output_id = first_value(entry, PLACES["of"]) or first_value(output_cells, PLACES["id"])
-        label: Row = {name: first_value(entry, PLACES[name]) for name in ("comment", "annotator")}
+        output_id = _field(entry, "of") or _field(output_cells, "id")
+        label: Row = {name: _field(entry, name) for name in ("comment", "annotator")}
         label |= {"dimension": dimension, "rating": _entry_rating(entry), "id": str(output_id)}
         if not (str(output_id) in outputs if outputs else output_id):
             self._n_omitted["of outputs that are not in the file"] += 1
-        elif label["rating"] is None and label["comment"] is None:
+            return None
+        if label["rating"] is None and label["comment"] is None:
             self._n_omitted["without a rating"] += 1
-        else:
-            return {**outputs[str(output_id)].cells, **label} if outputs else label
-        return None
+            return None
+        return {**outputs[str(output_id)].cells, **label} if outputs else label
 
     def _is_by_person(self, entry: Row, source: str, line: int) -> bool:
         """Whether a person gave the label; raises UnreadableError if its source is unknown.
@@ -392,7 +394,7 @@ def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
 
 def _entry_rating(entry: Row) -> object:
     """Return the rating in an entry; None if there is none, or if it is an object."""
-    value = first_value(entry, PLACES["rating"])
+    value = _field(entry, "rating")
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return None if isinstance(value, dict) else value
 

@@ -68,14 +68,10 @@ MAX_WORD_LENGTH = 40
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """One of the different values in a column, with what it means.
+    """One of the different values in a column, with what it means, and the number of its cells.
 
-    Attributes:
-        kind: The kind of the value, such as `NUMBER`.
-        number: The number that the value stands for; NaN if it stands for none.
-        word: The value's word or the label of its number, such as `good` in `4 - good`.
-        value: The value in the file.
-        count: The number of cells with this value.
+    `number` is NaN if the value stands for none. `word` is the value's word or the label of its
+    number, such as `good` in `4 - good`.
     """
 
     kind: str

@@ -33,11 +33,6 @@ class VoteReader:
     numbers are votes for A, positive numbers are votes for B, and 0 is a tie. A column of only 0
     and 1 cannot be read, since either number may mean A. A column of only 1 can be read if the
     names of the columns of candidates end with 1 and 2.
-
-    Args:
-        values: The column's cells.
-        words: Maps the user's words to votes.
-        candidate_columns: The names of the columns with outputs A and B.
     """
 
     def __init__(

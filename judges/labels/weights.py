@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from judges.labels.cells import is_blank
 from judges.labels.columns import Columns
-from judges.labels.rows import SAMPLING_COLUMNS
+from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 

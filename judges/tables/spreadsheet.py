@@ -26,9 +26,10 @@ class GridRow(NamedTuple):
     line: int
     cells: list[object]
 
-
-def n_filled(row: GridRow) -> int:
-    return sum(not is_blank(cell) for cell in row.cells)
+    @property
+    def filled(self) -> dict[int, object]:
+        """The cells that are not blank, by their position from 0."""
+        return {index: cell for index, cell in enumerate(self.cells) if not is_blank(cell)}
 
 
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
@@ -37,40 +38,43 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     A note is added for each title above the header. A problem is added if a column has cells but
     no name, and if a row does not fit the header.
     """
-    filled_rows = filter(n_filled, grid)
+    filled_rows = (row for row in grid if row.filled)
     first_rows = list(islice(filled_rows, _MAX_HEAD_ROWS))
     if not first_rows:
         return
     header_index = _header_index(first_rows)
-    for line, cells in first_rows[:header_index]:
-        title = excerpt(next(cell for cell in cells if not is_blank(cell)))
-        note = f"{problems.unit} {line} ({title}) above the header is read as a title"
-        problems.notes.append(note)
-    names = _column_names(first_rows[header_index])
+    problems.notes += (_title_note(row, problems.unit) for row in first_rows[:header_index])
+    header = first_rows[header_index]
+    names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
-    min_cells = max(column_number for column_number, name in enumerate(names, 1) if name)
-    # The first column may lack a name: it has row numbers then, and is not read.
-    unnamed_columns = {index for index, name in enumerate(names) if index and not name}
-    unnamed_in_use: set[int] = set()
-    for line, cells in chain(first_rows[header_index + 1 :], filled_rows):
-        filled_columns = {index for index, cell in enumerate(cells) if not is_blank(cell)}
-        if len(cells) < min_cells or max(filled_columns) >= len(names):
-            fault = f"has {count(len(cells), 'cell')}, but the header has {len(names)}"
-            problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=line)
-        else:
-            unnamed_in_use |= filled_columns & unnamed_columns
-            named_cells = zip(names, cells, strict=False)
-            yield TableRow(line, {name: cell for name, cell in named_cells if name})
+    min_cells = max(number for number, name in enumerate(names, 1) if name)
+    unnamed_in_use = set[int]()
+    for row in chain(first_rows[header_index + 1 :], filled_rows):
+        filled = row.filled
+        if len(row.cells) < min_cells or max(filled) >= len(names):
+            fault = f"has {count(len(row.cells), 'cell')}, but the header has {len(names)}"
+            problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
+            continue
+        # The first column may lack a name: it has row numbers then, and is not read.
+        unnamed_in_use.update(index for index in filled if index and not names[index])
+        named_cells = zip(names, row.cells, strict=False)
+        yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
     if unnamed_in_use:
         fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
-        problems.add("no-name", fault, "name every column here", line=first_rows[header_index].line)
+        problems.add("no-name", fault, "name every column here", line=header.line)
+
+
+def _title_note(row: GridRow, unit: str) -> str:
+    title = excerpt(next(iter(row.filled.values())))
+    return f"{unit} {row.line} ({title}) above the header is read as a title"
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:
     """The index of the header: the first row with more than half the usual number of cells."""
-    n_rows_by_width = Counter(map(n_filled, first_rows))
+    widths = [len(row.filled) for row in first_rows]
+    n_rows_by_width = Counter(widths)
     usual_width = max(n_rows_by_width, key=lambda width: (n_rows_by_width[width], width))
-    return next(index for index, row in enumerate(first_rows) if 2 * n_filled(row) > usual_width)
+    return next(index for index, width in enumerate(widths) if 2 * width > usual_width)
 
 
 def _column_names(header: GridRow) -> list[str]:
@@ -79,7 +83,8 @@ def _column_names(header: GridRow) -> list[str]:
     Raises UnreadableError if two columns have the same name.
     """
     names = ["" if cell is None else str(cell).strip() for cell in header.cells]
-    if duplicates := [name for name, n in Counter(names).items() if name and n > 1]:
+    name_counts = Counter(filter(None, names))
+    if duplicates := [name for name, n in name_counts.items() if n > 1]:
         advice = "give every column its own name, in one row"
         raise UnreadableError("twice", "names two columns", advice, duplicates[0], header.line)
     return names

@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
 from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, too_large
-from judges.tables.spreadsheet import GridRow, n_filled, rows_under_header
+from judges.tables.spreadsheet import GridRow, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
 # Matches FILE.xlsx:SHEET.
@@ -96,23 +96,28 @@ def _read_grid(
     A sheet has a table if at least two of its rows have two or more filled cells. Raises
     UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
     """
-    grids = {
-        sheet: _filled_rows(sheet)
+    candidates = [
+        sheet
         for sheet in sheets
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
-    }
-    tables = [sheet for sheet, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
+    ]
+    grids = {sheet: _filled_rows(sheet) for sheet in candidates}
+    tables = [sheet for sheet in candidates if _is_table(grids[sheet])]
     if len(tables) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
         raise UnreadableError(
             "no-sheet", fault, "name the sheet with the labels, as FILE.xlsx:SHEET"
         )
-    sheet = (tables or [*grids])[0]
+    sheet = (tables or candidates)[0]
     unread_titles = [title for title in titles if title != sheet.title]
     if name is None and unread_titles:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
         problems.notes.append(note)
     return _fill_merged(sheet, grids[sheet])
+
+
+def _is_table(grid: Sequence[GridRow]) -> bool:
+    return sum(len(row.filled) > 1 for row in grid) > 1
 
 
 def _filled_rows(sheet: Sheet) -> list[GridRow]:
@@ -148,13 +153,12 @@ def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
         raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
-        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= n_columns else ():
-            if (
-                line in cells_by_line
-                and is_blank(cells_by_line[line][column - 1])
-                and top in cells_by_line
-            ):
-                cells_by_line[line][column - 1] = cells_by_line[top][column - 1]
+        if column > n_columns or top not in cells_by_line:
+            continue
+        for line in range(top + 1, min(bottom, n_rows) + 1):
+            cells = cells_by_line.get(line)
+            if cells and is_blank(cells[column - 1]):
+                cells[column - 1] = cells_by_line[top][column - 1]
     return grid
 
 

@@ -18,7 +18,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
 from judges.dimension import Subject
-from judges.labels.rows import SAMPLING_COLUMNS
+from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelError
 from judges.tables.problems import count
 

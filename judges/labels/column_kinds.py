@@ -1,0 +1,106 @@
+"""Infers what one column holds from its cells: ratings, texts, labels or something else."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from judges.labels.cells import is_blank, is_rating, join_texts
+from judges.labels.names import OUTPUTS, is_reference, tokens
+from judges.labels.values import is_missing_value, is_yes_or_no
+
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
+# The largest number of characters in a label, of spaces in it, and of different labels in a column.
+_MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
+
+# What the cells of a column are. A label is short, such as `good` or `4/5`. The empty string stands
+# for anything else.
+Kind = Literal["rating", "text", "label", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a key `column.key` of the objects in a column, and what its cells hold.
+
+    `present_cells` are neither blank nor words for a missing value. `is_short` says whether every
+    cell is as short as a name or a label.
+    """
+
+    name: str
+    cells: tuple[object, ...]
+    present_cells: tuple[object, ...]
+    kind: Kind
+    is_short: bool
+    n_distinct: int
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the column holds short values that each occur twice on average, or more often."""
+        return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether no cell is blank and the column has at least two different values."""
+        return self.n_distinct > 1 and not any(map(is_blank, self.cells))
+
+    def may_be_source(self, max_distinct: int) -> bool:
+        """Whether the column may hold the source texts, although its name is not a usual one.
+
+        A source text is repeated for each of its outputs, so its column must have fewer different
+        values than the text column with the most (`max_distinct` values). Most source texts have
+        three words or more.
+        """
+        word_counts = sorted(len(str(cell).split()) for cell in self.cells)
+        has_repeats = (
+            3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
+        )
+        is_named_like_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
+        return has_repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
+
+
+def infer_column(
+    name: str,
+    cells: tuple[object, ...],
+    *,
+    is_text: bool,
+    typed: bool,
+    rating_words: Collection[str],
+) -> Column:
+    """Return a `Column`, with its kind inferred from its cells unless it `is_text`.
+
+    In a `typed` format, such as JSON, a string never counts as a number. The user's `rating_words`
+    count like yes and no.
+    """
+    present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
+    values = {str(cell).strip() for cell in present_cells}
+    is_short = all(map(_is_short, values))
+    kind: Kind = "text"
+    if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
+        kind = "text"
+    elif _are_ratings(present_cells, typed, rating_words):
+        kind = "rating"
+    elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
+        kind = ""
+    elif is_short and _are_few(values):
+        kind = "label"
+    return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
+
+
+def _is_short(value: str) -> bool:
+    return len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
+
+
+def _are_few(values: Collection[str]) -> bool:
+    """Whether values may be labels: they are few, unless they begin with a digit, as in 4/5."""
+    return len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
+
+
+def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[str]) -> bool:
+    """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
+    n_numbers = sum(is_rating(cell, typed=typed) for cell in cells)
+    n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
+    return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
+
+
+def _holds_text(cell: object) -> bool:
+    return isinstance(cell, str) or join_texts(cell) is not None

@@ -1,0 +1,115 @@
+"""Merges the rows of several annotators on one output, and notes rows that repeat others."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from itertools import product
+
+from judges.labels.cells import is_blank, value_in
+from judges.labels.columns import Columns
+from judges.labels.values import is_missing_value, normalize_word
+from judges.tables.problems import Problems, count, joined_names
+from judges.tables.text import TableRow
+
+# The names of the columns with an output's document and system, or a pair's two systems.
+_ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
+
+
+def merge_rows(
+    columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
+) -> tuple[Columns, list[str]]:
+    """Merge the rows with the same id into one row, and return the new columns and notes.
+
+    A column whose cells differ between rows with the same id is left out, and a note says so. If
+    the column is in `texts`, or holds documents or systems, a problem is added instead. Columns of
+    labels and comments are left out without a note.
+    """
+    label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
+    dropped = label_columns | {*columns.comments, *map(columns.outer_column, label_columns)}
+    item_columns = columns.columns_except(dropped)
+    must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
+    merged_rows: dict[str, TableRow] = {}
+    differing: dict[str, None] = {}
+    for row in columns.table.rows:
+        item_id = columns.item_key(row)
+        cells = {name: row.cells.get(name) for name in item_columns}
+        first_cells = merged_rows.setdefault(item_id, row._replace(cells=cells)).cells
+        for name, cell in cells.items():
+            if is_blank(first_cells[name]):
+                first_cells[name] = cell
+            if is_blank(cell) or cell == first_cells[name]:
+                continue
+            if name not in must_be_equal:
+                differing[name] = None
+                continue
+            fault = f"differs from another row with the id {item_id!r:.60}"
+            advice = "write the same in all rows with this id, or give each output an id of its own"
+            problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
+    dropped |= differing.keys()
+    kept_columns = tuple(columns.columns_except(dropped))
+    table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
+    mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
+    left_out = joined_names([f"column {name!r}" for name in differing])
+    notes = [f"left out, since rows of one id differ in it: {left_out}"] if differing else []
+    return columns.with_table(table, mapping), notes
+
+
+def check_repeats(
+    columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
+) -> list[str]:
+    """Return a note on rows that repeat another row's texts, and on whether their labels agree.
+
+    If the file names annotators, these rows may be several annotators' ratings of one output. Such
+    rows should have the same id, so a problem is added.
+    """
+    groups = _repeated_rows(columns, texts)
+    repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
+    if not repeat_lines:
+        return []
+    unit, are_minority = problems.unit, 2 * len(repeat_lines) < len(columns.table.rows) - 1
+    if columns.find("annotator") and not (columns.find("id") and are_minority):
+        first_line, second_line = groups[0][0].line, groups[0][1].line
+        fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
+        advice = "give all rows of one output the same id: --map id=COLUMN"
+        problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
+    note = f"{len(repeat_lines):,} {'row repeats' if len(repeat_lines) == 1 else 'rows repeat'}"
+    note += f" another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
+    if columns.labelled:
+        note += _describe_agreement(groups, label_columns, unit)
+    return [note]
+
+
+def _describe_agreement(
+    groups: Iterable[list[TableRow]], label_columns: Iterable[str], unit: str
+) -> str:
+    """Return a sentence on whether the labels in each group of rows agree; "" without labels."""
+    disagreements, has_labels = list[str](), False
+    for group, column in product(groups, sorted(label_columns)):
+        labels = _distinct_labels(group, column)
+        has_labels = has_labels or bool(labels)
+        if len(labels) > 1:
+            lines = joined_names([str(row.line) for row in group])
+            disagreements.append(f"{joined_names(labels)} ({unit}s {lines})")
+    if not disagreements:
+        return ". Their labels agree" if has_labels else ""
+    verb = "disagree" if len(disagreements) > 1 else "disagrees"
+    return f". {count(len(disagreements), 'pair')} {verb}: {'; '.join(disagreements[:10])}"
+
+
+def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
+    """The groups of rows with equal texts, documents and systems; [] if two rows share an id."""
+    rows = columns.table.rows
+    if not texts or len({*map(columns.item_key, rows)}) < len(rows):
+        return []
+    content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
+    groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(str(value_in(row, column)) for column in content_columns)].append(row)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
+    """The different labels in a column; lists of several annotators' labels are skipped."""
+    cells = (value_in(row, column) for row in rows)
+    single_labels = (cell for cell in cells if not isinstance(cell, list | Mapping))
+    return sorted({normalize_word(cell) for cell in single_labels if not is_missing_value(cell)})
