@@ -30,7 +30,7 @@ from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
 from optimize.inputs.labelled import Labelled
-from optimize.inputs.subjects import judge_name
+from optimize.inputs.subjects import judge_name, unread_text
 
 # A line of the output: a title of one word, and a sentence or a command.
 Fact = tuple[str, str]
@@ -222,9 +222,8 @@ def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    if unread := [*without_keys(reading.texts, texts).values(), *reading.unread]:
-        advice = f"to use one, name it, as in {map_flag('system', unread[:1])}"
-        yield "not read", f"{', '.join(unread)} ({advice})"
+    if unread := unread_text(reading, texts):
+        yield "not read", unread
 
 
 def _reading_text(name: str, columns: tuple[str, ...]) -> str:
@@ -271,14 +270,16 @@ def _next_facts(
     ]
     undefined_dimensions = _names_without_definition(labelled, dimensions)
     label_text = "a pass" if undefined_dimensions else "a high rating"
-    example = (
-        f"{(undefined_dimensions or dimensions)[0]}=one line that says what earns {label_text}"
-    )
+    example_name, new_name_flag = (undefined_dimensions or dimensions)[0], ""
+    if not NAME.match(judge_name(example_name)):
+        new_name_flag = f" {map_flag('quality', [example_name])}"
+        example_name = "quality"
     definition_advice = (
-        f"a definition is worth about as much as tuning; write --dimension '{example}'"
+        "a definition is worth about as much as tuning; write --dimension "
+        f"'{example_name}=one line that says what earns {label_text}'{new_name_flag}"
     )
     if not (defined_dimensions or undefined_dimensions):
-        advice = f"or say which judge's rating it is, as in --map relevance={dimensions[0]}"
+        advice = f"or say which judge's rating it is, as in {map_flag('relevance', dimensions[:1])}"
         yield "define", f"{definition_advice}; {advice}"
         return
     name = (defined_dimensions or undefined_dimensions)[0]

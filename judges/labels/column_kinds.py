@@ -9,13 +9,20 @@ from judges.labels.cells import is_blank, is_rating, join_texts
 from judges.labels.names import OUTPUTS, is_reference, tokens
 from judges.labels.values import is_missing_value, is_yes_or_no
 
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
+# A date, a time, or both, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
+_TIMESTAMP = re.compile(
+    r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[T ,]+\d{1,2}:\d\d\S*(?: ?[ap]\.?m\.?)?(?: \S+)?)?|"
+    r"\d{1,2}:\d\d(?::\d\d)?",
+    re.IGNORECASE,
+)
+# An identifier or a web address. A text in a script without spaces, such as Chinese, is none.
+_IDENTIFIER = re.compile(r"[!-~]+")
 # The largest number of characters in a label, of spaces in it, and of different labels in a column.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
-# What the cells of a column are. A label is short, such as `good` or `4/5`. The empty string stands
-# for anything else.
-Kind = Literal["rating", "text", "label", ""]
+# What the cells of a column are. A label is short, such as `good` or `4/5`, and names are many
+# identifiers. The empty string stands for anything else.
+Kind = Literal["rating", "text", "label", "name", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,15 @@ class Column:
     def is_category(self) -> bool:
         """Whether the column holds short values that each occur twice on average, or more often."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
+
+    @property
+    def likely_name(self) -> str:
+        """The name to which the user may map the column if it is not read; "" if none is likely."""
+        if self.kind == "name":
+            return "id" if self.n_distinct == len(self.cells) else "group"
+        if self.kind == "text":
+            return "input"
+        return "system" if self.is_category and self.n_distinct > 1 else ""
 
     @property
     def is_varied(self) -> bool:
@@ -72,7 +88,7 @@ def infer_column(
     count like yes and no.
     """
     present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
-    values = {str(cell).strip() for cell in present_cells}
+    values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
     is_short = all(map(_is_short, values))
     kind: Kind = "text"
     if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
@@ -83,6 +99,8 @@ def infer_column(
         kind = ""
     elif is_short and _are_few(values):
         kind = "label"
+    elif all(map(_IDENTIFIER.fullmatch, values)):
+        kind = "name"
     return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
 
 

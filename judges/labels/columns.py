@@ -239,10 +239,9 @@ class Columns:
         """The columns and keys of objects that hold people's comments. No judge reads comments."""
         names = (*self.table.columns, *self.rating_keys)
         named_like_comments = filter(self._is_comment, names)
+        comments = self.of_kind(named_like_comments, "text", "label", "name")
         other_columns = self.used_columns(()) | {*self.judge_texts}
-        return tuple(
-            c for c in self.of_kind(named_like_comments, "text", "label") if c not in other_columns
-        )
+        return tuple(column for column in comments if column not in other_columns)
 
     def _is_comment(self, column: str) -> bool:
         """Whether a column is named like comments by people.
@@ -278,7 +277,7 @@ class Columns:
         """The texts in the user's mapping, with their columns."""
         columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
         text_columns = {n: c for n, c in columns.items() if c not in label_columns}
-        string_columns = self.of_kind(text_columns.values(), "text", "label")
+        string_columns = self.of_kind(text_columns.values(), "text", "label", "name")
         return {
             n: c for n, c in text_columns.items() if c in string_columns or is_source_or_output(n)
         }

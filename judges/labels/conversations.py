@@ -10,7 +10,7 @@ from judges.labels.cells import first_value, from_json, without_keys
 from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output
 from judges.tables.formats import Table
-from judges.tables.problems import joined_names
+from judges.tables.problems import UnreadableError, joined_names
 from judges.tables.text import Row, TableRow
 
 CONVERSATION = "conversation"
@@ -202,10 +202,12 @@ def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
 def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole: bool) -> Table:
     """Return the table with its conversations turned into texts, and a note on what is judged.
 
-    With `judge_whole`, the whole conversation is judged, else its last assistant turn.
+    With `judge_whole`, the whole conversation is judged, else its last assistant turn. Raises
+    UnreadableError if each row is one message of a conversation.
     """
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
+        _check_no_single_messages(table)
         return table
     rows = [row._replace(cells=as_texts(row.cells)) for row in table.rows]
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
@@ -225,6 +227,20 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole:
             f"only one conversation per row is read: {joined_names(unread_columns)} is left out"
         )
     return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
+
+
+def _check_no_single_messages(table: Table) -> None:
+    """Raise UnreadableError if the rows have a role and a text, and are by a user and a model."""
+    if any({*table.columns}.isdisjoint(keys) for keys in (_ROLE_KEYS, _CONTENT_KEYS)):
+        return
+    roles = {str(first_value(row.cells, _ROLE_KEYS)).casefold() for row in table.rows}
+    if {_SPEAKERS.get(role) for role in roles} >= {_ASSISTANT, "User"}:
+        raise UnreadableError(
+            "single-messages",
+            "holds one message in each row",
+            "write one row for each conversation, with a list of messages such as "
+            '[{"role": "user", "content": "..."}] in the column `messages`',
+        )
 
 
 def _with_only(

@@ -14,6 +14,7 @@ SOURCES = (
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
     *("artículo", "pregunta", "input", "inputs", "eingabe", "entrée", "entrada", "request"),
     *("usermessage", "conversation", "conversations", "messages", "chat", "transcript"),
+    "sourcetext",
 )
 # Usual names of outputs, which systems wrote.
 OUTPUTS = (
@@ -24,7 +25,7 @@ OUTPUTS = (
 # Words that may be added to a name in SOURCES or OUTPUTS, as in `model_answer` or `User Input`.
 _QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
-    *("system", "candidate", "final", "generated", "retrieved", "original", "text"),
+    *("system", "candidate", "final", "generated", "retrieved", "original", "text", "source"),
 }
 # Usual names of reference answers.
 _REFERENCE_NAMES = frozenset(

@@ -190,7 +190,7 @@ def _check_has_ratings(
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not dimensions and not source.dimensions:
         column_names = joined_names(columns.table.columns)
-        fault = f"no column has a known name for labels; the columns are {column_names}{remark}"
+        fault = f"no column of labels was recognised; the columns are {column_names}{remark}"
         problems.add("no-rating", fault, _label_advice(columns))
 
 
@@ -199,9 +199,19 @@ def _label_advice(columns: Columns) -> str:
     unused = columns.columns_except({*columns.used_columns(OUTPUT_ROLES), *columns.comments})
     nested_ratings = columns.of_kind(columns.nested_names, "rating")
     label_columns = nested_ratings or columns.of_kind(unused, "label")
-    readers = map(RatingReader, map(columns.values, label_columns))
+    for name in label_columns:
+        candidates = [c for c in columns.table.columns if c in columns.values(name)]
+        if len(candidates) == 2:  # the column names the better of two other columns
+            roles = zip(("votes", "response_a", "response_b"), (name, *candidates), strict=True)
+            columns_of_pairs = " ".join(map_flag(role, [column]) for role, column in roles)
+            return f"these are pairs: name their columns with {columns_of_pairs}"
+    readers = [RatingReader(columns.values(name)) for name in label_columns]
     pair_flags = [reader.values_flag for reader in readers if reader.is_unknown_pair]
     if len(pair_flags) == 1:
         return f"say which word is good, as in {pair_flags[0]} (or the other way round)"
-    flags = " or ".join(map_flag("label", [name]) for name in label_columns[:3] or ["COLUMN"])
-    return f"name one, as in {flags}, or give labels: dspy-judges label FILE --dimension NAME"
+    flags = [
+        f"{map_flag('label', [name])}{f' {reader.values_flag}' if reader.has_faults else ''}"
+        for name, reader in zip(label_columns[:3], readers, strict=False)
+    ]
+    examples = " or ".join(flags or [map_flag("label", ["COLUMN"])])
+    return f"name one, as in {examples}, or give labels: dspy-judges label FILE --dimension NAME"

@@ -217,6 +217,11 @@ class RatingReader:
         mend = "correct the word" if self._main_kind == YES_NO else "write a plain number"
         return f"{mend}, or give its number: {self.values_flag}"
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether a cell cannot be read, such as a word of unknown meaning."""
+        return any(map(self._find_fault, self._cells))
+
     @cached_property
     def values_flag(self) -> str:
         """The flag --values with the words that cannot be read, for the user to complete.
@@ -227,7 +232,13 @@ class RatingReader:
         counts = _sum_counts(faulty_cells, lambda cell: normalize_word(cell.value))
         all_words = [word for word, _ in counts.most_common() if _can_be_in_flag(word)]
         words = all_words[:_MAX_WORDS] or ["WORD"]
-        numbers = "10" if self.is_unknown_pair and all_words else map(self._likely_number, words)
+        numbers = [*map(self._likely_number, words)]
+        if self.is_unknown_pair and all_words:
+            numbers = ["1", "0"]
+        if "NUMBER" in numbers and len(words) > 1:
+            # A known word, such as `good`, has another number on a scale of several words.
+            known_words = dict.fromkeys(cell.word for cell in self._of_kind(YES_NO))
+            words, numbers = [*words, *known_words], [*numbers, *["NUMBER"] * len(known_words)]
         entries = [f"{_quote_if_needed(word)}={n}" for word, n in zip(words, numbers, strict=False)]
         # After a space, argparse would read a word such as -99 as another flag.
         flag = "--values=" if entries[0].startswith("-") else "--values "

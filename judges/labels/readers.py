@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
-from judges.labels.columns import Columns
+from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
@@ -210,8 +210,11 @@ def _read_outputs(
     if candidates is not None and not (ratings_are_named and not holds_pairs(columns)):
         advice = "give pairs to label with --pairwise NAME; plan does not read pairs"
         if options.labelled:
-            advice = "name the votes with --map votes=COLUMN and tune with --pairwise, or "
-            advice += "name a column of ratings with --dimension COLUMN"
+            votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
+            how = f"--pairwise {shlex.quote(votes or 'NAME')}"
+            if not votes:
+                how += " and name the votes with --map votes=COLUMN"
+            advice = f"use {how}, or name a column of ratings with --dimension COLUMN"
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
     labelled = weigh(read_outputs(columns, problems, options, second_file), columns, problems)

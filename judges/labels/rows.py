@@ -127,7 +127,10 @@ class RowReader:
             texts=self.texts,
             ratings=ratings,
             comments=columns.comments,
-            unread=tuple(columns.columns_except(read_outer_columns)),
+            unread={
+                name: columns.column(name).likely_name
+                for name in columns.columns_except(read_outer_columns)
+            },
         )
 
     def items(self) -> Iterator[ItemFields]:

@@ -118,14 +118,15 @@ class FileReading:
         texts: Maps the name of each text to its column.
         ratings: Maps each dimension to its columns; in a file of pairs, `votes` to its columns.
         comments: The columns that hold people's comments.
-        unread: The columns that were not read.
+        unread: Maps each column that was not read to the name that the user may give it with
+            `--map`, or to "" if no name is likely.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     ratings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     comments: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 Item = LabelledOutput | LabelledPair

@@ -1,18 +1,27 @@
 """Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dspy_judges.column_names import name_key
 from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
-from judges.labels.columns import ColumnNames
+from judges.labels.cells import without_keys
+from judges.labels.columns import ROW_NUMBER, ColumnNames
 from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
 from judges.labels.flags import split_mapping
-from judges.labels.names import OUTPUTS, is_source_or_output, is_usual_text, map_flag, usual_name
-from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.labels.names import (
+    OUTPUTS,
+    is_source_or_output,
+    is_usual_text,
+    map_flag,
+    only_text,
+    source_name,
+    usual_name,
+)
+from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import NAME
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, words_of
@@ -134,11 +143,39 @@ def _judged_text(
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) == 1 and NAME.match(candidates[0]):
         return candidates[0]
-    flags = " or ".join(map_flag("output", [columns[text]]) for text in outputs or columns)
-    raise LabelError(f"{labelled.name}: say which text is judged: {flags}")
+    choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
+    if not outputs and len(columns) == 2:
+        first, second = columns.values()
+        choices = [
+            f"{map_flag('output', [output])} {map_flag('input', [other])}"
+            for output, other in ((first, second), (second, first))
+        ]
+    raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
     """Keep the texts that every row has and whose names can be used in a prompt."""
     rows = [item.texts for item in labelled.items]
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
+
+
+def unread_text(reading: FileReading, texts: Collection[str]) -> str:
+    """The columns that a judge of these texts does not read, and the flags with which it would.
+
+    Empty if every column is read.
+    """
+    only_name = only_text(reading.texts, texts)
+    unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
+    names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.unread}
+    if not names:
+        return ""
+    used_names = {role for role, columns in reading.rows.items() if columns != (ROW_NUMBER,)}
+    if source_name(texts):
+        used_names.add("input")
+    flags = {
+        name: map_flag(name, [column])
+        for column, name in reversed(names.items())
+        if name and name not in used_names
+    }
+    how = ", ".join(reversed(flags.values())) or map_flag("NAME", ["COLUMN"])
+    return f"{', '.join(names)} (to use one, name it: {how})"

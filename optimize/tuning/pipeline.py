@@ -14,6 +14,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from optimize.figures.as_json import as_json, judgement_rows
+from optimize.inputs.subjects import unread_text
 from optimize.measuring.injection import ProbeResult, probe
 from optimize.measuring.tuning_result import TuningResult
 from optimize.search.gate import figure_of
@@ -55,7 +56,9 @@ def tune_in_folder(
         assert labels.splits
         write_json(folder / run_folder.SPLITS, run_folder.splits_json(labels.splits, settings.seed))
         print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
-        if unread := ", ".join(labels.labelled.reading.unread):
+        reading = labels.labelled.reading
+        texts = reading.texts if subject.kind == "pairwise" else subject.texts
+        if unread := unread_text(reading, texts):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:
             print_line(f"note: {note}")

@@ -1,11 +1,15 @@
 """Which column holds the labels of a dimension that no column is called; outputs without labels."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from command_runs import run
 from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
+from optimize.__main__ import command as tune
+from optimize.check import main as check
 from optimize.items import annotation_matrix
 
 MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
@@ -56,7 +60,7 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     none, times = (None, None), ("2024-03-01T10:00:00Z", "2024-03-02")
     table = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
     message = refusal(table)
-    assert "no column has a known name " in message
+    assert "no column of labels was recognised" in message
     assert " --map label=metadata.feedback, or" in message
     labelled = data.read_labels(table, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]
@@ -81,7 +85,7 @@ def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_na
     labelled = read("Bot", "alt", "neu")
     assert labelled.systems == ("alt", "neu")
     assert {*labelled.reading.texts} == {"frage", "antwort"}
-    assert read("Fassung", "alt", "neu").reading.unread == ("Fassung",)
+    assert read("Fassung", "alt", "neu").reading.unread == {"Fassung": "system"}
     # What a bot says is a text, whatever its column is called.
     table = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
     assert table.reading.texts["Bot"] == "Bot"
@@ -116,7 +120,7 @@ def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
 
 def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     rows = [row | {"genre": "news"} for row in ITEMS]
-    assert read_items(rows).reading.unread == ("genre",)
+    assert read_items(rows).reading.unread == {"genre": ""}
     items = read_items(rows, map={"context": "genre"}).items
     assert {item.texts["context"] for item in items} == {"news"}
 
@@ -159,3 +163,43 @@ def test_an_output_with_one_rating_counts_for_the_annotator_who_is_named():
     matrix, names = annotation_matrix(data.read_labels(rated, dimensions=["tone"]), "tone")
     assert names == ("Anna", "Ben")
     assert np.array_equal(matrix, [[4, 3], [2, np.nan]], equal_nan=True)
+
+
+TICKETS = [
+    {
+        "Sent": f"2026/11/{n + 1:02} 9:00:11 AM GMT+1",
+        "trace_id": f"tr-{n:04}",
+        "source": f"https://example.org/{n % 14}",
+        "Customer message": f"Where is order {n}, please?",
+        "Reply": f"It is on its way, number {n}.",
+        "verdict": ("pass", "fail")[n % 2],
+    }
+    for n in range(28)
+]
+
+
+def test_identifiers_addresses_and_times_are_no_texts_and_may_be_named():
+    labelled = data.read_labels(TICKETS)
+    assert labelled.reading.texts == {"Customer message": "Customer message", "reply": "Reply"}
+    assert labelled.reading.unread == {"Sent": "", "trace_id": "id", "source": "group"}
+    assert data.read_labels(TICKETS, map={"address": "source"}).outputs[0].texts["address"]
+
+
+def test_check_and_tune_name_the_text_that_the_judge_does_not_read():
+    pd.DataFrame(TICKETS).to_csv("tickets.csv", index=False)
+    flags = "--map 'input=Customer message', --map id=trace_id, --map group=source"
+    for result in (run(check, "tickets.csv"), run(tune, "--data", "tickets.csv")):
+        assert flags in " ".join(f"{result.out} {result.err}".split())
+    result = run(tune, "--data", "tickets.csv", "--map", "input=Customer message")
+    assert "it reads input, reply" in " ".join(result.err.split())
+
+
+def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
+    rows = [{"ask": f"Why {n}?", "gpt": f"So {n}.", "bard": f"No {n}."} for n in range(6)]
+    message = refusal([row | {"best": ("gpt", "bard")[n % 2]} for n, row in enumerate(rows)])
+    assert "--map votes=best --map response_a=gpt --map response_b=bard" in message
+
+
+def test_rows_of_single_messages_are_refused():
+    log = [{"chat": n // 2, "role": ("user", "bot")[n % 2], "text": f"Hm {n}."} for n in range(4)]
+    assert "write one row for each conversation" in refusal(log)

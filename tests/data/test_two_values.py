@@ -104,6 +104,9 @@ def test_check_names_the_flag_that_reads_two_words(cells, values, part):
 
 def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert "--values 'fair=NUMBER'" in refusal(sheet([*["good", "bad"] * 5, "fair"]))
+    # Several such words make a scale, on which `good` has another number.
+    message = refusal(sheet(["good", "fair", "poor", "excellent"] * 5))
+    assert all(f"{word}=NUMBER" in message for word in ("good", "fair", "poor", "excellent"))
 
 
 def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():

@@ -77,7 +77,7 @@ def test_votes_are_checked():
 def test_a_file_without_labels_is_told_how_to_get_some():
     result = run(check, "starter_unlabelled")
     columns = "id, group, system, document, summary"
-    problem = f"no column has a known name for labels; the columns are {columns}"
+    problem = f"no column of labels was recognised; the columns are {columns}"
     assert (result.code, problem in result.out) == (1, True)
     assert "or give labels: dspy-judges label FILE --dimension NAME" in result.out
 
