@@ -133,7 +133,7 @@ def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
         name: headers
         for name, headers in columns.mapping.items()
         if not (name in excluded_names or is_source_or_output(name))
-        and (len(headers) > 1 or columns.kind(headers[0]) != "text")
+        and (len(headers) > 1 or columns.kind(headers[0]) not in ("text", "name"))
     }
 
 
@@ -244,7 +244,7 @@ def _check_mapped_labels(columns: Columns, dimensions: Collection[str], problems
         if not is_label and name not in (*dimensions, *catalog.names()):
             continue
         other_columns = set[str]().union(*without_keys(columns.mapping, [name]).values())
-        if columns.of_kind(headers, "text") or not other_columns.isdisjoint(headers):
+        if columns.of_kind(headers, "text", "name") or not other_columns.isdisjoint(headers):
             fault = (
                 f"is mapped to {joined_names(headers)}, which has texts or another name in --map"
             )

@@ -191,7 +191,7 @@ def test_check_and_tune_name_the_text_that_the_judge_does_not_read():
     for result in (run(check, "tickets.csv"), run(tune, "--data", "tickets.csv")):
         assert flags in " ".join(f"{result.out} {result.err}".split())
     result = run(tune, "--data", "tickets.csv", "--map", "input=Customer message")
-    assert "it reads input, reply" in " ".join(result.err.split())
+    assert "it reads input and reply" in " ".join(result.err.split())
 
 
 def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
