@@ -70,7 +70,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
-    """Add the flags of a command that asks several judges."""
     add = command_parser.add_argument
     help_text = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
     add("judges", nargs="*", metavar="JUDGE", help=help_text)

@@ -278,9 +278,8 @@ def lines(result: EstimateResult) -> list[str]:
     on_these = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
     differences = result.differences
-    difference_from_best = {
-        pair.less: pair for pair in differences if pair.system == differences[0].system
-    }
+    best = differences[0].system if differences else ""
+    difference_from_best = {pair.less: pair for pair in differences if pair.system == best}
     for name, system_estimate in result.systems.items():
         system_text = "too few labels (two documents or more are needed)"
         if system_estimate is not None:

@@ -299,11 +299,8 @@ def choose_level(items: Items) -> Level:
     n_documents = max(1, len(items.documents))
     n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
     has_enough_outputs = len(items) / n_documents >= OUTPUTS_FOR_SUMMARY_LEVEL
-    return (
-        "summary"
-        if has_enough_outputs and n_varied > SHARE_FOR_SUMMARY_LEVEL * n_documents
-        else "dataset"
-    )
+    is_varied = n_varied > SHARE_FOR_SUMMARY_LEVEL * n_documents
+    return "summary" if has_enough_outputs and is_varied else "dataset"
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:

@@ -305,7 +305,6 @@ def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:
 
 
 def panel_lines(run: PanelRun) -> list[str]:
-    """The lines for a panel on the terminal."""
     head, rows = _member_table(run)
     judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
     table, sentences = table_lines(head, rows), wrapped(*_sentences(run))
@@ -313,7 +312,6 @@ def panel_lines(run: PanelRun) -> list[str]:
 
 
 def write_page(path: Path, run: PanelRun) -> None:
-    """Write the page for a panel's run."""
     header, rows = _member_table(run)
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)

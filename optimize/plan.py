@@ -158,10 +158,8 @@ def plan(flags: argparse.Namespace) -> Outcome:
             decision = _decision(sample, bounds, floors)
             decisions = [decision]
             n_needed = next(iter(decision.n_labels.values())) or math.inf
-            n_missing = n_needed - np.count_nonzero(sample.has_label)
-            n_to_label = math.ceil(
-                min(unlabelled.size, max(0, n_missing * documents.size / score.size))
-            )
+            n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
+            n_to_label = math.ceil(min(unlabelled.size, n_missing * documents.size / score.size))
         else:
             figures = figures_of(sample, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
@@ -215,10 +213,8 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
     outputs = []
     for output in items.outputs:
-        source_of_label = rated.get(output.id, output)
-        outputs.append(
-            replace(output, ratings=source_of_label.ratings, weight=source_of_label.weight)
-        )
+        labels = rated.get(output.id, output)
+        outputs.append(replace(output, ratings=labels.ratings, weight=labels.weight))
     with_labels = replace(
         items,
         outputs=tuple(outputs),
@@ -274,9 +270,8 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
     for name, figure in figures.items():
         n_more = math.inf
         if figure.interval:
-            n_more = max(
-                0, n_labelled * (2 * figure.interval.half_width / target) ** 2 - n_labelled
-            )
+            ratio = 2 * figure.interval.half_width / target
+            n_more = max(0, n_labelled * ratio**2 - n_labelled)
             if figure is mean and n_more:
                 n_needed = labels_needed(mean, target) or math.inf
                 n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from judges.cli.flags import split_name
@@ -58,7 +59,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     if flags.changed is not None:
         named_subject = NamedSubject.of(flags, judges)
         task = unlabelled_task(flags, named_subject)
-        entries = all_entries(flags, named_subject, task, judges)
+        entries = all_entries(flags, named_subject.subject, task, judges)
     else:
         task, entries = read_task(flags, judges)
     if task.items().is_weighted:
@@ -76,16 +77,19 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         return changed_swap(flags, *new_and_old, task, margin)
     result = certificate(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        page_answer = swap_answer(result)
-        figures = [Section(title="Figures", facts=page_answer.facts)] if page_answer.facts else []
-        page = Page(
-            answer=page_answer,
-            groups=[changed_rows_group(result)],
-            groups_title="What changes",
-            sections=[*figures, source_section(result.comparison.data)],
-        )
-        write(Path(flags.report), page)
+        write(Path(flags.report), _page(result))
     return result
+
+
+def _page(result: SwapResult) -> Page:
+    answer = swap_answer(result)
+    figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
+    return Page(
+        answer=answer,
+        groups=[changed_rows_group(result)],
+        groups_title="What changes",
+        sections=[*figures, source_section(result.comparison.data)],
+    )
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
@@ -104,9 +108,8 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
 def changed_lines(result: ChangedSwap) -> list[str]:
     """Lines on a swap that labels on changed rows decide: the verdict, or which rows to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
-    changes_text = (
-        f"{new} and {old} differ on {n_changed:,} of {counted(result.n_outputs, 'output')}"
-    )
+    n_outputs = counted(result.n_outputs, "output")
+    changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         return [
             *wrapped(
@@ -160,11 +163,9 @@ def swap_answer(result: SwapResult) -> Answer:
     failed_text = ", ".join(
         f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
     )
-    warnings = [
-        fact
-        for name, judge in judges
-        for fact in tuning_warnings(judge.overlap, comparison.card.unit, name)
-    ]
+    warnings = chain.from_iterable(
+        tuning_warnings(judge.overlap, comparison.card.unit, name) for name, judge in judges
+    )
     prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges if judge.entry.judge)
     n_text = counted(result.difference.n_documents, interval_unit(comparison.level))
     interval_note = f"90% interval{looks}, n={n_text}"
@@ -215,16 +216,12 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     n_changed, unit = result.n_changed, result.comparison.card.unit
     if not n_changed:
         return f"None of the {unit} changes."
-    n_by_direction, n_by_side, directions_text = result.n_by_direction, result.n_by_side, ""
+    text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
     if result.comparison.card.two_values:
-        directions_text = (
-            f" ({n_by_direction['up']:,} fail → pass, {n_by_direction['down']:,} pass → fail)"
-        )
-    changes_text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
-    return (
-        f"{changes_text}{directions_text}; people side with {new} on {n_by_side['new']:,}, with "
-        f"{old} on {n_by_side['old']:,}."
-    )
+        n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
+        text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"
+    n_new, n_old = result.n_by_side["new"], result.n_by_side["old"]
+    return f"{text}; people side with {new} on {n_new:,}, with {old} on {n_old:,}."
 
 
 def _price(judge: ComparedJudge) -> str:

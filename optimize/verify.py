@@ -208,9 +208,7 @@ def measure(
     items = task.items(judge).items
     with judge.open_client(keep_going=keep_going, **options) as client:
         judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        judgement_by_id = {
-            item.id: judgement for item, judgement in zip(items, judgements, strict=True)
-        }
+        judgement_by_id = dict(zip((item.id for item in items), judgements, strict=True))
     return Measurement.of(task.scored(name, judgement_by_id, judge), task.labelled)
 
 

@@ -78,7 +78,6 @@ def fields_json(
 
 
 def figure_json(figure: Figure, digits: int | None = DIGITS) -> JsonObject:
-    """A figure's value and the ends of its interval."""
     return fields_json(IntervalEstimate(figure.value, figure.interval), digits=digits)
 
 

@@ -148,7 +148,6 @@ class Outcome:
 
 
 def print_json(result: object) -> None:
-    """Print a result as JSON."""
     from optimize.figures.as_json import as_json, to_json  # a slow import that --help does not need
 
     print_output(as_json(to_json(result), indent=1))

@@ -62,19 +62,13 @@ def subject_of(
     for an empty definition, or one without labels, and UnknownDimensionError if neither the
     catalogue nor the labels have the name, or ratings have no definition.
     """
-    written_name, equals, definition = (part.strip() for part in spec.partition("="))
-    if equals and (labels.data is None or not definition.strip(".…")):
-        raise SettingsError(
-            f"{written_name}=LINE defines labels of your own: write what earns a good "
-            "label, and name the labels by --data"
-        )
+    written_name, definition = _name_and_definition(spec, labels)
     name, unknown = judge_name(written_name), _why_unknown(written_name)
-    if labels.data is None and Path(written_name).is_file():
-        raise UnknownDimensionError(
-            f"{written_name} is a file: did you mean --data {written_name}?"
-        )
     if labels.data is None:
-        raise UnknownDimensionError(f"no --data FILE names labels, and {unknown}")
+        advice = f"no --data FILE names labels, and {unknown}"
+        if Path(written_name).is_file():
+            advice = f"{written_name} is a file: did you mean --data {written_name}?"
+        raise UnknownDimensionError(advice)
     if not NAME.match(name):
         return None
     columns, values = split_mapping(labels.map, labels.values)
@@ -84,14 +78,26 @@ def subject_of(
         source = replace(labels, map=columns, values=values, scale=None)
         labelled = read(source, name, pairwise=pairwise)
     except LabelError as error:
-        if equals or not {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
+        kinds = {problem.kind for problem in error.problems}
+        if definition or not kinds <= NO_SUCH_LABELS:
             raise
         raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
-    if subject := _subject_on(labelled, name, definition, labels.scale, columns):
-        return subject, labelled
-    return None
+    if isinstance(labelled, LabelledSet) and name not in labelled.dimensions:
+        return None
+    return _subject_on(labelled, name, definition, labels.scale, columns), labelled
+
+
+def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
+    """The parts of NAME=DEFINITION; SettingsError if it or its labels are missing."""
+    name, equals, definition = (part.strip() for part in spec.partition("="))
+    if equals and (labels.data is None or not definition.strip(".…")):
+        raise SettingsError(
+            f"{name}=LINE defines labels of your own: write what earns a good label, and name the "
+            "labels by --data"
+        )
+    return name, definition
 
 
 def _subject_on(
@@ -100,13 +106,11 @@ def _subject_on(
     definition: str,
     scale: str | None,
     columns: Mapping[str, ColumnNames],
-) -> Subject | None:
-    """A new comparison or dimension for the labels; None if no label is on a dimension `name`."""
+) -> Subject:
+    """A new comparison or dimension for these labels."""
     if isinstance(labelled, LabelledPairs):
         texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
-    if name not in labelled.dimensions:
-        return None
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "

@@ -62,6 +62,10 @@ class Task:
             level = "dataset" if is_pairwise else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
 
+    @property
+    def is_pairwise(self) -> bool:
+        return isinstance(self.labelled, LabelledPairs)
+
     def items(self, judge: AnyJudge | None = None) -> Items:
         """All labelled outputs or pairs, with the texts that the judge reads."""
         return items_of(self.labelled, self.dimension, judge.subject if judge else None)
@@ -134,15 +138,17 @@ def from_numbers(
             )
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
-        kind = Preference if pairwise else Judgement
-        result: AnyJudgement = Judgement(score=number, rationale=reason)
-        if math.isnan(number):
-            result = kind.failed(reason or "no score")
-        elif pairwise:
-            preferred = choice_of(number) or "tie"
-            result = Preference(margin=number, preferred=preferred, comparison=reason)
-        judgement_by_id[str(item_id)] = result
+        judgement_by_id[str(item_id)] = _judgement(number, reason, pairwise=pairwise)
     return judgement_by_id
+
+
+def _judgement(number: float, reason: str | None, *, pairwise: bool) -> AnyJudgement:
+    if math.isnan(number):
+        return (Preference if pairwise else Judgement).failed(reason or "no score")
+    if pairwise:
+        preferred = choice_of(number) or "tie"
+        return Preference(margin=number, preferred=preferred, comparison=reason)
+    return Judgement(score=number, rationale=reason)
 
 
 def from_replies(
@@ -233,7 +239,6 @@ class Entry:
         return replace(self, items=items, expected=paid_estimates)
 
     def to_json(self) -> JsonObject:
-        """The judge's name, source and usage, and the reason if it has no scores."""
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
         return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})

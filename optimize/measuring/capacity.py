@@ -39,12 +39,10 @@ class Decision:
     @classmethod
     def of(cls, floors: Mapping[str, float], fails: float) -> "Decision":
         n_labels = {}
-        for error_share in ERRORS:
-            true_rates = (
-                f"{name.upper()} {1 - error_share * (1 - floor):.3g}"
-                for name, floor in floors.items()
-            )
-            n_labels[" and ".join(true_rates)] = labels_to_decide(floors, fails, error_share)
+        for share in ERRORS:
+            rates = {name: 1 - share * (1 - floor) for name, floor in floors.items()}
+            true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
+            n_labels[true_rates] = labels_to_decide(floors, fails, share)
         return cls(floors=floors, fails=fails, n_labels=n_labels)
 
     def __str__(self) -> str:

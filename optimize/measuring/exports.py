@@ -64,6 +64,16 @@ class Tool(NamedTuple):
         """The columns that may hold this content (a key of `PLACES`), the tool's own first."""
         return (*self.places.get(content, ()), *PLACES[content])
 
+    def value_of(self, row: Row, *contents: str) -> object:
+        """The first of these contents that the row has; None if it has none."""
+        return first_value(row, [*chain.from_iterable(map(self.columns_of, contents))])
+
+    def texts_of(self, row: Row, content: str) -> set[str]:
+        """All texts in this content's columns, and below them, as in `inputs.question`."""
+        columns = self.columns_of(content)
+        values = [value for column, value in row.items() if column.partition(".")[0] in columns]
+        return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
+
 
 # The tools whose results are read, in the order in which they are tried. A further tool is a
 # further entry (docs/extend.md).
@@ -176,17 +186,17 @@ def _score_on(
     if len(metric_entries) > 1:
         raise ValueError("has two scores; give them different names")
     entry = metric_entries[0]
-    value = first_value(entry, tool.columns_of("value"))
-    error = first_value(row, ("error.message", "error"))
-    # promptfoo also reports a failed assertion as an error, but such a row has an output.
-    has_output = bool(_texts(row, tool.columns_of("output")))
-    failure = first_value(entry, tool.columns_of("failure")) or (None if has_output else error)
+    value = tool.value_of(entry, "value")
     if is_verdict and value is not None:
-        value = first_value(entry, tool.columns_of("verdict") + tool.columns_of("value"))
+        value = tool.value_of(entry, "verdict", "value")
+    failure, error = tool.value_of(entry, "failure"), first_value(row, ("error.message", "error"))
+    # promptfoo also reports a failed assertion as an error, but such a row has an output.
+    if not failure and not tool.texts_of(row, "output"):
+        failure = error
     score = Score(math.nan if failure else _number(value, tool))
     if math.isinf(score):
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
-    reasons = (failure, first_value(entry, tool.columns_of("reason")), error)
+    reasons = (failure, tool.value_of(entry, "reason"), error)
     score.reason = next((reason for reason in reasons if isinstance(reason, str)), "")
     return score
 
@@ -194,7 +204,7 @@ def _score_on(
 def _has_other_output(tool: Tool, row: Row, item: Item) -> bool:
     """Whether a row is about another output than the labelled one."""
     texts = {*_texts_inside([*item.texts.values()])}
-    output = _texts(row, tool.columns_of("output"))
+    output = tool.texts_of(row, "output")
     return bool(texts and output and output.isdisjoint(texts))
 
 
@@ -227,9 +237,7 @@ def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[s
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     labelled_ids: list[str | None] = []
     for row in rows:
-        shared_texts = (
-            _texts(row, tool.columns_of(content)) & texts for content in ("input", "output")
-        )
+        shared_texts = (tool.texts_of(row, content) & texts for content in ("input", "output"))
         keys = (*_ids(tool, row, labelled), *product(*shared_texts))
         # If several labelled rows have the same context and output, the question decides.
         n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
@@ -243,23 +251,15 @@ def _keys(item: Item) -> Iterator[object]:
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
     outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
-    yield from (
-        (texts[input_name], texts[output_name])
-        for input_name, output_name in product(texts, outputs)
-        if input_name != output_name
-    )
+    for input_name, output_name in product(texts, outputs):
+        if input_name != output_name:
+            yield texts[input_name], texts[output_name]
 
 
 def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
     # Labels without an id column have numbers as ids, which mean nothing in the tool's file.
     columns = () if labelled.reading.rows.get("id") == (ROW_NUMBER,) else tool.columns_of("id")
     return {str(value_at(row, column)).strip() for column in columns}
-
-
-def _texts(row: Row, columns: Sequence[str]) -> set[str]:
-    """All texts in these columns, and in columns below them, such as `inputs.question`."""
-    values = [value for column, value in row.items() if column.partition(".")[0] in columns]
-    return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
 def _texts_inside(value: object) -> Iterator[str]:
@@ -283,7 +283,7 @@ def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
         # MLflow lists people's labels as well, which may have the same name as a judge's scores.
         elif value_at(entry, "source.source_type") != "HUMAN":
-            yield str(first_value(entry, tool.columns_of("metric"))), entry
+            yield str(tool.value_of(entry, "metric")), entry
     pattern = re.compile(tool.scores)
     for column_match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
         yield column_match[1], {"value": row[column_match[0]]}
@@ -306,7 +306,7 @@ def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple
     metrics = {
         metric
         for metric, entry in entries
-        if math.isfinite(_number(first_value(entry, tool.columns_of("value")), tool))
+        if math.isfinite(_number(tool.value_of(entry, "value"), tool))
     }
     if len(metrics) != 1:
         raise RecordingError(

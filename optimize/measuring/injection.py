@@ -93,9 +93,8 @@ def probe(
     `scores` are the judge's scores for `items`, margins for pairs; NaN for a failed judgement. If
     there is nothing to attack, the result holds a reason. Raises BudgetSpentError at a limit.
     """
-    probe_rows = _rows_to_attack(
-        items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes")
-    )
+    pairs, rng = judge.kind == "pairwise", stream(seed, "probes")
+    probe_rows = _rows_to_attack(items, scores, pairs=pairs, rng=rng)
     if not probe_rows:
         return ProbeResult(
             reason="no output has both a text and a score, so there is nothing to attack"
@@ -114,10 +113,8 @@ def probe(
         for texts, (name, _) in zip(clean_texts, targets, strict=True)
     )
     attacked_scores = scores_of(judge.judge_rows(attacked_texts, client, seed=seed))
-    shifts = [
-        score_shift(signs * scores[probe_rows], signs * attacked)
-        for attacked in np.split(attacked_scores, len(ATTACKS))
-    ]
+    scores_by_attack = np.split(attacked_scores, len(ATTACKS))
+    shifts = [score_shift(signs * scores[probe_rows], signs * row) for row in scores_by_attack]
     return ProbeResult(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 
 

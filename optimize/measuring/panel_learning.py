@@ -114,9 +114,8 @@ def learn_panel(
     passed_over = _passed_over(scores, group)
     names = sorted(scores.keys() - passed_over.keys())
     transforms = np.array([_linear_transform(scores[name], group) for name in names])
-    standardised = (
-        np.stack([scores[name] for name in names], axis=1) * transforms[:, 0] + transforms[:, 1]
-    )
+    columns = np.stack([scores[name] for name in names], axis=1)
+    standardised = columns * transforms[:, 0] + transforms[:, 1]
     is_complete = ~np.isnan(standardised).any(axis=1)
     labelled = _Labelled(
         *(vector[is_complete] for vector in (standardised, human, document, system, group))
@@ -267,9 +266,7 @@ class _Labelled:
                 contrast_judges(first_panel, baseline, self.human, self.document, level=level)
                 for baseline in (best_member, *further_panels)
             ]
-            repeats.append(
-                [(result.value, result.error, len(result.documents)) for result in contrasts]
-            )
+            repeats.append([(each.value, each.error, len(each.documents)) for each in contrasts])
         means = np.mean(repeats, axis=0).tolist()
         return [PanelGain(value, error, round(n_documents)) for value, error, n_documents in means]
 

@@ -240,10 +240,8 @@ def preference(pair: RecordedReplies, *, values: Values | None = None) -> Prefer
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
-        margin_ab, margin_ba = (
-            margin_of_vote[vote_of_choice[read_choice(text, list(vote_of_choice))]]
-            for text in pair.replies
-        )
+        choices = [read_choice(text, list(vote_of_choice)) for text in pair.replies]
+        margin_ab, margin_ba = (margin_of_vote[vote_of_choice[choice]] for choice in choices)
     except NoScoreError as error:
         return Preference.failed(str(error))
     # In the second order, A is the letter of the second output.

@@ -110,45 +110,39 @@ def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task
         pairwise=named_subject.is_pairwise,
     )
     task = Task.of(labelled, named_subject.name, flags.level)
-    return task, all_entries(flags, named_subject, task, entries)
+    return task, all_entries(flags, named_subject.subject, task, entries)
 
 
 def all_entries(
-    flags: argparse.Namespace, named_subject: NamedSubject, task: Task, judges: Sequence[Entry]
+    flags: argparse.Namespace, subject: Subject | None, task: Task, judges: Sequence[Entry]
 ) -> list[Entry]:
     """The judges with the items to judge, then an entry for each recording that flags name."""
     values = values_of(flags.values)
-    scale = () if named_subject.is_pairwise else recorded_scale(flags.scale, named_subject.subject)
-    verdict_words = words_of(task.labelled, named_subject.name)
-    if verdict_words and (named_subject.subject is None or named_subject.subject.scale == (0, 1)):
+    scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
+    verdict_words = words_of(task.labelled, task.dimension)
+    if verdict_words and (subject is None or subject.scale == (0, 1)):
         scale, values = (0, 1), {verdict_words[0]: 1.0, verdict_words[1]: 0.0, **values}
-    if flags.replies and not (scale or named_subject.is_pairwise):
+    if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
     entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
-    return [*entries, *_recordings(flags, named_subject, task, scale, values)]
+    return [*entries, *_recordings(flags, task, scale, values)]
 
 
 def _recordings(
-    flags: argparse.Namespace,
-    named_subject: NamedSubject,
-    task: Task,
-    scale: Sequence[int],
-    values: Values,
+    flags: argparse.Namespace, task: Task, scale: Sequence[int], values: Values
 ) -> Iterator[Entry]:
     """Yield an entry for each file of --scores and --replies, and print warnings."""
-    pairwise = named_subject.is_pairwise
+    dimension, pairwise = task.dimension, task.is_pairwise
     for spec in [*flags.scores, *flags.replies]:
         name_in_flag, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            scores = read_scores(path, named_subject.name, task.labelled, print_error, name_in_flag)
+            scores = read_scores(path, dimension, task.labelled, print_error, name_in_flag)
             judgement_by_id = from_numbers(scores.items(), pairwise=pairwise)
         else:
-            judgement_by_id = from_replies(
-                path, named_subject.name, scale, values, pairwise=pairwise
-            )
+            judgement_by_id = from_replies(path, dimension, scale, values, pairwise=pairwise)
         name = name_in_flag or path.stem
         scored = task.scored(name, judgement_by_id, None, scale)
         if np.array_equal(scored.scores, scored.human):

@@ -60,7 +60,6 @@ class Scored:
         return not self.is_pairs and is_two_valued(self.human) and are_shares(self.scores)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
-        """The judgements of these rows, in the order of `rows`."""
         return replace(
             self,
             items=self.items.of_rows(rows),

@@ -62,7 +62,6 @@ class HeldOut(Generic[T]):
         return {name: split for name, split in named.items() if split is not None}
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
-        """The function's result for each split."""
         return HeldOut(*map(function, self.by_name.values()))
 
     def to_json(self) -> JsonObject:
@@ -128,12 +127,10 @@ class TuningResult:
 
     @property
     def splits(self) -> dict[str, SplitResult]:
-        """The held-out splits, by their names in files."""
         return HeldOut(self.test, self.unseen).by_name if self.test else {}
 
     @property
     def card(self) -> Scorecard | None:
-        """The shipped judge's figures on test."""
         return self.test.of(self.shipped) if self.test else None
 
     @property
@@ -146,11 +143,9 @@ class TuningResult:
 
     @property
     def unit(self) -> str:
-        """The noun for what was judged, in the plural."""
-        return "pairs" if self.is_pairs else "outputs"
+        return self.card.unit if self.card else "outputs"
 
     def to_json(self) -> JsonObject:
-        """The content of summary.json."""
         record = fields_json(self, "test", "unseen")
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
         for judge in get_args(JudgeName):
@@ -166,10 +161,8 @@ class TuningResult:
 
     def _figures_json(self, test: SplitResult, card: Scorecard) -> JsonObject:
         """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
-        record: JsonObject = {
-            "order": self._of_both(lambda each: each.order),
-            "scales": to_json(card.scales),
-        }
+        order = self._of_both(lambda each: each.order)
+        record: JsonObject = {"order": order, "scales": to_json(card.scales)}
         if card.people:
             record["people"] = to_json(card.people)
         if card.two_values:

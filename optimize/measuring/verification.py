@@ -161,7 +161,6 @@ class Verification:
 
     @property
     def faults(self) -> list[str]:
-        """The gate's reasons for floors that fall short or are undecided."""
         if not self.gate:
             return []
         short = [f"falls short: {reason}" for reason in self.gate.short]

@@ -54,28 +54,21 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     has_score = ~np.isnan(values)
     values, labels = values[has_score], labels[has_score]
     distinct_scores, score_codes = np.unique(values, return_inverse=True)
-    if (
-        set(distinct_scores.tolist()) <= {0.0, 1.0}
-        or _size_of_smaller_class(labels) < FEWEST_TO_LEARN
-    ):
+    are_verdicts = set(distinct_scores.tolist()) <= {0.0, 1.0}
+    if are_verdicts or _size_of_smaller_class(labels) < FEWEST_TO_LEARN:
         return THRESHOLD
     # For each midpoint as the threshold: the balanced accuracy minus .5.
-    gain_above_midpoint = np.cumsum(np.bincount(score_codes, _weight_of_passing(labels))[::-1])[
-        ::-1
-    ][1:]
+    gain_of_score = np.bincount(score_codes, _weight_of_passing(labels))
+    gain_above_midpoint = np.cumsum(gain_of_score[::-1])[::-1][1:]
     midpoints = (distinct_scores[:-1] + distinct_scores[1:]) / 2
     integral = np.concatenate([[0.0], np.cumsum(gain_above_midpoint * np.diff(distinct_scores))])
-    integral_at_ends = [
-        np.interp(midpoints + sign * HALF_WINDOW * values.std(), distinct_scores, integral)
-        for sign in (1, -1)
-    ]
-    smoothed_accuracy = integral_at_ends[0] - integral_at_ends[1]
+    half_window = HALF_WINDOW * values.std()
+    smoothed_accuracy = np.interp(midpoints + half_window, distinct_scores, integral)
+    smoothed_accuracy -= np.interp(midpoints - half_window, distinct_scores, integral)
     best_midpoints = midpoints[smoothed_accuracy >= smoothed_accuracy.max(initial=-np.inf) - 1e-12]
-    return (
-        float(best_midpoints[np.abs(best_midpoints - THRESHOLD).argmin()])
-        if best_midpoints.size
-        else THRESHOLD
-    )
+    if not best_midpoints.size:
+        return THRESHOLD
+    return float(best_midpoints[np.abs(best_midpoints - THRESHOLD).argmin()])
 
 
 def is_clearly_worse(n_worse: int, n_better: int) -> bool:
@@ -104,20 +97,19 @@ def balanced_contrast(
         np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human)
     )
     both_judged = ~np.isnan(verdicts_a) & ~np.isnan(verdicts_b)
-    document_names, document_codes = np.unique(
-        np.asarray(document)[both_judged], return_inverse=True
-    )
+    documents = np.asarray(document)[both_judged]
+    document_names, document_codes = np.unique(documents, return_inverse=True)
     differences, labels = (verdicts_a - verdicts_b)[both_judged], labels[both_judged]
     has_small_class = _size_of_smaller_class(labels) < FEWEST_FOR_INTERVAL
     mean_difference = 0.0 if has_small_class else differences.mean()
     contributions = (differences - mean_difference) * _weight_of_passing(labels)
-    terms: Vector = document_names.size * np.bincount(
-        document_codes, contributions, document_names.size
-    ).astype(float)
-    contrast = mean_of_differences(terms, tuple(str(name) for name in document_names))
-    has_too_few = (
-        has_small_class or np.unique(document_codes[differences != 0]).size < FEWEST_DIFFERENT
+    n_documents = document_names.size
+    document_sums = np.bincount(document_codes, contributions, n_documents).astype(float)
+    contrast = mean_of_differences(
+        n_documents * document_sums, tuple(str(name) for name in document_names)
     )
+    n_different = np.unique(document_codes[differences != 0]).size
+    has_too_few = has_small_class or n_different < FEWEST_DIFFERENT
     return replace(contrast, interval=None) if has_too_few else contrast
 
 

@@ -66,16 +66,10 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     known_gains = gains[is_changed & ~np.isnan(gains)]
-    n_labelled, n_changed, changed_share = (
-        known_gains.size,
-        int(is_changed.sum()),
-        float(is_changed.mean()),
-    )
-    if n_labelled == n_changed:
-        difference = changed_share * float(known_gains.mean()) if n_labelled else 0.0
-        return Interval(difference, difference)
+    n_labelled, n_changed = known_gains.size, int(is_changed.sum())
     if not n_labelled:
-        return None
+        return None if n_changed else Interval(0.0, 0.0)
+    changed_share = float(is_changed.mean())
     gain_sd = float(np.append(known_gains, [1, -1]).std(ddof=1))
     error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
     half_width = float(stdtrit(n_labelled, 0.95)) * changed_share * gain_sd * error_factor

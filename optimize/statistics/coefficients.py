@@ -106,10 +106,8 @@ def weighted_ranks(scores: Vector, weight: Vector) -> Vector:
 def sums_above(scores: Vector, values: Vector) -> Vector:
     """The sum of `values` over outputs with a higher score, and half of that over equal scores."""
     sort_order = np.argsort(scores, kind="stable")
-    sorted_scores, cumulative = (
-        scores[sort_order],
-        np.concatenate([[0.0], np.cumsum(values[sort_order])]),
-    )
+    sorted_scores = scores[sort_order]
+    cumulative = np.concatenate([[0.0], np.cumsum(values[sort_order])])
     sum_below = cumulative[np.searchsorted(sorted_scores, scores, "left")]
     sum_up_to_equal = cumulative[np.searchsorted(sorted_scores, scores, "right")]
     sum_above: Vector = cumulative[-1] - (sum_below + sum_up_to_equal) / 2

@@ -64,9 +64,8 @@ def contrast_judges(
     document_names = tuple(map(str, np.unique(np.asarray(document)[both_scored])))
     if level == "system":
         return _contrast_systems(rows_a, rows_b, document_names)
-    contrast = mean_of_differences(
-        document_terms(rows_a, level) - document_terms(rows_b, level), document_names
-    )
+    differences = document_terms(rows_a, level) - document_terms(rows_b, level)
+    contrast = mean_of_differences(differences, document_names)
     if level == "summary":
         return contrast
     n_untied = min(rows_a.n_untied, rows_b.n_untied)
@@ -99,10 +98,8 @@ def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...
 
     def differences(signs: Matrix) -> Vector:
         half_difference = signs @ (contributions_a - contributions_b) / 2
-        rho_differences: Vector = rho_of_means(mean_of_judges + half_difference) - rho_of_means(
-            mean_of_judges - half_difference
-        )
-        return rho_differences
+        rho_a = rho_of_means(mean_of_judges + half_difference)
+        return rho_a - rho_of_means(mean_of_judges - half_difference)
 
     random_signs = stream(0, "swaps").choice([-1.0, 1.0], (N_SWAPS, n_documents))
     error = float(np.sqrt((differences(random_signs) ** 2).mean())) if n_documents > 1 else np.inf

@@ -45,18 +45,14 @@ PSEUDO_DOCUMENTS = 3.0
 class Estimate:
     """An estimate of the mean human rating, with its counts.
 
-    Attributes:
-        interval: The 95 % interval for the mean over the population that the outputs are a sample
-            of.
-        given_interval: The 95 % interval for the mean over exactly the given outputs.
-        labels_only: The mean of the labels alone, without the judge.
-        judge_only: The mean of the judge's scores, which may be biased.
-        weight: The weight of the judge's scores in `value`, in [0, 1]; 0 ignores the judge.
-        n_labels: How many outputs have a label (and a score).
-        n_judgements: How many outputs have a score and no label.
-        label_sd: The standard deviation of a label, which includes the design effect of documents.
-        agreement: A correlation of labels with scores, in [0, 1]: with n labels on N outputs, the
-            judge reduces the variance by the share agreement^2 (N - n) / N.
+    The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
+    `given_interval` for the mean over exactly the given outputs. `labels_only` is the mean of the
+    labels without the judge; `judge_only`, the mean of the judge's scores, may be biased. `weight`
+    is that of the judge's scores in `value`, in [0, 1]. `n_labels` outputs have a label (and a
+    score), and `n_judgements` a score and no label. `label_sd` is the standard deviation of a
+    label, with the design effect of documents. `agreement` is a correlation of labels with scores,
+    in [0, 1]: with n labels on N outputs, the judge reduces the variance by the share
+    agreement^2 (N - n) / N.
     """
 
     value: float
@@ -282,10 +278,9 @@ def system_differences(
             for n_comparisons in (1, n_pairs)
         )
         # Documents without an output of both systems are no failures.
+        pair_estimate = replace(pair_estimate, n_failed=0)
         system_pairs.append(
-            SystemDifference(
-                names[a], names[b], replace(pair_estimate, n_failed=0), joint_estimate.interval
-            )
+            SystemDifference(names[a], names[b], pair_estimate, joint_estimate.interval)
         )
     return system_pairs
 
@@ -302,9 +297,8 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     n_labels = np.arange(2, n_outputs + 1)
     variance_factor = 1 - estimate.agreement**2 * (n_outputs - n_labels) / n_outputs
     quantiles = stdtrit(np.maximum(n_labels - 2, 1), 0.975)
-    sufficient_numbers = n_labels[
-        2 * quantiles * estimate.label_sd * np.sqrt(variance_factor / n_labels) <= width
-    ]
+    widths = 2 * quantiles * estimate.label_sd * np.sqrt(variance_factor / n_labels)
+    sufficient_numbers = n_labels[widths <= width]
     return int(sufficient_numbers[0]) if sufficient_numbers.size else None
 
 
@@ -325,7 +319,6 @@ def _errors(sums: Matrix) -> Matrix:
     The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
     """
     weight, labels, scores, n_outputs, all_scores = sums
-
     counts, values = np.array([weight, n_outputs, weight]), np.array([labels, all_scores, scores])
     totals = counts.sum(axis=1, keepdims=True)
     means = values.sum(axis=1, keepdims=True) / totals

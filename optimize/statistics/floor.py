@@ -89,17 +89,9 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
     nearer_end = low if floor < share else high
     if share in (floor, nearer_end) or not 0 < nearer_end < 1:
         return None
-    growth_factor = (
-        (share - nearer_end) ** 2
-        / (nearer_end * (1 - nearer_end))
-        * floor
-        * (1 - floor)
-        / (share - floor) ** 2
-    )
+    growth_factor = effective_outputs(share, floor) / effective_outputs(share, nearer_end)
     n_further = n * (growth_factor - 1)
-    if n_further > MOST_FURTHER:
-        return None
-    return rounded_up(max(1.0, n_further))
+    return None if n_further > MOST_FURTHER else rounded_up(max(1.0, n_further))
 
 
 def rounded_up(number: float) -> int:

@@ -189,29 +189,24 @@ def one_annotator(
         return None
     table, scores = table.select(is_compared), scores[is_compared]
     document_codes = np.unique(table.document, return_inverse=True)[1]
-    rho_pairs, terms = [], []
+    rho_pairs, term_pairs = [], []
     for column, annotator_ratings in enumerate(table.values.T):
         other_ratings = np.delete(table.values, column, axis=1)
         # Round, because rounding errors of the sums must not break ties.
         mean_of_others: Vector = np.nanmean(other_ratings, axis=1).round(10)
-        judge_and_annotator = [
-            np.where(np.isnan(annotator_ratings + mean_of_others), np.nan, vector)
-            for vector in (scores, annotator_ratings)
-        ]
-        rho_pair = [table.rho(vector, mean_of_others, level) for vector in judge_and_annotator]
+        mean_of_others[np.isnan(annotator_ratings)] = np.nan
+        pair = scores, annotator_ratings
+        rho_pair = [table.rho(vector, mean_of_others, level) for vector in pair]
         if not np.isnan(rho_pair).any():
             rho_pairs.append(rho_pair)
-            terms.append(
-                [
-                    _terms(vector, mean_of_others, document_codes, level)
-                    for vector in judge_and_annotator
-                ]
+            term_pairs.append(
+                [_terms(vector, mean_of_others, document_codes, level) for vector in pair]
             )
     if not rho_pairs:
         return None
     judge_rho, annotator_rho = np.array(rho_pairs).mean(axis=0).tolist()
     # Shape: (2, annotators, documents). Index 0 of the first axis is the judge, 1 is the annotator.
-    terms_by_rater = np.array(terms).swapaxes(0, 1)
+    terms_by_rater = np.array(term_pairs).swapaxes(0, 1)
     has_terms = not np.isnan(terms_by_rater).all(axis=-1).any()
     judge_terms, annotator_terms = _terms_of_mean(terms_by_rater) if has_terms else np.empty((2, 0))
     return OneAnnotator(
@@ -292,9 +287,8 @@ def reliability(
     is_defined = ~np.isnan(rhos)
     if not is_defined.any():
         return np.nan
-    mean_rho = max(
-        float(np.average(np.array(rhos)[is_defined], weights=np.array(weights)[is_defined])), 0.0
-    )
+    weights_of_defined = np.array(weights)[is_defined]
+    mean_rho = max(float(np.average(np.array(rhos)[is_defined], weights=weights_of_defined)), 0.0)
     mean_count = rating_counts.size / (1 / rating_counts).sum()
     return float(mean_count * mean_rho / (1 + (mean_count - 1) * mean_rho))
 

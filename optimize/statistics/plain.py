@@ -53,14 +53,11 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
     judge_margins, human_margins = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     is_decided = (human_margins != 0) & ~np.isnan(judge_margins)
     correct = (1 + np.sign(judge_margins[is_decided]) * np.sign(human_margins[is_decided])) / 2
-    document_names, document_codes = np.unique(
-        np.asarray(document)[is_decided], return_inverse=True
-    )
+    documents = np.asarray(document)[is_decided]
+    document_names, codes = np.unique(documents, return_inverse=True)
     return OrderAgreement(
         value=float(correct.mean()) if correct.size else np.nan,
-        interval=_interval_of_share(
-            np.bincount(document_codes, correct), np.bincount(document_codes)
-        ),
+        interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
         n_pairs=int(correct.size),
         n_ties=int((judge_margins[is_decided] == 0).sum()),
         n_documents=document_names.size,
@@ -71,22 +68,17 @@ def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
     """The accuracy of pairwise judge A minus judge B's, without ties of people and failures."""
-    margins_of_a, margins_of_b, human_margins = (
-        np.asarray(margins, dtype=float) for margins in (margin_a, margin_b, human)
+    signs_of_a, signs_of_b, human_signs = (
+        np.sign(np.asarray(margins, dtype=float)) for margins in (margin_a, margin_b, human)
     )
-    is_compared = (human_margins != 0) & ~np.isnan(margins_of_a + margins_of_b)
-    margins_of_a, margins_of_b, human_margins = (
-        np.sign(margins[is_compared]) for margins in (margins_of_a, margins_of_b, human_margins)
-    )
-    differences = (margins_of_a - margins_of_b) * human_margins / 2
-    document_names, document_codes = np.unique(
-        np.asarray(document)[is_compared], return_inverse=True
-    )
+    is_compared = (human_signs != 0) & ~np.isnan(signs_of_a + signs_of_b)
+    differences = ((signs_of_a - signs_of_b) * human_signs / 2)[is_compared]
+    documents = np.asarray(document)[is_compared]
+    document_names, document_codes = np.unique(documents, return_inverse=True)
     # The terms are scaled so that their mean over documents is the mean over pairs.
     document_sums = np.bincount(document_codes, differences, document_names.size)
-    return mean_of_differences(
-        document_sums * document_names.size / max(differences.size, 1), document_names.tolist()
-    )
+    terms = document_sums * document_names.size / max(differences.size, 1)
+    return mean_of_differences(terms, document_names.tolist())
 
 
 def order_agreement(

@@ -61,15 +61,10 @@ class Rate:
 class TwoValues:
     """A judge's verdicts compared with human labels, without outputs on which the judge failed.
 
-    Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights.
-
-    Attributes:
-        confusion: The confusion matrix: "pass_fail" counts outputs that people pass and the judge
-            fails.
-        base_rate: The share of outputs that people pass.
-        judge_rate: The share of outputs that the judge passes.
-        accuracy: The share of outputs on which label and verdict are equal.
-        n_more: How many more outputs labelled "pass" and "fail" are needed for intervals.
+    Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights. In
+    `confusion`, "pass_fail" counts outputs that people pass and the judge fails. `base_rate` is the
+    share of outputs that people pass, and `judge_rate` the share that the judge passes. `n_more` is
+    how many more outputs labelled "pass" and "fail" are needed for intervals.
     """
 
     confusion: Mapping[str, int]
@@ -154,16 +149,10 @@ def _design_effect(
     if not 0 < share < 1:
         return float(prior_effect)
     document_errors = np.bincount(document_codes, values * weight) - share * document_weights
-    estimated_effect = (
-        n_documents
-        / (n_documents - 1)
-        * float(document_errors @ document_errors)
-        / (n * share * (1 - share))
-    )
-    total_documents = n_documents + PRIOR_DOCUMENTS
-    return float(
-        (n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect) / total_documents
-    )
+    variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
+    estimated_effect = variance / (n * share * (1 - share))
+    weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect
+    return float(weighted_sum / (n_documents + PRIOR_DOCUMENTS))
 
 
 def wilson(share: float, n: float, looks: int = 1) -> Interval:
@@ -212,9 +201,8 @@ def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bo
     if not has_interval or verdict_rate in (0, 1):
         return Rate(value, None, n)
     # Each output's influence on kappa, by the derivatives of its agreement and both rates.
-    chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1) + (
-        passes - verdict_rate
-    ) * (2 * label_rate - 1)
+    chance_influence = (human_labels - label_rate) * (2 * verdict_rate - 1)
+    chance_influence += (passes - verdict_rate) * (2 * label_rate - 1)
     influence = (is_agreement - agreement - (1 - value) * chance_influence) / (1 - chance)
     document_sums = np.bincount(rows.document, influence * rows.weight)
     return Rate(value, correlation_interval(value, document_sums * document_sums.size / n), n)
