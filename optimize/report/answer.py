@@ -99,7 +99,7 @@ class Answer:
 
 
 def first_case(*cases: tuple[object, T], default: T) -> T:
-    """The value of the first case whose condition is true, as of (condition, value)."""
+    """The value of the first pair (condition, value) whose condition is true."""
     return next((value for condition, value in cases if condition), default)
 
 
