@@ -194,17 +194,17 @@ class JudgedItems:
         """Yield sentences on how judge and people use the scale, and how often they agree."""
         rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(rows)} outputs that people rated."
-        yield from self._share_sentence(self.scores[rows], self.items.human[rows])
+        yield from self._share_sentence(rows)
         yield from self._error_sentence(rows) if self.words else self._order_sentence()
 
-    def _share_sentence(self, scores: Vector, labels: Vector) -> Iterator[str]:
+    def _share_sentence(self, rows: Indices) -> Iterator[str]:
         """Yield the shares of ratings, unless a human label is outside the judge's scale."""
         scale = [rating_of(choice, self.choices) for choice in self.choices]
-        all_labels, n = self.items.human, len(scores)
+        all_labels, n = self.items.human, len(rows)
         if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):
             judge_counts, people_counts = (
                 Counter(nearest_choice(self.choices, float(value)) for value in side)
-                for side in (scores, labels)
+                for side in (self.scores[rows], all_labels[rows])
             )
             shares = (
                 f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"

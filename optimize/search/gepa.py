@@ -49,24 +49,42 @@ INSTRUCTION = "instruction"
 class Adapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    `values` is the objective of each candidate that was scored on all documents in `choosing`.
-    `fatal_error` ends the search; it is kept, as GEPA would treat it as a single bad reply.
+    GEPA learns from the documents in `learning`, and selects on those in `selection`. `values` is
+    the objective of each candidate that was scored on all of `selection`. `fatal_error` ends the
+    search; it is kept, as GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
 
-    def __init__(self, problem: SearchProblem, choosing: Sequence[str], n_parts: int) -> None:
-        self.problem, self.choosing, self.n_parts = problem, set(choosing), n_parts
+    def __init__(self, problem: SearchProblem) -> None:
+        self.problem = problem
+        documents = list(informative_documents(problem.train, problem.goal))
+        stream(problem.options.seed, "stock").shuffle(documents)
+        half = len(documents) // 2
+        self.learning, self.selection = documents[:half], documents[half:]
+        outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
+        minibatch_size = max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs_per_document))
+        self.n_minibatches = max(1, half // minibatch_size)
+        # The cost of the next proposal, with the scoring by which GEPA accepts or rejects it.
+        n_outputs = (half / self.n_minibatches + len(self.selection)) * outputs_per_document
+        item_cost = problem.evaluator.item_cost(problem.untuned)
+        self.proposal_cost = problem.evaluator.budget.proposal + n_outputs * item_cost
         self.values: dict[Candidate, float] = {}
         self.candidate_ids: set[str] = set()
         self.fatal_error: JudgesError | None = None
         self.n_requests = self.n_fruitless = 0
 
+    def is_finished(self, state: GEPAState) -> bool:
+        """Whether no further proposal is possible or worth its cost."""
+        is_fruitless = self.n_fruitless >= MOST_FRUITLESS
+        is_spent = self.problem.evaluator.budget.remaining < self.proposal_cost
+        return self.fatal_error is not None or is_fruitless or is_spent
+
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
         """The indices of the next minibatch. In each epoch the documents are shuffled anew."""
-        epoch, batch_number = divmod(state.i, self.n_parts)
+        epoch, batch_number = divmod(state.i, self.n_minibatches)
         shuffled = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
-        return [int(index) for index in np.array_split(shuffled, self.n_parts)[batch_number]]
+        return [int(index) for index in np.array_split(shuffled, self.n_minibatches)[batch_number]]
 
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
@@ -81,7 +99,7 @@ class Adapter:
         if candidate.id not in self.candidate_ids:
             self.candidate_ids.add(candidate.id)
             self.n_fruitless = 0
-        if self.choosing == set(batch) and candidate not in self.values:
+        if set(self.selection) == set(batch) and candidate not in self.values:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
@@ -182,55 +200,30 @@ def explore(problem: SearchProblem) -> Exploration:
             "GEPA needs a language model to write instructions: name one (--lm), or use "
             "--optimizer rank"
         )
-    evaluator, budget = problem.evaluator, problem.evaluator.budget
-    documents = list(informative_documents(problem.train, problem.goal))
-    if n_left_out := len(problem.train.documents) - len(documents):
+    adapter = Adapter(problem)
+    n_documents = len(adapter.learning) + len(adapter.selection)
+    if n_left_out := len(problem.train.documents) - n_documents:
         problem.print_line(
             f"GEPA leaves out {n_left_out} documents, because they cannot tell judges apart or "
             "because their label is too common"
         )
-    stream(problem.options.seed, "stock").shuffle(documents)
-    n_learning = len(documents) // 2
-    learning_documents, selection_documents = documents[:n_learning], documents[n_learning:]
-    outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
-    n_parts = max(
-        1, n_learning // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs_per_document))
-    )
-    adapter = Adapter(problem, selection_documents, n_parts)
-    # The cost of the next proposal, with the cost of the scoring by which GEPA accepts or rejects
-    # it.
-    item_cost = evaluator.item_cost(problem.untuned)
-    proposal_cost = (
-        budget.proposal
-        + (n_learning / n_parts + len(selection_documents)) * outputs_per_document * item_cost
-    )
     with suppress(*BUDGET_ERRORS):
-        if n_learning:
+        if adapter.learning:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
-                trainset=learning_documents,
-                valset=selection_documents,
+                trainset=adapter.learning,
+                valset=adapter.selection,
                 adapter=adapter,
                 batch_sampler=adapter,
                 reflection_lm=adapter.reflect,
                 skip_perfect_score=False,
-                stop_callbacks=lambda state: (
-                    adapter.fatal_error is not None
-                    or adapter.n_fruitless >= MOST_FRUITLESS
-                    or budget.remaining < proposal_cost
-                ),
+                stop_callbacks=adapter.is_finished,
                 logger=SimpleNamespace(log=lambda message: None),
                 seed=problem.options.seed,
             )
     if isinstance(adapter.fatal_error, FatalModelError):
         raise adapter.fatal_error
     values = adapter.values
-    above_untuned = [
-        candidate for candidate in values if values[candidate] > values[problem.untuned]
-    ]
-    return Exploration(
-        finalists=sorted(above_untuned, key=lambda candidate: (-values[candidate], candidate.id))[
-            :N_FINALISTS
-        ],
-        candidate_ids=adapter.candidate_ids,
-    )
+    better = [candidate for candidate in values if values[candidate] > values[problem.untuned]]
+    better.sort(key=lambda candidate: (-values[candidate], candidate.id))
+    return Exploration(finalists=better[:N_FINALISTS], candidate_ids=adapter.candidate_ids)
