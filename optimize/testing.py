@@ -269,11 +269,11 @@ class ToolContract:
                     id=name,
                     document_id=name,
                     system=None,
-                    texts={"output": name},
+                    texts={},
                     ratings={self.metric: (1.0,)},
                 )
                 for name in self.scores
             ),
         )
-        assert read_export(path, self.metric, labelled, notes.append) == dict(self.scores)
+        assert read_export(path, self.metric, labelled, notes.append) == dict(self.scores), notes
         assert f"({self.tool.name}): {self.metric!r}" in notes[0]
