@@ -243,8 +243,10 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
         text += f"{share_text} by {n_annotators}"
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
-        good, bad = labelled.words[dimension]
-        text += f": {labels.count(1.0):,} {good}, {labels.count(0.0):,} {bad}"
+        counts = zip((labels.count(1.0), labels.count(0.0)), labelled.words[dimension], strict=True)
+        # The words may be 1 and 0.
+        phrases = (f"{n:,} {'times ' * word.isdigit()}{word}" for n, word in counts)
+        text += f": {', '.join(phrases)}"
     return text
 
 
