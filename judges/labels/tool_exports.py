@@ -11,15 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import (
-    KEY_SEPARATOR,
-    first_value,
-    is_blank,
-    list_in,
-    objects_in,
-    value_at,
-    without_keys,
-)
+from judges.labels.cells import KEY_SEPARATOR, first_value, is_blank, list_in, objects_in, value_at
 from judges.labels.columns import Columns
 from judges.labels.names import is_comment, is_source_or_output
 from judges.labels.ratings import ReadOptions
@@ -294,7 +286,7 @@ class _ExportReader:
                 cells |= texts_by_name
         else:
             cells = {name: _field(row.cells, name) for name in ("input", "output")}
-        cells = without_keys(cells, [*filter(unread.fullmatch, cells)])
+        cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         cells |= {column: row.cells.get(column) for column in self._mapped_columns}
         if (name := _field(row.cells, "id")) is not None:
             cells["id"] = str(name)
@@ -319,8 +311,7 @@ class _ExportReader:
         """Yield the row of each label, or of each comment that is written like a label."""
         for row, (path, source) in product(self._table.rows, self._export.labels.items()):
             for entry in _label_entries(row.cells, path):
-                cells = self._label_cells(row, entry, source, outputs)
-                if cells is not None:
+                if cells := self._label_cells(row, entry, source, outputs):
                     yield row._replace(cells=cells)
 
     def _label_cells(

@@ -47,7 +47,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     header = first_rows[header_index]
     names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
-    min_cells = max(number for number, name in enumerate(names, 1) if name)
+    min_cells = 1 + max(map(names.index, filter(None, names)))
     unnamed_in_use = set[int]()
     for row in chain(first_rows[header_index + 1 :], filled_rows):
         filled = row.filled
