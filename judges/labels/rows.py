@@ -122,15 +122,15 @@ class RowReader:
             *ratings.values()
         )
         read_outer_columns = {*map(columns.outer_column, read_columns)}
+        unread = tuple(columns.columns_except(read_outer_columns))
+        likely_names = {column: columns.column(column).likely_name for column in unread}
         return FileReading(
             rows=columns_by_role,
             texts=self.texts,
             ratings=ratings,
             comments=columns.comments,
-            unread={
-                name: columns.column(name).likely_name
-                for name in columns.columns_except(read_outer_columns)
-            },
+            unread=unread,
+            likely_names={c: n for c, n in likely_names.items() if n in (*self._roles, "input")},
         )
 
     def items(self) -> Iterator[ItemFields]:

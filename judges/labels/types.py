@@ -118,15 +118,17 @@ class FileReading:
         texts: Maps the name of each text to its column.
         ratings: Maps each dimension to its columns; in a file of pairs, `votes` to its columns.
         comments: The columns that hold people's comments.
-        unread: Maps each column that was not read to the name that the user may give it with
-            `--map`, or to "" if no name is likely.
+        unread: The columns that were not read.
+        likely_names: Maps columns that were not read to the name that the user may give them with
+            `--map`, such as `id`.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     ratings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     comments: tuple[str, ...] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    likely_names: Mapping[str, str] = field(default_factory=dict)
 
 
 Item = LabelledOutput | LabelledPair

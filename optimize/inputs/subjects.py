@@ -170,16 +170,17 @@ def unread_text(reading: FileReading, texts: Collection[str]) -> str:
     """
     only_name = only_text(reading.texts, texts)
     unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
-    names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.unread}
-    if not names:
+    columns = [*unread_texts.values(), *reading.unread]
+    if not columns:
         return ""
+    names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
     used_names = {role for role, columns in reading.rows.items() if columns != (ROW_NUMBER,)}
     if source_name(texts):
         used_names.add("input")
     flags = {
         name: map_flag(name, [column])
         for column, name in reversed(names.items())
-        if name and name not in used_names
+        if name not in used_names
     }
     how = ", ".join(reversed(flags.values())) or map_flag("NAME", ["COLUMN"])
-    return f"{', '.join(names)} (to use one, name it: {how})"
+    return f"{', '.join(columns)} (to use one, name it: {how})"

@@ -85,7 +85,7 @@ def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_na
     labelled = read("Bot", "alt", "neu")
     assert labelled.systems == ("alt", "neu")
     assert {*labelled.reading.texts} == {"frage", "antwort"}
-    assert read("Fassung", "alt", "neu").reading.unread == {"Fassung": "system"}
+    assert read("Fassung", "alt", "neu").reading.unread == ("Fassung",)
     # What a bot says is a text, whatever its column is called.
     table = read("Bot", *(f"I am the bot, and this is what I say to that, {n}" for n in range(12)))
     assert table.reading.texts["Bot"] == "Bot"
@@ -120,7 +120,7 @@ def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
 
 def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     rows = [row | {"genre": "news"} for row in ITEMS]
-    assert read_items(rows).reading.unread == {"genre": ""}
+    assert read_items(rows).reading.unread == ("genre",)
     items = read_items(rows, map={"context": "genre"}).items
     assert {item.texts["context"] for item in items} == {"news"}
 
@@ -181,7 +181,8 @@ TICKETS = [
 def test_identifiers_addresses_and_times_are_no_texts_and_may_be_named():
     labelled = data.read_labels(TICKETS)
     assert labelled.reading.texts == {"Customer message": "Customer message", "reply": "Reply"}
-    assert labelled.reading.unread == {"Sent": "", "trace_id": "id", "source": "group"}
+    assert labelled.reading.unread == ("Sent", "trace_id", "source")
+    assert labelled.reading.likely_names == {"trace_id": "id", "source": "group"}
     assert data.read_labels(TICKETS, map={"address": "source"}).outputs[0].texts["address"]
 
 

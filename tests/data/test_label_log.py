@@ -66,7 +66,7 @@ def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
         for labelled in (data.read_labels(source), read_items(source)):
             assert {*labelled.items[0].texts} == {"document", "summary"}
             assert not any("left out" in note for note in labelled.notes)
-            assert labelled.reading.unread == {}
+            assert labelled.reading.unread == ()
 
 
 def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too():
