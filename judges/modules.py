@@ -78,8 +78,8 @@ class ScoredProgram(dspy.Module):
 class JudgeModule(dspy.Module):
     """The base class of the three judge modules: it has one predictor, `judge`.
 
-    The predictor runs with a `JudgeAdapter`. An LM that answers typed questions is asked the same
-    questions as a decision model.
+    The predictor runs with a `JudgeAdapter`. An LM that DSPy asks typed questions, instead of
+    sending it messages, gets the questions that a `Judge` sends to a decision model.
 
     Args:
         subject: The dimension or comparison to judge.

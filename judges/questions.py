@@ -139,7 +139,7 @@ class AnswerWeights:
     def score(self, answers: Mapping[str, float]) -> float:
         """The score of these answers."""
         terms = (slope * answers[name] for name, slope in self.slopes.items())
-        # The sum is rounded, so that the order in which terms are added cannot break a tie.
+        # Rounded, so that the errors of floating-point numbers cannot break a tie.
         return round(self.intercept + math.fsum(terms), 12)
 
     def shares(self, choices: Sequence[Field]) -> dict[str, float]:

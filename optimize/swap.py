@@ -166,7 +166,9 @@ def swap_answer(result: SwapResult) -> Answer:
     warnings = chain.from_iterable(
         tuning_warnings(judge.overlap, comparison.card.unit, name) for name, judge in judges
     )
-    prices = "; ".join(f"{name} {_price(judge)}" for name, judge in judges if judge.entry.judge)
+    costs_text = "; ".join(
+        f"{name} {_cost_and_time(judge)}" for name, judge in judges if judge.entry.judge
+    )
     n_text = counted(result.difference.n_documents, interval_unit(comparison.level))
     interval_note = f"90% interval{looks}, n={n_text}"
     return Answer(
@@ -189,7 +191,7 @@ def swap_answer(result: SwapResult) -> Answer:
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
         measured=measured_sentence(comparison.card, comparison.data),
-        facts=[*_error_facts(judges), *([("1,000 rows", f"{prices}.")] if prices else [])],
+        facts=[*_error_facts(judges), *([("1,000 rows", f"{costs_text}.")] if costs_text else [])],
         steps=[swap_step(result)],
     )
 
@@ -224,7 +226,7 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     return f"{text}; people side with {new} on {n_new:,}, with {old} on {n_old:,}."
 
 
-def _price(judge: ComparedJudge) -> str:
+def _cost_and_time(judge: ComparedJudge) -> str:
     """The cost and time for 1,000 rows."""
     seconds = judge.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"

@@ -157,7 +157,8 @@ def measure(
         values: The rating or vote that each word in the labels stands for.
         scale: The scale that people used: "0-100", a pair of numbers, or "any".
         annotations: A file with a row for each rating by an annotator (long format).
-        level: The level of rho; "auto" takes the level that suits the labels.
+        level: The level at which rho is computed: "summary", "dataset" or "system"; "auto" takes
+            the level that suits the labels.
         seed: The random seed for the judge's samples.
         keep_going: Whether to go on even if almost all judgements fail.
         **options: Options for the judge's model, as for `judge.score`. With `store`, replies are

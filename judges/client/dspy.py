@@ -58,7 +58,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 class DspyModel:
-    """A `dspy.LM` as a model of this project; each of its requests brings one reply.
+    """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
     Requests run under the DSPy settings that hold when the model is created, or under those in
     `context`. `cacheable` is false if the LM has `cache=False` or an engine that the user wrote.

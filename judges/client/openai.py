@@ -55,7 +55,7 @@ OPTIONAL_PARTS = {
     "n": r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
     "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
-# The fields of an error answer that describe the error.
+# The fields of an error response that describe the error, in Gemini's form and in any form.
 GEMINI_FIELDS = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
 # If a provider refuses the key of a LiteLLM proxy, the proxy answers 401, too, with these words.

@@ -197,7 +197,7 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
 
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
-    """The name that `name` may misspell; None if no name is similar."""
+    """The one of `names` that `name` may be a misspelling of; None if none is similar."""
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 

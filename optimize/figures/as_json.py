@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 JsonObject = dict[str, object]
-# The metadata {"json": KEY} gives a dataclass field another key in JSON. The fields of a FLAT field
-# replace it in the object.
+# The metadata {"json": KEY} gives a dataclass field another key in JSON. A field marked FLAT holds
+# a dataclass, whose fields are put into the enclosing object.
 FLAT = {"json": ""}
 
 

@@ -90,7 +90,10 @@ def subject_of(
 
 
 def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
-    """The parts of NAME=DEFINITION; SettingsError if it or its labels are missing."""
+    """Split NAME=DEFINITION; the definition is "" if `spec` is a NAME alone.
+
+    Raises SettingsError if nothing follows the `=`, or if `labels` name no data.
+    """
     name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(

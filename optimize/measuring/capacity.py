@@ -13,7 +13,7 @@ from optimize.inputs.labelled import Labelled, agreement_of
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
-from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, rounded_up
+from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, round_up
 from optimize.statistics.intervals import FEW_DOCUMENTS
 from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS, two_values
 
@@ -48,7 +48,7 @@ class Decision:
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
         n_texts = (
-            f"{f'{rounded_up(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
+            f"{f'{round_up(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
             for true_rates, n in self.n_labels.items()
         )
         return (

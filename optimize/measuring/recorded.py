@@ -83,10 +83,11 @@ def read_pair_replies(
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
-    Rows that `dspy-judges score` wrote can be read as well: their scores are under `judgements`, or
-    in a table in the column NAME or NAME_judge, if there is a column NAME_failure or
-    NAME_judge_failure. Raises RecordingError for any other line, for a second score with the same
-    id, and for a file without scores on the dimension.
+    Rows that `dspy-judges score` wrote can be read as well. In JSON lines, their scores are under
+    `judgements`. In a table, the column of the dimension's name holds them if there is a column
+    NAME_failure, and the column NAME_judge if there is a column NAME_judge_failure. Raises
+    RecordingError for any other line, for a second score with the same id, and for a file without
+    scores on the dimension.
     """
     scores: dict[str, float] = {}
     for location, row in read_rows(path):

@@ -115,8 +115,9 @@ class PeopleFigures:
 
     `names` are the annotators' names, and `alpha` is Krippendorff's alpha. `agreement` has a row
     for the judge and each annotator, then a row for every two annotators. `one_annotator` compares
-    the judge with one annotator; it is None if people rate all outputs alike. A judge's rho can
-    hardly exceed `bound`, the square root of `reliability`, which is that of the mean label.
+    the judge with one annotator; it is None if people rate all outputs alike. `reliability` is
+    the reliability of the annotators' mean label, and a judge's rho can hardly exceed its square
+    root, `bound`.
     """
 
     names: tuple[str, ...]

@@ -207,7 +207,7 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iter
             f"{name} was tuned on {n_rows:,} of these {unit}, which flatters it.",
         )
     elif n_rows:
-        yield "Warning", f"{name} was tuned on {n_rows:,} more {unit}, which are left out."
+        yield "Warning", f"{name} was tuned on {n_rows:,} further {unit}; these are not measured."
     if n_document_rows:
         yield (
             "Warning",

@@ -176,7 +176,7 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
     cost_ratio = item_cost(tuned) / item_cost(problem.untuned)
     required_gain = GAIN_FOR_COST * (cost_ratio - 1)
     if gain >= required_gain:
-        return rate_objection(tests) if problem.goal == "balanced" else None
+        return true_rate_objection(tests) if problem.goal == "balanced" else None
     return (
         f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
         f"{figure_of(problem.goal)} is below the {required_gain:.3f} that this cost requires "
@@ -184,7 +184,7 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
     )
 
 
-def rate_objection(tests: Sequence[Finalist]) -> str | None:
+def true_rate_objection(tests: Sequence[Finalist]) -> str | None:
     """A sentence on a true rate of the tuned judge that is clearly worse; None if there is none.
 
     Balanced accuracy can rise although TPR or TNR falls. That is an objection only if the rate is

@@ -23,7 +23,8 @@ from optimize.statistics.intervals import Mask, stream
 
 # Upper bound on the finalists of one search: candidates that are tested on held-out documents.
 N_FINALISTS = 3
-# A judge that shows all labels is tested in this many versions, each of which leaves out one fold.
+# A judge that shows all labels as demonstrations is tested in this many versions, each of which
+# leaves out one fold.
 FOLDS = 4
 
 
@@ -144,9 +145,9 @@ class LastRound:
 class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
-    `cross_fit` cross-validates a finalist that shows labels of dev as well as train. `questions`
-    are those that the proposer wrote from train. `is_limited` is true if the limit was too small
-    for proposals, or for a test of better ones.
+    `cross_fit` cross-validates a finalist whose demonstrations are from dev as well as train; None
+    if there is no such finalist. `questions` are those that the proposer wrote from train.
+    `is_limited` is true if the limit was too small for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()

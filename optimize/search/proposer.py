@@ -316,7 +316,7 @@ def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
 def read_instruction(reply: str) -> str:
     """Read the instruction under its header, or in the only code block of a reply without headers.
 
-    Raises NoScoreError, with a message for the proposer, if there is none.
+    Raises NoScoreError if the reply has no instruction; its message is for the proposer.
     """
     text, sections = _sections_of(reply)
     if THOUGHT_START.search(text):

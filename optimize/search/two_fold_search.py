@@ -92,8 +92,8 @@ def _n_tried(
     questions: QuestionTest | None,
 ) -> int:
     """The number of candidates that were scored by the optimizer or tested."""
-    tests = [*chain(*finalists), *(questions.finalists if questions else ())]
-    ids = {test.candidate.id for test in tests}
+    all_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
+    ids = {finalist.candidate.id for finalist in all_finalists}
     return len(ids.union(*(exploration.candidate_ids for exploration in explorations)))
 
 

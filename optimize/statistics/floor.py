@@ -91,10 +91,10 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
         return None
     growth_factor = effective_outputs(share, floor) / effective_outputs(share, nearer_end)
     n_further = n * (growth_factor - 1)
-    return None if n_further > MOST_FURTHER else rounded_up(max(1.0, n_further))
+    return None if n_further > MOST_FURTHER else round_up(max(1.0, n_further))
 
 
-def rounded_up(number: float) -> int:
+def round_up(number: float) -> int:
     """Round up to two significant digits, because planned numbers of labels are not more exact."""
     rounding_unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
     return math.ceil(number / rounding_unit) * rounding_unit

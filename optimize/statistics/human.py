@@ -117,8 +117,8 @@ def annotator_agreement(
     for (first, ratings_a), (second, ratings_b) in itertools.combinations(columns, 2):
         if np.isnan(ratings_a + ratings_b).all():
             continue
-        # `rho` is not symmetric: with a constant vector it is 0 if that is the first argument, and
-        # NaN if it is the second. So average over both orders.
+        # `rho` depends on the order of its arguments: on a document on which one annotator gives
+        # the same rating to all outputs, it is 0 or NaN. The mean of both orders does not.
         rho = (table.rho(ratings_a, ratings_b, level) + table.rho(ratings_b, ratings_a, level)) / 2
         agreements.append(_agreement(first, second, ratings_a, ratings_b, rho))
     return tuple(agreement for agreement in agreements if agreement.n_outputs)

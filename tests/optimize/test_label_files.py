@@ -48,7 +48,7 @@ def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
     assert "2 annotators: " in output_of(check, file)
     output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
     assert COMMENT in Path("run/report.html").read_text()
-    assert "more outputs, which are left out" in output_of(verify, "run", "--data", file)
+    assert "further outputs; these are not measured" in output_of(verify, "run", "--data", file)
     judge = judges.load("run")
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("document", "summary"))
     assert COMMENT in Path("run/misses.csv").read_text()

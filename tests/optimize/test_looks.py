@@ -14,7 +14,7 @@ from scipy.stats import norm
 from optimize.check import main as check
 from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
-from optimize.statistics.floor import deciding_interval, labels_to_decide, rounded_up
+from optimize.statistics.floor import deciding_interval, labels_to_decide, round_up
 from optimize.statistics.intervals import cautious_interval
 from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
 from optimize.verify import command as verify
@@ -127,7 +127,7 @@ def test_the_pages_have_the_numbers_of_labels_that_decide(page):
         assert row
         cells = [int(cell.replace(",", "")) for cell in row[1].split("|")]
         numbers = [labels_to_decide(FLOORS, fails, errors) for fails in (0.05, 0.2, 0.5)]
-        assert cells == [rounded_up(number) for number in numbers if number]
+        assert cells == [round_up(number) for number in numbers if number]
 
 
 def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():

@@ -232,7 +232,7 @@ def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
     finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned=untuned)
-    reason = gate.rate_objection([finalist])
+    reason = gate.true_rate_objection([finalist])
     assert (reason is None) == ships
     assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
 

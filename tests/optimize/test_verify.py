@@ -133,7 +133,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
     assert json_of(command, tuned_on(here / "untuned.json", names, "seed"))["n_met"] == 0
     code, out, _ = run(command, "some.json")
     assert code == 0
-    assert f"It was tuned on {len(first)} more outputs, which are left out." in out
+    assert f"It was tuned on {len(first)} further outputs; these are not measured." in out
 
 
 def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(here, capsys):
