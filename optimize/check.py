@@ -31,9 +31,9 @@ from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
 from optimize.inputs.labelled import Labelled
 from optimize.inputs.subjects import judge_name, unread_text
+from optimize.report.answer import Fact
 
 # A line of the output: a title of one word, and a sentence or a command.
-Fact = tuple[str, str]
 COMMAND = "next"  # this title marks a command, which stays on one line so that it can be copied
 _WIDTH = 80
 _MAX_PROBLEMS_OF_A_KIND = 10

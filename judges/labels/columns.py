@@ -150,7 +150,7 @@ class Columns:
 
     def _is_usable_as(self, column: str, name: str) -> bool:
         """Whether the table has `column` and it can serve as `name`, which the user did not map."""
-        if column not in self.table.columns or (column != name and column in self.used_columns(())):
+        if column not in self.table.columns or (column != name and column in self.mapped_columns):
             return False
         if name in NESTED_COLUMNS:
             # A column called `ratings` or `annotations` may hold remarks instead of objects.
@@ -188,9 +188,14 @@ class Columns:
         """Return `a` for a key `a.b` of the objects in column `a`, and `column` for a column."""
         return column if column in self.table.columns else column.partition(KEY_SEPARATOR)[0]
 
+    @cached_property
+    def mapped_columns(self) -> set[str]:
+        """All columns in the user's mapping."""
+        return set[str]().union(*self.mapping.values())
+
     def used_columns(self, names: Iterable[str]) -> set[str]:
         """Return the columns for these names and all columns in the user's mapping."""
-        return {*self.find_all(names)}.union(*self.mapping.values())
+        return {*self.find_all(names)} | self.mapped_columns
 
     def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the columns for these names, without the names that have no column."""
@@ -240,7 +245,7 @@ class Columns:
         names = (*self.table.columns, *self.rating_keys)
         named_like_comments = filter(self._is_comment, names)
         comments = self.of_kind(named_like_comments, "text", "label", "name")
-        other_columns = self.used_columns(()) | {*self.judge_texts}
+        other_columns = self.mapped_columns | {*self.judge_texts}
         return tuple(column for column in comments if column not in other_columns)
 
     def _is_comment(self, column: str) -> bool:

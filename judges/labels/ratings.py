@@ -4,6 +4,7 @@ A long table has one row per annotator and dimension. A wide table has one colum
 column per annotator and dimension, or columns of objects {dimension: rating}.
 """
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -196,7 +197,8 @@ def _annotator_name(
         names = map(excerpt, (cell.item_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
-    return cell.annotator or str(len(by_annotator) + 1)
+    numbers = map(str, itertools.count(len(by_annotator) + 1))
+    return cell.annotator or next(number for number in numbers if number not in by_annotator)
 
 
 def _make_reader(
@@ -291,7 +293,7 @@ def _nested_cells(source: RatingColumns, row: TableRow, problems: Problems) -> I
     Keys that hold comments, or that the user's mapping names, are skipped.
     """
     columns = source.columns
-    excluded_columns = {*columns.used_columns(()), *columns.comments}
+    excluded_columns = {*columns.mapped_columns, *columns.comments}
     for column in source.nested:
         value = value_in(row, column)
         ratings = as_object(value)

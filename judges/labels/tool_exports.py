@@ -203,7 +203,7 @@ class _ExportReader:
         self._export, self._table, self._options = export, table, options
         columns = Columns(table, options.map)
         # The columns in the user's mapping keep their names and cells.
-        used_columns = {*map(columns.outer_column, columns.used_columns(()))}
+        used_columns = {*map(columns.outer_column, columns.mapped_columns)}
         self._mapped_columns = used_columns & {*table.columns}
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
         self._words = {normalize_word(word): number for word, number in options.values.items()}

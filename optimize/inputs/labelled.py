@@ -1,4 +1,4 @@
-"""Read the human labels for a command, and find or make the dimension or comparison for them."""
+"""Read the human labels for a command, on the scale or with the words of what is judged."""
 
 import argparse
 import os

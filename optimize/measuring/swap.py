@@ -145,6 +145,18 @@ class SwapResult(Certificate):
     changed: Sequence[Change]
 
     @property
+    def obstacle(self) -> str:
+        tuned_on_these = [
+            short_name(judge.name)
+            for judge in self.comparison.judges
+            if judge.overlap.tuned_on_these_labels
+        ]
+        if not tuned_on_these:
+            return ""
+        verb = "was" if len(tuned_on_these) == 1 else "were"
+        return f"These labels cannot decide: {' and '.join(tuned_on_these)} {verb} tuned on them."
+
+    @property
     def remark(self) -> str:
         if self.n_changed:
             return ""

@@ -9,7 +9,7 @@ from optimize.statistics.coefficients import correlate, standardised
 from optimize.statistics.correlations import (
     Level,
     document_terms,
-    rounded,
+    scaled_means,
     system_means,
     systems_at,
 )
@@ -94,7 +94,7 @@ def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...
     mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
-        return np.nan_to_num(correlate(rounded(means), np.broadcast_to(human, means.shape)))
+        return np.nan_to_num(correlate(scaled_means(means), np.broadcast_to(human, means.shape)))
 
     def differences(signs: Matrix) -> Vector:
         half_difference = signs @ (contributions_a - contributions_b) / 2

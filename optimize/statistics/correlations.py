@@ -262,16 +262,20 @@ def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> flo
 
 
 def system_means(rows: Rows) -> list[Vector]:
-    """The judge's mean score for each system, and people's mean rating."""
-    system_weights = np.bincount(rows.system, rows.weight, rows.n_systems)
-    return [
-        rounded(np.bincount(rows.system, values * rows.weight, rows.n_systems) / system_weights)
+    """The judge's mean score for each system, and people's, as shares of the largest mean."""
+    weights = np.bincount(rows.system, rows.weight, rows.n_systems)
+    sums = [
+        np.bincount(rows.system, values * rows.weight, rows.n_systems)
         for values in (rows.judge, rows.human)
     ]
+    return [scaled_means(system_sums / weights) for system_sums in sums]
 
 
-def rounded(means: Matrix) -> Matrix:
-    """Round means to 12 digits, because rounding errors of the sums must not break ties."""
+def scaled_means(means: Matrix) -> Matrix:
+    """Divide means by the largest one, and round them to 12 digits.
+
+    They are rounded because rounding errors of the sums must not break ties.
+    """
     largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
     return np.round(means / largest_mean, 12)
 

@@ -25,7 +25,7 @@ from optimize.search.evaluator import (
 )
 from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.two_fold_search import SearchResult, two_fold_search
-from optimize.tuning.budget import RunBudget, plan_budget
+from optimize.tuning.budget import CALL_SECONDS, RunBudget, plan_budget
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import SEARCH, TEST, RunModels
 from optimize.tuning.preparation import PreparedRun
@@ -47,15 +47,18 @@ def reserve_budget(
         prepared, start_time = budget.prepared, time.monotonic()
         stride = max(1, len(prepared.labels.train) // ITEMS_MEASURED)
         items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
+        n_calls_before = models.judge.account.total.calls
         with models.judge.account.spending_on(SEARCH):
             judgements = list(scorer(prepared.untuned_judge.prompt, items))
-        n_waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
+        seconds, n_calls = time.monotonic() - start_time, models.judge.account.total.calls
         # Some endpoints report no token counts; one token is assumed for them.
         measured = (
             max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
             max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
         )
-        call_seconds = (time.monotonic() - start_time) / n_waves
+        # If the run continues, the replies may be in its store: then no call was timed.
+        n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
+        call_seconds = seconds / n_waves if n_waves else CALL_SECONDS
         budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
         print_line(budget.heading())
     for note in budget.notes():

@@ -269,3 +269,12 @@ def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells):
         assert math.isfinite(number)
         assert text.strip("0") in digits
     assert all(isinstance(note, str) for note in reader.notes())
+
+
+@pytest.mark.parametrize("annotators", [("2", ""), ("a", "")])
+def test_a_rating_without_an_annotator_is_one_more_annotators(annotators):
+    header = ("id", "annotator", "input", "output", "relevance")
+    rows = [("o1", name, "Ask.", "Say.", 5 - n) for n, name in enumerate(annotators)]
+    others = [(f"o{n}", "a", f"Ask {n}.", f"Say {n}.", n % 5 + 1) for n in range(2, 8)]
+    labelled = data.read_labels(file_of(csv_of(header, *rows, *others)))
+    assert {*labelled.outputs[0].ratings["relevance"]} == {5, 4}
