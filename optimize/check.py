@@ -18,7 +18,7 @@ from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output, is_usual_text, map_flag
+from judges.labels.names import is_source_or_output, is_usual_text, judge_name, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
@@ -30,7 +30,7 @@ from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, fitting_scale, values_of
 from optimize.inputs.labelled import Labelled
-from optimize.inputs.subjects import judge_name, unread_text
+from optimize.inputs.subjects import input_flag, judged_texts, unread_text
 from optimize.report.answer import Fact
 
 # A line of the output: a title of one word, and a sentence or a command.
@@ -194,7 +194,7 @@ def _counts_text(labelled: Labelled) -> str:
 
 def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
     """Yield lines on what was read from a file without problems."""
-    yield "documents", f"by {labelled.grouped_by}"
+    yield "documents", labelled.grouped_by
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
             yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
@@ -264,7 +264,12 @@ def _next_facts(
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
         return
     if isinstance(labelled, LabelledPairs):
-        yield "judge", "`dspy-judges list` names the comparisons"
+        example = shlex.quote("preference=which response is better")
+        yield (
+            "define",
+            f"dspy-judges tune --pairwise {example} --data {shlex.quote(flags.file)}; "
+            "or name a comparison of `dspy-judges list`",
+        )
         return
     dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
     defined_dimensions = [
@@ -281,14 +286,29 @@ def _next_facts(
         f"'{example_name}=one line that says what earns {label_text}'{new_name_flag}"
     )
     if not (defined_dimensions or undefined_dimensions):
-        advice = f"or say which judge's rating it is, as in {map_flag('relevance', dimensions[:1])}"
-        yield "define", f"{definition_advice}; {advice}"
+        advice = ""
+        if labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
+            flag = map_flag("relevance", dimensions[:1])
+            advice = f"; or say which judge's rating it is, as in {flag}"
+        yield "define", f"{definition_advice}{advice}"
+        yield from _text_facts(labelled, options)
         return
     name = (defined_dimensions or undefined_dimensions)[0]
     if fact := _tune_fact(labelled, name, flag_values.get(name, name), flags, options):
         yield fact
         if fact[0] == COMMAND and not defined_dimensions:
             yield "define", definition_advice
+
+
+def _text_facts(labelled: LabelledSet, options: ReadOptions) -> Iterator[Fact]:
+    """Yield what the user has to say of the texts before a new judge can be tuned."""
+    try:
+        flag = input_flag(labelled, judged_texts(labelled, options.map))
+    except LabelError as error:
+        yield "texts", str(error).removeprefix(f"{labelled.name}: ")
+        return
+    if flag:
+        yield "texts", f"the judge reads the output alone, unless you add {flag}"
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
@@ -328,7 +348,14 @@ def _tune_fact(
         ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
         scale = _scale_beyond(dimension.scale, [*ratings])
     command_words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
-    return COMMAND, shlex.join([*command_words, *_reading_flags(flags, scale)])
+    command = shlex.join([*command_words, *_reading_flags(flags, scale)])
+    if dimension is None:
+        try:
+            flag = input_flag(outputs, judged_texts(outputs, options.map))
+        except LabelError as error:
+            return "judge", str(error)
+        command += f" {flag}" if flag else ""
+    return COMMAND, command
 
 
 def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:

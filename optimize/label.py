@@ -14,6 +14,7 @@ from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
+from judges.labels.names import judge_name
 from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
@@ -32,7 +33,7 @@ from optimize.inputs.flags import (
     whole_ratings,
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled
-from optimize.inputs.subjects import find_subject, judge_name, judged_texts
+from optimize.inputs.subjects import find_subject, judged_texts
 from optimize.label_page.label_log import Row, Value
 from optimize.label_page.server import Server
 from optimize.label_page.session import JudgeAnswer, Session, numbers_of

@@ -50,9 +50,7 @@ class Column:
         """The name to which the user may map the column if it is not read; "" if none is likely."""
         if self.kind == "name":
             return "id" if self.n_distinct == len(self.cells) else "group"
-        if self.kind == "text":
-            return "input"
-        return "system" if self.is_category and self.n_distinct > 1 else ""
+        return "input" if self.kind == "text" else ""
 
     @property
     def is_varied(self) -> bool:

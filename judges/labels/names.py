@@ -3,6 +3,7 @@
 import csv
 import re
 import shlex
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 
@@ -49,6 +50,12 @@ _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 def tokens(name: str) -> tuple[str, ...]:
     """Split a column's name into its words and numbers, in lower case."""
     return tuple(token.casefold() for token in _TOKEN.findall(name))
+
+
+def judge_name(text: str) -> str:
+    """Convert a column's name to a judge's: ASCII letters in lower case, `_` between words."""
+    letters = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub("[^a-z0-9]+", "_", letters).strip("_")
 
 
 @cache

@@ -20,7 +20,7 @@ from judges.tables.problems import Problems, count, joined_names
 _VOTE_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
 # The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
 _FIRST_CANDIDATE_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
-_RESPONSES = ("response_a", "response_b")
+RESPONSES = ("response_a", "response_b")
 _SECOND_SUFFIX = {"a": "b", "A": "B", "1": "2"}
 # With one of these words, the columns `system_a` and `system_b` hold the names of systems.
 _SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
@@ -92,7 +92,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         roles=PAIR_ROLES,
         label_columns={*all_vote_columns, *columns.find_all(VOTE_COLUMNS)},
         judge_texts=options.texts,
-        candidates=dict(zip(_RESPONSES, candidates.columns, strict=True)) if candidates else {},
+        candidates=dict(zip(RESPONSES, candidates.columns, strict=True)) if candidates else {},
     )
     pairs, notes = list[LabelledPair](), list[str]()
     if candidates is not None:
@@ -151,12 +151,12 @@ def _check_columns(
 def _make_pair(
     fields: ItemFields, votes: list[Vote], comments: Mapping[str, tuple[str, ...]]
 ) -> LabelledPair:
-    response_a, response_b = (fields.texts[name] for name in _RESPONSES)
+    response_a, response_b = (fields.texts[name] for name in RESPONSES)
     system_a, system_b = fields.systems
     return LabelledPair(
         id=fields.id,
         document_id=fields.document_id,
-        texts=without_keys(fields.texts, _RESPONSES),
+        texts=without_keys(fields.texts, RESPONSES),
         response_a=response_a,
         response_b=response_b,
         system_a=system_a,

@@ -11,7 +11,7 @@ from dspy_judges.column_names import name_key
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
-from judges.labels.names import is_source_or_output, is_usual_text, map_flag, tokens
+from judges.labels.names import is_source_or_output, is_usual_text, judge_name, map_flag, tokens
 from judges.labels.values import is_yes_or_no
 from judges.tables.problems import Problems, joined_names
 
@@ -152,13 +152,17 @@ def _find_headers(
     """Return the columns with ratings on a dimension; () if there are none.
 
     The first of these rules that applies decides: the user's mapping, a column with the dimension's
-    name, a group of annotators' columns, and the only column that is named like labels.
+    name, the only column from whose name the dimension's is made, a group of annotators' columns,
+    and the only column that is named like labels.
     """
     column = columns.exact_name(dimension)
     if dimension in columns.mapping:
         return columns.mapping[dimension]
     if columns.has(column):
         return () if column in columns.judge_scores else (column,)
+    # A judge's name is made from a column's, as `helpful` from `Helpful?`.
+    if len(named_columns := [c for c in columns.table.columns if judge_name(c) == dimension]) == 1:
+        return (named_columns[0],)
     groups_by_key = {name_key(group): headers for group, headers in annotator_groups.items()}
     if name_key(dimension) in groups_by_key:
         return groups_by_key[name_key(dimension)]

@@ -104,10 +104,10 @@ class RowReader:
     def grouped_by(self) -> str:
         """Which rows share a document, in words."""
         if (group := self.columns.find("group")) is not None:
-            return f"column {group!r}"
+            return f"by column {group!r}"
         if self._source_text is None:
             return "each row is its own document, since there is no group and no source text"
-        return f"identical text {self._source_text!r}, since there is no group"
+        return f"by identical text {self._source_text!r}, since there is no group"
 
     def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""

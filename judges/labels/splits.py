@@ -144,7 +144,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
     n_units = len(units)
     if n_units < MIN_UNITS_TO_SPLIT:
         documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
-        grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
+        grouping = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {documents_are} too few to split into train, dev and test "
             f"({grouping}at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label "

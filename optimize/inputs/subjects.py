@@ -1,6 +1,5 @@
 """Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from judges.labels.names import (
     OUTPUTS,
     is_source_or_output,
     is_usual_text,
+    judge_name,
     map_flag,
     only_text,
     source_name,
@@ -28,11 +28,6 @@ from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, word
 
 # If all problems of a file are of these kinds, the file has no labels on the dimension.
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
-
-
-def judge_name(text: str) -> str:
-    """Convert a text to a judge's name: lower case, with underscores between words."""
-    return re.sub("[^a-z0-9]+", "_", text.casefold()).strip("_")
 
 
 def find_subject(name: str) -> Subject | None:
@@ -166,10 +161,20 @@ def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
-def unread_text(reading: FileReading, texts: Collection[str]) -> str:
+def input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
+    """A flag with which a new judge reads one more text, if it reads none that was an input."""
+    if source_name(texts):
+        return ""
+    further_texts = without_keys(labelled.reading.texts, texts)
+    rows = [item.texts for item in labelled.items]
+    complete = (c for name, c in further_texts.items() if all(name in row for row in rows))
+    return map_flag("input", [column]) if (column := next(complete, "")) else ""
+
+
+def unread_text(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
     """The columns that a judge of these texts does not read, and the flags with which it would.
 
-    Empty if every column is read.
+    Only a judge that `is_new` can read further texts. Empty if every column is read.
     """
     only_name = only_text(reading.texts, texts)
     unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
@@ -178,7 +183,7 @@ def unread_text(reading: FileReading, texts: Collection[str]) -> str:
         return ""
     names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
     used_names = {role for role, columns in reading.rows.items() if columns != (ROW_NUMBER,)}
-    if source_name(texts):
+    if source_name(texts) or not is_new:
         used_names.add("input")
     flags = {
         name: map_flag(name, [column])

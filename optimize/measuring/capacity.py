@@ -63,7 +63,7 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     The headings are: labels, people, contrast, intervals, floors, gain, collect. Texts are left out
     if there is nothing to say; without labels on `name` the result is empty.
     """
-    agreement_text, words = "not counted for votes", None
+    agreement_text, words = "not computed for votes", None
     if isinstance(labelled, LabelledSet):
         agreement_text, words = agreement_of(labelled, name), labelled.words.get(name)
         labelled = with_ratings(labelled, name)
@@ -125,7 +125,7 @@ def _contrast(items: Items) -> str:
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
     text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
     if n_single := n_documents - n_several:
-        text += f" with several outputs; {n_single:,} of {n_documents:,} have one each"
+        text += f" with several outputs; {n_single:,} of {n_documents:,} with only one"
     return text
 
 

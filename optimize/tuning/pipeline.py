@@ -9,6 +9,7 @@ from typing import TextIO
 from judges.catalog import JUDGES
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
+from judges.labels.pairs import RESPONSES
 from judges.protocol import Model, ModelError, is_embedded
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
@@ -57,8 +58,9 @@ def tune_in_folder(
         write_json(folder / run_folder.SPLITS, run_folder.splits_json(labels.splits, settings.seed))
         print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
         reading = labels.labelled.reading
-        texts = reading.texts if subject.kind == "pairwise" else subject.texts
-        if unread := unread_text(reading, texts):
+        # In a file of pairs, the outputs may have other names than in the comparison.
+        texts = {*subject.texts, *(RESPONSES if subject.kind == "pairwise" else ())}
+        if unread := unread_text(reading, texts, is_new=subject.name not in JUDGES):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:
             print_line(f"note: {note}")

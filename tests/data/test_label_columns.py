@@ -204,3 +204,11 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
 def test_rows_of_single_messages_are_refused():
     log = [{"chat": n // 2, "role": ("user", "bot")[n % 2], "text": f"Hm {n}."} for n in range(4)]
     assert "write one row for each conversation" in refusal(log)
+
+
+def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
+    rows = [
+        {"input": f"Ask {n}.", "output": f"Say {n}.", "Verständlich?": n % 5 + 1} for n in range(8)
+    ]
+    labelled = data.read_labels(rows, dimensions=["verstandlich"])
+    assert labelled.reading.ratings == {"verstandlich": ("Verständlich?",)}

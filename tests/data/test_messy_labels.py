@@ -245,7 +245,7 @@ def test_outputs_of_one_source_are_one_document(texts):
     rows = [[TEXTS[n // 3], f"Short words {n}.", n % 5 + 1] for n in range(24)]
     labelled = data.read_labels(file_of(csv_of([*texts, "mark"], *rows)))
     assert (len(labelled.outputs), len(labelled.documents)) == (24, 8)
-    assert labelled.grouped_by.casefold().startswith(f"identical text {texts[0].casefold()!r}")
+    assert labelled.grouped_by.casefold().startswith(f"by identical text {texts[0].casefold()!r}")
 
 
 CELLS = st.text(st.sampled_from("0123456789..,,-+/%★☆ ()[]:=ab'’\u202f５½n"), max_size=8)
