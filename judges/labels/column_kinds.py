@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.labels.cells import is_blank, is_rating, join_texts
-from judges.labels.names import OUTPUTS, is_reference, tokens
+from judges.labels.names import OUTPUTS, is_id, is_reference, tokens
 from judges.labels.values import is_missing_value, is_yes_or_no
 
 # A date, a time, or both, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
@@ -91,6 +91,8 @@ def infer_column(
     kind: Kind = "text"
     if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
         kind = "text"
+    elif is_id(name) and all(map(_IDENTIFIER.fullmatch, values)):
+        kind = "name"
     elif _are_ratings(present_cells, typed, rating_words):
         kind = "rating"
     elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):

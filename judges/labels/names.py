@@ -84,6 +84,11 @@ def is_usual_text(column: str) -> bool:
     return is_source_or_output(column) or is_reference(column)
 
 
+def is_id(column: str) -> bool:
+    """Whether a column's name says that it holds ids, such as `seg_id`."""
+    return tokens(column)[-1:] in (("id",), ("uid",), ("uuid",), ("guid",))
+
+
 def is_reference(column: str) -> bool:
     """Whether a column's name is usual for reference answers, the outputs that are expected."""
     column_words = {*tokens(column)}

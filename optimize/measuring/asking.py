@@ -23,6 +23,7 @@ from judges.client import (
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference, choice_of
+from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
 from judges.labels.values import Values
 from judges.panel import AnyJudge
@@ -85,10 +86,12 @@ class Task:
         items = all_items.of_ids(judgements)
         if not len(items):
             judged_id, labelled_id = next(iter(judgements), ""), all_items.items[0].id
+            likely_names = self.labelled.reading.likely_names
+            id_column = next((c for c, name in likely_names.items() if name == "id"), "COLUMN")
             raise LabelError(
                 "no record's id is the id of a labelled output: the first record has "
                 f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
-                "column of ids, as in --map id=COLUMN"
+                f"column of ids, as in {map_flag('id', [id_column])}"
             )
         return Scored(
             judge=name,

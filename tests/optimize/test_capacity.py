@@ -140,6 +140,6 @@ def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path
     path = sheet(tmp_path / "labels.csv", *words, header="label,annotator,group")
     texts = capacity_of(data.read_labels(path), "label")
     assert texts["contrast"].endswith(
-        "1 of 1 document with several outputs; 17 of 18 have one each"
+        "1 of 1 document with several outputs; 17 of 18 with only one"
     )
     assert texts["collect"].endswith("a second annotator on 30 outputs")
