@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from judges.protocol import Model
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
-Origin = Literal["default", "file", "user"]
+LmSource = Literal["default", "file", "user"]
 # A function from rows to the judgements of these rows.
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
@@ -48,7 +48,7 @@ class BaseJudge(ABC):
         provenance: How and on which labels the judge was tuned, as data for JSON; None for an
             untuned judge.
         api_base: The address of the model's endpoint, which only the user can set.
-        lm_origin: Who chose the model: "default", "file" or "user". With "default", the LM of
+        lm_source: Who chose the model: "default", "file" or "user". With "default", the LM of
             `dspy.configure` is asked if there is one.
     """
 
@@ -56,7 +56,7 @@ class BaseJudge(ABC):
     lm: str = EMBEDDED
     provenance: Mapping[str, object] | None = None
     api_base: str | None = field(default=None, compare=False, repr=False)
-    lm_origin: Origin = field(default="default", compare=False, repr=False)
+    lm_source: LmSource = field(default="default", compare=False, repr=False)
 
     @property
     @abstractmethod
@@ -125,7 +125,7 @@ class BaseJudge(ABC):
         details = escape("\n\n".join(chain.from_iterable(prompt_texts)))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 
-    def check_origins(self) -> None:
+    def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
         The file may come from a stranger. So the user has to name the model or the endpoint in two
@@ -135,7 +135,7 @@ class BaseJudge(ABC):
         from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
 
         for judge in self.parts:
-            if judge.lm_origin != "file":
+            if judge.lm_source != "file":
                 continue
             if not is_allowed_in_file(judge.lm):
                 raise FatalModelError(
@@ -183,7 +183,7 @@ class BaseJudge(ABC):
 
     def configured_model(self) -> "Model | None":
         """The LM of `dspy.configure`; None if there is none, or if the judge names a model."""
-        has_own_model = self.lm_origin != "default" or self.lm != EMBEDDED or self.api_base
+        has_own_model = self.lm_source != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
         from judges.client import open_lm
@@ -203,7 +203,7 @@ class BaseJudge(ABC):
         """
         from judges.client import Session, shared_client
 
-        self.check_origins()
+        self.check_destination()
         model = self.configured_model()
         if model is None and keep_going and not options:
             yield shared_client(self.lm, self.api_base)

@@ -121,11 +121,11 @@ class Judge(BaseJudge):
         )
         if (lm := predictors[0].lm or configured_lm()) is not None:
             model, api_base = open_lm(lm)
-            return replace(judge, lm=model.name, api_base=api_base, lm_origin="user")
+            return replace(judge, lm=model.name, api_base=api_base, lm_source="user")
         for _, module in program.named_sub_modules():
             if isinstance(source_judge := getattr(module, "source", None), cls):
-                api_base, lm_origin = source_judge.api_base, source_judge.lm_origin
-                return replace(judge, lm=source_judge.lm, api_base=api_base, lm_origin=lm_origin)
+                api_base, lm_source = source_judge.api_base, source_judge.lm_source
+                return replace(judge, lm=source_judge.lm, api_base=api_base, lm_source=lm_source)
         raise OptionError("the program has no model: program.set_lm(...) or dspy.configure(lm=...)")
 
     @property
@@ -156,7 +156,7 @@ class Judge(BaseJudge):
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        self.check_origins()
+        self.check_destination()
         if is_decision(client.model.name) != is_decision(self.lm):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
         model = client.model
@@ -335,7 +335,7 @@ class Judge(BaseJudge):
         """
         if api_base is not None and not api_base.strip():
             raise OptionError("api_base is empty: give an address, or leave it out")
-        judge = self if lm is None else replace(self, lm=lm, lm_origin="user")
+        judge = self if lm is None else replace(self, lm=lm, lm_source="user")
         if is_decision(judge.lm) != is_decision(self.lm):
             judge = replace(
                 judge, plan=self.plan and default_plan_by_name(judge.lm), stored_messages=None
@@ -374,6 +374,6 @@ class Judge(BaseJudge):
             provenance=file.provenance,
             threshold=file.threshold or 0.5,
             weights=file.weights or None,
-            lm_origin="file",
+            lm_source="file",
             stored_messages=None if file.messages == template else tuple(file.messages),
         )

@@ -112,7 +112,7 @@ class Panel(BaseJudge):
         return cls(
             subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
             lm=next(iter(paid_models), EMBEDDED),
-            lm_origin="user",
+            lm_source="user",
             # A member's slope and intercept hold only for the plan with which they were learned.
             members=tuple(
                 replace(member, judge=member.judge.with_plan(member.judge.resolved_plan()))

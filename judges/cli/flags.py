@@ -289,7 +289,7 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
                 f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with "
                 "another model or plan its measured figures do not hold"
             )
-    changed_judge.check_origins()
+    changed_judge.check_destination()
     return changed_judge
 
 

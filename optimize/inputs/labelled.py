@@ -125,24 +125,24 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 def load_labels(
     labels: LabelSource,
     name: str,
-    judge: Subject | None,
+    subject: Subject | None,
     *,
     pairwise: bool = False,
 ) -> Labelled:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
-    `judge` is what the judge's texts and scale come from; None if its scores exist already. If
-    `pairwise`, the labels are on pairs, even if the subject is unknown. Raises LabelError if the
-    labels are on outputs instead of pairs or the reverse, or if no label is on the subject.
+    `subject` is what is judged; None if the scores exist already. If `pairwise`, the labels are on
+    pairs, even if the subject is unknown. Raises LabelError if the labels are on outputs instead of
+    pairs or the reverse, or if no label is on the subject.
     """
-    pairwise = pairwise or isinstance(judge, Comparison)
+    pairwise = pairwise or isinstance(subject, Comparison)
     is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
     if not is_file and any((labels.map, labels.values, labels.annotations)):
         raise SettingsError(
             "map, values and annotations say how a file is read: name the file (--data)"
         )
-    texts = tuple(judge.inputs) if judge else ()
-    labelled = read(labels, name, pairwise=pairwise, texts=texts, judge=judge)
+    texts = tuple(subject.inputs) if subject else ()
+    labelled = read(labels, name, pairwise=pairwise, texts=texts, subject=subject)
     if pairwise != isinstance(labelled, LabelledPairs):
         content, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
         raise LabelError(f"{labelled.name}: holds {content}, and {name} {task}")
@@ -152,8 +152,8 @@ def load_labels(
         raise LabelError(
             f"the starter set has no labels on {name}: name your labels by --data FILE"
         )
-    if isinstance(judge, Dimension):
-        labelled = _on_two_values(labelled, judge, any_scale=labels.scale == ANY_SCALE)
+    if isinstance(subject, Dimension):
+        labelled = _on_two_values(labelled, subject, any_scale=labels.scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
@@ -165,7 +165,7 @@ def read(
     *,
     pairwise: bool,
     texts: Sequence[str] | None = None,
-    judge: Subject | None = None,
+    subject: Subject | None = None,
 ) -> Labelled:
     """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
     if labels.data is None:
@@ -175,10 +175,10 @@ def read(
     columns, values = split_mapping(labels.map, labels.values)
     if pairwise:
         return read_pairs(_file_or_rows(labels.data), map=columns, texts=texts, values=values)
-    if isinstance(judge, Dimension) and judge.words:
+    if isinstance(subject, Dimension) and subject.words:
         # The judge's own words are labels without --values, too.
-        values = {judge.words[0]: 1, judge.words[1]: 0, **values}
-    return _read_on_scale(replace(labels, map=columns, values=values), name, judge, texts)
+        values = {subject.words[0]: 1, subject.words[1]: 0, **values}
+    return _read_on_scale(replace(labels, map=columns, values=values), name, subject, texts)
 
 
 def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
@@ -231,17 +231,17 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
     return text if name in labelled.words else f"{text}, rho {rho}"
 
 
-def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) -> LabelledSet:
+def _on_two_values(labelled: LabelledSet, subject: Dimension, *, any_scale: bool) -> LabelledSet:
     """The labels with the judge's two words as their values, or unchanged if both are ratings.
 
     Raises LabelError if the judge has two words and the labels do not, or the reverse.
     """
-    name, label_words = judge.name, labelled.words.get(judge.name)
-    if not judge.words:
-        if not label_words or judge.scale == (0, 1) or any_scale:
+    name, label_words = subject.name, labelled.words.get(subject.name)
+    if not subject.words:
+        if not label_words or subject.scale == (0, 1) or any_scale:
             return labelled
         if not label_words[0].isdecimal():
-            low, high = judge.scale[0], judge.scale[-1]
+            low, high = subject.scale[0], subject.scale[-1]
             raise LabelError(
                 f"{labelled.name}: {name} is rated from {low} to {high}, and the labels say "
                 f"{label_words[0]!r} or {label_words[1]!r}; give the labels another name "
@@ -251,20 +251,20 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
         # The labels are ratings, of which people used only two.
         other_words = {key: pair for key, pair in labelled.words.items() if key != name}
         return replace(labelled, words=other_words)
-    if label_words == judge.words[::-1]:
+    if label_words == subject.words[::-1]:
         raise LabelError(
             f"{labelled.name}: {label_words[0]!r} counts 1, and for the judge of {name} it counts 0"
         )
     if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
-            f"{labelled.name}: {name} is {' or '.join(judge.words)}, and a label counts "
+            f"{labelled.name}: {name} is {' or '.join(subject.words)}, and a label counts "
             f"{other_values[0]:g}; say which it is, as in --values {other_values[0]:g}=1"
         )
-    return replace(labelled, words={**labelled.words, name: label_words or judge.words})
+    return replace(labelled, words={**labelled.words, name: label_words or subject.words})
 
 
 def _read_on_scale(
-    source: LabelSource, name: str, judge: Subject | None, texts: Sequence[str] | None
+    source: LabelSource, name: str, subject: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
     """Read the labels on one dimension, on the scale of --scale, else on the judge's scale.
 
@@ -272,21 +272,21 @@ def _read_on_scale(
     these ratings.
     """
     bounds = bounds_of(source.scale)
-    if isinstance(judge, Dimension) and source.scale is None:
-        bounds = judge.scale[0], judge.scale[-1]
-    read = partial(source.outputs, dimensions=[name], texts=texts)
+    if isinstance(subject, Dimension) and source.scale is None:
+        bounds = subject.scale[0], subject.scale[-1]
+    read_outputs = partial(source.outputs, dimensions=[name], texts=texts)
     try:
-        return read(scales=None if bounds is None else {name: bounds})
+        return read_outputs(scales=None if bounds is None else {name: bounds})
     except LabelError as error:
         if {problem.kind for problem in error.problems} != {"off-scale"}:
             raise
-        on_any_scale = read()
-        if isinstance(judge, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
+        on_any_scale = read_outputs()
+        if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
             return on_any_scale  # two words, which `_on_two_values` refuses
         ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
-        if isinstance(judge, Dimension) and judge.words:
-            advice = f"say which count as {judge.words[0]}, as in --values {max(ratings):g}=1"
+        if isinstance(subject, Dimension) and subject.words:
+            advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
         raise LabelError(f"{error}; {advice}", error.problems) from error
 
 

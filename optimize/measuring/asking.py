@@ -271,7 +271,7 @@ def ask_entries(
         for entry in entries:
             if (judge := entry.judge) is None:
                 continue
-            judge.check_origins()
+            judge.check_destination()
             clients[entry.name] = session.client(
                 judge.lm,
                 role=entry.name,

@@ -154,51 +154,54 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         return []
     evaluator, cross_fit = problem.evaluator, exploration.cross_fit
     budget, dev = evaluator.budget, problem.labelled if cross_fit else problem.dev
-    judges, remaining_budget = list[Candidate](), budget.remaining
-    for judge in (problem.untuned, *exploration.finalists):
-        cost = evaluator.cost(judge, problem.dev)
-        cost += evaluator.cost(judge, calibration_items(problem, judge))
-        if cost <= remaining_budget or len(judges) < 2:
-            judges.append(judge)
+    candidates, remaining_budget = list[Candidate](), budget.remaining
+    for candidate in (problem.untuned, *exploration.finalists):
+        cost = evaluator.cost(candidate, problem.dev)
+        cost += evaluator.cost(candidate, calibration_items(problem, candidate))
+        if cost <= remaining_budget or len(candidates) < 2:
+            candidates.append(candidate)
             remaining_budget -= cost
-    for judge, items in [(judge, calibration_items(problem, judge)) for judge in judges]:
+    for candidate in candidates:
+        items = calibration_items(problem, candidate)
         # If little of the budget is left, it is kept for the test, and thresholds are learned from
         # the scores that are known already.
-        if evaluator.cost(judge, items) <= budget.remaining / 2:
-            evaluator.scores(judge, items)
+        if evaluator.cost(candidate, items) <= budget.remaining / 2:
+            evaluator.scores(candidate, items)
     test_items = first_documents(
         dev,
         problem.goal,
         budget.remaining,
-        lambda items: sum(evaluator.cost(judge, items) for judge in judges),
+        lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    _, untuned = _judge_items(problem, problem.untuned, test_items, cross_fit)
+    _, untuned_scores = _judge_items(problem, problem.untuned, test_items, cross_fit)
     finalists = []
-    for judge in judges[1:]:
-        candidate, scores = _judge_items(problem, judge, test_items, cross_fit)
-        finalist = Finalist(candidate=candidate, items=test_items, scores=scores, untuned=untuned)
+    for candidate in candidates[1:]:
+        candidate, scores = _judge_items(problem, candidate, test_items, cross_fit)
+        finalist = Finalist(
+            candidate=candidate, items=test_items, scores=scores, untuned=untuned_scores
+        )
         finalist.record(problem, "dev")
-        if is_reliable(scores, untuned):
+        if is_reliable(scores, untuned_scores):
             finalists.append(finalist)
     return finalists
 
 
 def _judge_items(
-    problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
+    problem: SearchProblem, candidate: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
-    """Score the items with a judge, and return it with its threshold, and the scores or verdicts.
+    """The candidate with its threshold, and its scores on the items, or its verdicts.
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
-    if cross_fit and judge.demo_set.demos:
-        scores = cross_fit.scores(problem.evaluator, judge, items)
+    if cross_fit and candidate.demo_set.demos:
+        scores = cross_fit.scores(problem.evaluator, candidate, items)
     else:
-        scores = problem.evaluator.scores(judge, items)
+        scores = problem.evaluator.scores(candidate, items)
     if cross_fit and problem.goal == "balanced":
         threshold = best_threshold(scores, items.human)
-        return replace(judge, threshold=threshold), cross_fit.verdicts(scores, items)
-    threshold = problem.threshold(judge, calibration_items(problem, judge))
-    return replace(judge, threshold=threshold), problem.decided(scores, threshold)
+        return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
+    threshold = problem.threshold(candidate, calibration_items(problem, candidate))
+    return replace(candidate, threshold=threshold), problem.decided(scores, threshold)
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:

@@ -29,7 +29,7 @@ from optimize.search.rank_search import (
     FIRST_ROUND_COST,
     UNTUNED_BUDGET_SHARE,
 )
-from optimize.tuning.costs import Costs, Tokens, costs_of
+from optimize.tuning.costs import Costs, TokenCounts, costs_of
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
@@ -189,7 +189,7 @@ class RunBudget:
 def plan_budget(
     prepared: PreparedRun,
     native_n: bool | None = None,
-    measured: Tokens | None = None,
+    measured: TokenCounts | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
     """Plan what a tuning run spends.

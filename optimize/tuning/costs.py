@@ -15,8 +15,8 @@ from optimize.search.proposer import REPLY_TOKENS
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
-# Tokens in a prompt and in its reply.
-Tokens = tuple[float, float]
+# The numbers of tokens in a prompt and in its reply.
+TokenCounts = tuple[float, float]
 # The number of labelled outputs from which the average length of a prompt is estimated.
 ITEMS_SAMPLED = 20
 # The length of a proposer's prompt in characters, without the labelled texts that it quotes.
@@ -25,7 +25,7 @@ PROPOSER_CHARACTERS = 10_000
 # before a proposal.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
 # The assumed prices of input and output tokens, relative to each other, if no price is known.
-TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
+TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
 # If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
 # search divides by the cost of a proposal.
 LEAST_PROPOSAL_COST = 1e-9
@@ -41,7 +41,7 @@ class Costs:
 
     unit: Unit
     judging: Pricing
-    proposal_tokens: Tokens
+    proposal_tokens: TokenCounts
     proposal_price: Price | None = None
     proposal: float = 1.0
     worst_proposal: float = 0.0
@@ -51,14 +51,14 @@ class Costs:
         return self.unit == "calls"
 
 
-def costs_of(prepared: PreparedRun, native_n: bool | None, measured: Tokens | None) -> Costs:
+def costs_of(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Costs:
     """The costs in a run; for `native_n` and `measured`, see `plan_budget`."""
     settings = prepared.settings
     price, judging = settings.judge.price, _judging(prepared, native_n, measured)
     tokens, most_tokens = _proposal_tokens(settings, prepared.labels)
     if judging.per_call:
         return Costs(unit="calls", judging=judging, proposal_tokens=tokens)
-    proposal_price = TOKENS if price is None else settings.proposer.price or price
+    proposal_price = TOKEN_PRICE if price is None else settings.proposer.price or price
     return Costs(
         unit="tokens" if price is None else "dollars",
         judging=judging,
@@ -69,7 +69,7 @@ def costs_of(prepared: PreparedRun, native_n: bool | None, measured: Tokens | No
     )
 
 
-def _judging(prepared: PreparedRun, native_n: bool | None, measured: Tokens | None) -> Pricing:
+def _judging(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Pricing:
     settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)
@@ -77,7 +77,7 @@ def _judging(prepared: PreparedRun, native_n: bool | None, measured: Tokens | No
     n_calls = n_orders if one_call_per_order else n_replies
     tokens_in, tokens_out = measured or _tokens_by_length(prepared, n_calls, n_replies)
     return Pricing(
-        price=price or TOKENS,
+        price=price or TOKEN_PRICE,
         per_call=price is not None and price.is_free,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
@@ -86,7 +86,7 @@ def _judging(prepared: PreparedRun, native_n: bool | None, measured: Tokens | No
     )
 
 
-def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> Tokens:
+def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> TokenCounts:
     """The untuned judge's tokens for one output, estimated from the length of its prompts."""
     judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
@@ -97,7 +97,7 @@ def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> To
     return sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies
 
 
-def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[Tokens, Tokens]:
+def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, TokenCounts]:
     """The expected and the largest numbers of tokens of a proposal.
 
     The reply usually has half of REPLY_TOKENS or less. A prompt has at most a token for each

@@ -129,7 +129,7 @@ def test_a_strangers_file_chooses_no_model_and_no_endpoint(tmp_path):
     local = member("local", judge=replace(RATES, lm="openai/http://evil/model"))
     panel: Any = load(Panel.join(RELEVANCE, [member("own"), local]).save(tmp_path / "judge.json"))
     with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
-        panel.check_origins()
+        panel.check_destination()
 
 
 def test_members_at_two_addresses_are_not_asked_by_one_client():
