@@ -1,7 +1,7 @@
 """Turns conversations (lists of messages as in OpenAI, ShareGPT and Arena files) into texts."""
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
@@ -10,7 +10,7 @@ from judges.labels.cells import first_value, from_json, without_keys
 from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output
 from judges.tables.formats import Table
-from judges.tables.problems import UnreadableError, joined_names
+from judges.tables.problems import joined_names
 from judges.tables.text import Row, TableRow
 
 CONVERSATION = "conversation"
@@ -202,13 +202,11 @@ def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
 def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole: bool) -> Table:
     """Return the table with its conversations turned into texts, and a note on what is judged.
 
-    With `judge_whole`, the whole conversation is judged, else its last assistant turn. Raises
-    UnreadableError if each row is one message of a conversation.
+    With `judge_whole`, the whole conversation is judged, else its last assistant turn.
     """
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
-        _check_no_single_messages(table)
-        return table
+        return replace(table, notes=(*table.notes, *_single_message_notes(table)))
     rows = [row._replace(cells=as_texts(row.cells)) for row in table.rows]
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
@@ -229,17 +227,15 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole:
     return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
 
 
-def _check_no_single_messages(table: Table) -> None:
-    """Raise UnreadableError if the rows have a role and a text, and are by a user and a model."""
+def _single_message_notes(table: Table) -> Iterator[str]:
+    """Yield a note if each row is one message by a user or a model, and not a conversation."""
     if any({*table.columns}.isdisjoint(keys) for keys in (_ROLE_KEYS, _CONTENT_KEYS)):
         return
     roles = {str(first_value(row.cells, _ROLE_KEYS)).casefold() for row in table.rows}
     if {_SPEAKERS.get(role) for role in roles} >= {_ASSISTANT, "User"}:
-        raise UnreadableError(
-            "single-messages",
-            "holds one message in each row",
-            "write one row for each conversation, with a list of messages such as "
-            '[{"role": "user", "content": "..."}] in the column `messages`',
+        yield (
+            "each row is one message, which is judged by itself; for a conversation write one row "
+            'with a list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
         )
 
 

@@ -201,9 +201,9 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
     assert "--map votes=best --map response_a=gpt --map response_b=bard" in message
 
 
-def test_rows_of_single_messages_are_refused():
-    log = [{"chat": n // 2, "role": ("user", "bot")[n % 2], "text": f"Hm {n}."} for n in range(4)]
-    assert "write one row for each conversation" in refusal(log)
+def test_a_note_says_that_single_messages_are_judged_by_themselves():
+    log = [{"role": ("user", "bot")[n % 2], "text": f"Hm {n}.", "polite": n} for n in range(1, 6)]
+    assert any(note.startswith("each row is one message") for note in data.read_labels(log).notes)
 
 
 def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
