@@ -190,5 +190,7 @@ def unread_text(reading: FileReading, texts: Collection[str], *, is_new: bool = 
         for column, name in reversed(names.items())
         if name not in used_names
     }
-    how = ", ".join(reversed(flags.values())) or map_flag("NAME", ["COLUMN"])
-    return f"{', '.join(columns)} (to use one, name it: {how})"
+    if is_new and not flags:
+        flags = {"NAME": map_flag("NAME", ["COLUMN"])}
+    advice = f" (to use one, name it: {', '.join(reversed(flags.values()))})" if flags else ""
+    return f"{', '.join(columns)}{advice}"
