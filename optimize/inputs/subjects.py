@@ -182,15 +182,14 @@ def unread_text(reading: FileReading, texts: Collection[str], *, is_new: bool = 
     if not columns:
         return ""
     names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
-    used_names = {role for role, columns in reading.rows.items() if columns != (ROW_NUMBER,)}
+    used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER,)}
     if source_name(texts) or not is_new:
         used_names.add("input")
-    flags = {
-        name: map_flag(name, [column])
-        for column, name in reversed(names.items())
-        if name not in used_names
-    }
+    flags: dict[str, str] = {}
+    for column, name in names.items():
+        if name not in used_names:
+            flags.setdefault(name, map_flag(name, [column]))
     if is_new and not flags:
-        flags = {"NAME": map_flag("NAME", ["COLUMN"])}
-    advice = f" (to use one, name it: {', '.join(reversed(flags.values()))})" if flags else ""
+        flags["NAME"] = map_flag("NAME", ["COLUMN"])
+    advice = f" (to use one, name it: {', '.join(flags.values())})" if flags else ""
     return f"{', '.join(columns)}{advice}"
