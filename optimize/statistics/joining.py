@@ -4,9 +4,8 @@ import numpy as np
 
 from optimize.statistics.intervals import Codes, Matrix, Vector
 
-# The prior has as much influence as this many labelled outputs. The value was chosen with
-# benchmarks/panels.py: 100 and 300 differ little, and a tenth of the number of outputs is worse if
-# there are few outputs.
+# The prior has as much influence as this many labelled outputs. On panels of recorded judges, 100
+# and 300 differed little, and a tenth of the number of outputs was worse if there were few outputs.
 SHRINKAGE = 100.0
 
 
