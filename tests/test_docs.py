@@ -53,7 +53,14 @@ def test_no_link_on_a_page_is_dead(page):
             continue
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), f"{page.name}: {target}"
+        # The site has the pages of docs/ alone.
+        assert DOCS not in page.parents or DOCS in file.parents, f"{page.name}: {target}"
         assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
+
+
+def test_the_site_leads_to_every_page():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    assert [page.name for page in PAGES if f"{page.relative_to(DOCS)}\n" not in navigation] == []
 
 
 def test_readme_is_short_and_says_what_a_reader_must_know():
