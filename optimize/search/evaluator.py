@@ -148,11 +148,11 @@ class SearchBudget:
         if cost > self.remaining + self.slack:
             needed, left = map(self._amount_text, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(
-                f"the next step of the search costs {needed} {self.unit}, but only {left} are left"
+                f"the next step of the search costs {needed}, but only {left} are left"
             )
 
     def _amount_text(self, cost: float) -> str:
-        return f"{cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f}"
+        return f"${cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f} {self.unit}"
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""
