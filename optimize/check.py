@@ -272,43 +272,47 @@ def _next_facts(
         )
         return
     dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
-    defined_dimensions = [
+    defined = [
         name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
     ]
-    undefined_dimensions = _names_without_definition(labelled, dimensions)
-    label_text = "a pass" if undefined_dimensions else "a high rating"
-    example_name, new_name_flag = (undefined_dimensions or dimensions)[0], ""
-    if not NAME.match(judge_name(example_name)):
-        new_name_flag = f" {map_flag('quality', [example_name])}"
-        example_name = "quality"
-    definition_advice = (
-        "a definition is worth about as much as tuning; write --dimension "
-        f"'{example_name}=one line that says what earns {label_text}'{new_name_flag}"
-    )
-    if not (defined_dimensions or undefined_dimensions):
-        advice = ""
-        if labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
-            flag = map_flag("relevance", dimensions[:1])
-            advice = f"; or say which judge's rating it is, as in {flag}"
-        yield "define", f"{definition_advice}{advice}"
+    two_valued = _names_without_definition(labelled, dimensions)
+    definition = _definition_advice((two_valued or dimensions)[0], is_verdict=bool(two_valued))
+    name = next(iter(defined or two_valued), None)
+    if name is None:
+        yield "define", f"{definition}{_catalogue_advice(labelled, dimensions[0])}"
         yield from _text_facts(labelled, options)
-        return
-    name = (defined_dimensions or undefined_dimensions)[0]
-    if fact := _tune_fact(labelled, name, flag_values.get(name, name), flags, options):
+    elif fact := _tune_fact(labelled, name, flag_values.get(name, name), flags, options):
         yield fact
-        if fact[0] == COMMAND and not defined_dimensions:
-            yield "define", definition_advice
+        if fact[0] == COMMAND and not defined:
+            yield "define", definition
+
+
+def _definition_advice(name: str, *, is_verdict: bool) -> str:
+    """Advice to define a dimension, with another name for it if a judge cannot have this one."""
+    new_name_flag = ""
+    if not NAME.match(judge_name(name)):
+        name, new_name_flag = "quality", f" {map_flag('quality', [name])}"
+    earns = "a pass" if is_verdict else "a high rating"
+    return (
+        "a definition is worth about as much as tuning; write --dimension "
+        f"'{name}=one line that says what earns {earns}'{new_name_flag}"
+    )
+
+
+def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
+    """How to use a catalogue judge for the ratings; "" if the file lacks its texts."""
+    if not labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
+        return ""
+    return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
 
 
 def _text_facts(labelled: LabelledSet, options: ReadOptions) -> Iterator[Fact]:
     """Yield what the user has to say of the texts before a new judge can be tuned."""
     try:
-        flag = input_flag(labelled, judged_texts(labelled, options.map))
+        if flag := input_flag(labelled, judged_texts(labelled, options.map)):
+            yield "texts", f"the judge reads the output alone, unless you add {flag}"
     except LabelError as error:
         yield "texts", str(error).removeprefix(f"{labelled.name}: ")
-        return
-    if flag:
-        yield "texts", f"the judge reads the output alone, unless you add {flag}"
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:

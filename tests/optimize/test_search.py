@@ -53,7 +53,9 @@ def test_the_budget_refuses_before_anything_is_asked():
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
     watch = Watch()
     evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
-    with pytest.raises(SearchBudgetSpentError, match="costs 16 tokens, but only 14 tokens are left"):
+    with pytest.raises(
+        SearchBudgetSpentError, match="costs 16 tokens, but only 14 tokens are left"
+    ):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
 
