@@ -17,7 +17,7 @@ labels.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -129,10 +129,16 @@ class OptimizerContract:
     optimizer: ClassVar[Optimizer]
 
     def explore(
-        self, calls: int = 3000, seed: int = 0
+        self, calls: int = 3000, seed: int = 0, *, people_disagree: bool = False
     ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
-        """Run the optimizer on 16 documents, and return its result and what it was given."""
+        """Run the optimizer on 16 documents, and return its result and what it was given.
+
+        If `people_disagree`, the ratings of dev are the opposite of what train teaches.
+        """
         judge, proposer = SimulatedJudge(), SimulatedProposer()
+        dev = simulated_items(8, first_document=100)
+        if people_disagree:
+            dev = Items(tuple(replace(item, human=6 - item.human) for item in dev.items))
         problem = SearchProblem(
             evaluator=Evaluator(
                 untuned=WARMTH.prompt(),
@@ -142,7 +148,7 @@ class OptimizerContract:
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
-            dev=simulated_items(8, first_document=100),
+            dev=dev,
             goal="summary",
             options=SearchOptions(seed=seed),
         )
@@ -169,6 +175,13 @@ class OptimizerContract:
         assert {item.id for _, item in judge.judged} <= {item.id for item in problem.train.items}
         prompts = "\n".join(proposer.prompts)
         assert not any(item.texts["text"] in prompts for item in problem.dev.items)
+
+    def test_the_ratings_of_dev_change_no_finalist(self) -> None:
+        finalists = [
+            [finalist.id for finalist in self.explore(people_disagree=disagree)[0].finalists]
+            for disagree in (False, True)
+        ]
+        assert finalists[0] == finalists[1]
 
     def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
         _, problem, judge, _ = self.explore()

@@ -4,6 +4,7 @@ An optimizer learns from `problem.train`, within the budget of `problem.evaluato
 once for each half of the labels, and its finalists are tested on the other half.
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -180,10 +181,13 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
     """The name of an optimizer; raises SettingsError if `find_optimizer` cannot find it by it."""
     if isinstance(optimizer, str):
         return optimizer
-    name = f"{optimizer.__module__}:{getattr(optimizer, '__qualname__', '')}"
-    if find_optimizer(name) is not optimizer:
-        raise SettingsError(f"optimizer {name}: give a function at the top of a module")
-    return name
+    module, function = optimizer.__module__, getattr(optimizer, "__qualname__", "")
+    if getattr(sys.modules.get(module), function, None) is not optimizer:
+        raise SettingsError(
+            f"optimizer {module}:{function}: define it with def at the top of a module, so that a "
+            "run that continues finds it by this name"
+        )
+    return f"{module}:{function}"
 
 
 def find_optimizer(name: str) -> Optimizer:

@@ -70,10 +70,11 @@ class Coefficient:
     """The functions that compute a correlation coefficient.
 
     Attributes:
-        of_rows: Returns the coefficient between each row of one matrix and the same row of another,
-            or NaN if one of the rows is constant.
-        of_weighted: Returns the weighted coefficient of two vectors, with weights that have a mean
-            of 1. None if the coefficient has no weighted form.
+        of_rows: Returns the coefficient between each row of the judge's scores and the same row of
+            people's ratings, or NaN if one of the rows is constant.
+        of_weighted: Returns the weighted coefficient of a vector of the judge's scores and one of
+            people's ratings, with weights that have a mean of 1. None if the coefficient has no
+            weighted form.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]
