@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain
 
 from judges.labels.values import (
     MAPPED,
@@ -237,7 +238,7 @@ class RatingReader:
             numbers = ["1", "0"]
         if "NUMBER" in numbers and len(words) > 1:
             # A known word, such as `good`, has another number on a scale of several words.
-            known_words = dict.fromkeys(cell.word for cell in self._of_kind(YES_NO))
+            known_words = sorted({cell.word for cell in self._of_kind(YES_NO)}.difference(words))
             words, numbers = [*words, *known_words], [*numbers, *["NUMBER"] * len(known_words)]
         entries = [f"{_quote_if_needed(word)}={n}" for word, n in zip(words, numbers, strict=False)]
         # After a space, argparse would read a word such as -99 as another flag.
@@ -245,10 +246,9 @@ class RatingReader:
         return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
-        """The number for the known word that `word` may misspell; "NUMBER" if none is similar."""
-        known_numbers = self._number_by_word if self._main_kind == YES_NO else {}
-        similar_words = get_close_matches(word, known_numbers, n=1)
-        return f"{known_numbers[similar_words[0]]:g}" if similar_words else "NUMBER"
+        """The number for the word for yes or no that `word` may misspell; else "NUMBER"."""
+        similar_words = get_close_matches(word, chain.from_iterable(self._pairs), n=1)
+        return f"{NUMBER_BY_YES_NO_WORD[similar_words[0]]:g}" if similar_words else "NUMBER"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""

@@ -143,15 +143,19 @@ def _read_or_raise(
 ) -> LabelledSet | LabelledPairs:
     """Return the labels in a file, or raise LabelError if it has problems.
 
-    The error describes the first problem, and says how many more there are and which command lists
-    them.
+    The error describes all problems with columns, or else the first problem. It says how many more
+    there are, and which command lists them if that command would read the same texts.
     """
     labelled, problems = check_file(path, options, item_kind=item_kind)
     if labelled is not None and not problems:
         return labelled
-    check_command = "" if is_in_memory(path) else f": dspy-judges check {shlex.quote(str(path))}"
-    more_problems = f" (and {len(problems) - 1:,} more{check_command})" if len(problems) > 1 else ""
-    raise LabelError(f"{problems[0]}{more_problems}", problems)
+    shown = [problem for problem in problems if problem.line is None] or problems[:1]
+    message = "; ".join(map(str, shown))
+    if n_more := len(problems) - len(shown):
+        can_check = options.texts is None and not is_in_memory(path)
+        command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
+        message += f" (and {n_more:,} more{command})"
+    raise LabelError(message, problems)
 
 
 def check_file(

@@ -16,6 +16,7 @@ from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER
+from judges.labels.conversations import as_texts
 from judges.labels.names import OUTPUTS
 from judges.labels.types import Item
 from judges.tables.problems import count, excerpt, joined_names
@@ -112,10 +113,35 @@ def read_scores(
 ) -> dict[str, float]:
     """Scores by id from another tool's results, or from our own format (see `recorded`).
 
-    Raises RecordingError for a file in another format.
+    Raises RecordingError for a file in another format, and if labels without ids are joined by row
+    numbers to scores of other texts.
     """
     exported = read_export(path, dimension, labelled, warn, metric)
-    return read_own_scores(path, dimension) if exported is None else exported
+    if exported is not None:
+        return exported
+    if _has_row_numbers(labelled):
+        _check_texts(path, labelled)
+    return read_own_scores(path, dimension)
+
+
+def _has_row_numbers(labelled: Labelled) -> bool:
+    """Whether the ids of the labels are row numbers, which mean nothing in another file."""
+    return labelled.reading.rows.get("id") == (ROW_NUMBER,)
+
+
+def _check_texts(path: Path, labelled: Labelled) -> None:
+    """Raise RecordingError if a row of scores has other texts than the labelled row it joins."""
+    texts_by_id = {item.id: item.texts for item in labelled.items}
+    for location, row in read_rows(path):
+        cells = as_texts(row)
+        for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
+            column = labelled.reading.texts.get(name, name)
+            if isinstance(other := cells.get(column), str) and other.split() != text.split():
+                raise RecordingError(
+                    f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
+                    "which have no ids; score the labelled file itself, or give both files the "
+                    "same ids (--map id=COLUMN)"
+                )
 
 
 def read_export(
@@ -257,8 +283,7 @@ def _keys(item: Item) -> Iterator[object]:
 
 
 def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
-    # Labels without an id column have numbers as ids, which mean nothing in the tool's file.
-    columns = () if labelled.reading.rows.get("id") == (ROW_NUMBER,) else tool.columns_of("id")
+    columns = () if _has_row_numbers(labelled) else tool.columns_of("id")
     return {str(value_at(row, column)).strip() for column in columns}
 
 

@@ -106,7 +106,12 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert "--values 'fair=NUMBER'" in refusal(sheet([*["good", "bad"] * 5, "fair"]))
     # Several such words make a scale, on which `good` has another number.
     message = refusal(sheet(["good", "fair", "poor", "excellent"] * 5))
-    assert all(f"{word}=NUMBER" in message for word in ("good", "fair", "poor", "excellent"))
+    assert all(
+        message.count(f"{word}=NUMBER") == 1 for word in ("good", "fair", "poor", "excellent")
+    )
+    # A word of the user's own is no word that others misspell.
+    values, named = {"***": 3}, {"label": "label"}
+    assert "--values '**=NUMBER'" in refusal(sheet(["***", "**"] * 5), values=values, map=named)
 
 
 def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():

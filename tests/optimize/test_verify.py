@@ -283,3 +283,14 @@ def test_results_of_another_tool_are_verified_as_they_are(here):
     write_jsonl("o.jsonl", [{**row, "output": "Other."} for row in rows])
     code, _, err = run(command, *flags, "o.jsonl")
     assert (code, "run.json (DeepEval): no row has a labelled row's id" in err) == (1, True)
+
+
+def test_scores_join_labels_without_ids_only_where_the_rows_hold_the_same_texts(here):
+    rows = [{"output": f"A{n}.", "charm": 1 + n % 3} for n in range(20)]
+    write_jsonl("l.jsonl", rows)
+    scores = [{**row, "id": n, "score": n % 4} for n, row in enumerate(rows, 1)]
+    flags = ["--dimension", "charm", "--data", "l.jsonl", "--scores"]
+    assert run(command, *flags, write_jsonl("s.jsonl", scores)).code == 0
+    swapped = [{**row, "output": f"A{20 - row['id']}."} for row in scores]
+    code, _, err = run(command, *flags, write_jsonl("other.jsonl", swapped))
+    assert (code, "'output' is not the text of row 1 of the labels" in err) == (1, True)
