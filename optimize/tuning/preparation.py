@@ -133,9 +133,9 @@ def _note_on(subject: Subject, argument: str) -> str:
 
     `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
     """
-    answers = " or ".join(subject.words or ())
+    answers, flag = " or ".join(subject.words or ()), "--dimension"
     if isinstance(subject, Comparison):
-        answers = "which is better"
+        answers, flag = "which is better", "--pairwise"
     elif not answers:
         answers = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
     description = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
@@ -144,7 +144,7 @@ def _note_on(subject: Subject, argument: str) -> str:
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
         f"{description}. A definition of one line helps about as much as tuning: "
-        f"--dimension '{subject.name}=...'"
+        f"{flag} '{subject.name}=...'"
     )
 
 
