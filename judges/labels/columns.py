@@ -164,12 +164,32 @@ class Columns:
         return None if column is None else value_in(row, column)
 
     def item_key(self, row: TableRow) -> str:
-        """Return the id in a row, or the row's number if no column holds ids."""
+        """Return the id in a row, or the row's number if no column holds ids.
+
+        In a file that names annotators and has no ids, the rows of several annotators on the same
+        texts belong to one output, so they all get the number of the first of these rows.
+        """
         if self.find("id") is None:
-            return str(row.number)
+            return str(self._first_numbers.get(row.number, row.number))
         item_id = self.cell(row, "id")
         # A problem is added later for an invalid id. Here such a row gets a key of its own.
         return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER} {row.number}"
+
+    @cached_property
+    def _first_numbers(self) -> dict[int, int]:
+        """The number of the first row with the same texts, for each row of an annotator."""
+        if self.find("annotator") is None or "id" in self.mapping:
+            return {}
+        other_columns = self.columns_except(self.comments)
+        texts = {*filter(is_usual_text, other_columns), *self.of_kind(other_columns, "text")}
+        content = [*texts, *self.find_all(("group", "system", "system_a", "system_b"))]
+        first_numbers: dict[tuple[str, ...], int] = {}
+        return {
+            row.number: first_numbers.setdefault(
+                tuple(str(value_in(row, column)) for column in content), row.number
+            )
+            for row in self.table.rows
+        }
 
     def column_ignoring_case(self, name: str) -> str | None:
         """Return the one column that has this name in any case and spacing; else None."""

@@ -51,6 +51,8 @@ def merge_rows(
     mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
     left_out = joined_names([f"column {name!r}" for name in differing])
     notes = [f"left out, since rows of one id differ in it: {left_out}"] if differing else []
+    if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
+        notes.append(f"joined by the same texts, since there are no ids: {count(n_joined, 'row')}")
     return columns.with_table(table, mapping), notes
 
 

@@ -69,7 +69,7 @@ class RowReader:
         if not problems:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
             self.notes += check_repeats(columns, problems, content_columns, label_columns)
-        if columns.has_row_per_annotator and not columns.ids_are_row_numbers:
+        if columns.has_row_per_annotator:
             columns, note = merge_rows(columns, problems, label_columns, certain_columns)
             self.notes += note
         self.columns, self._line_by_id = columns, dict[str, int]()

@@ -109,9 +109,7 @@ ZOO: dict[str, Sheet] = {
     "a long sheet in French": Sheet(
         f"{FRENCH}1;Un;Bref;Luc;mark;4\n2;Deux;Court;Ana;mark;2\n", [(3.5, 4), (2,)]
     ),
-    "annotators' rows without ids": Sheet(
-        UNNAMED, ("row 3", "the same texts as row 2", "the same id: --map id=COLUMN")
-    ),
+    "annotators' rows without ids": Sheet(UNNAMED, [(4, 2)], note="joined by the same texts"),
     "nested JSON": Sheet(NESTED, [(4,), (2, 3)], note="'4 - good' as 4"),
     "texts inside objects, said": Sheet(
         OBJECTS, ones(4), map=["document=fields.document", "summary=fields.summary", "mark=r.mark"]

@@ -76,7 +76,21 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     alike = data.read_labels(lines(*rows[:2], rows[3]))
     assert alike.notes[0].endswith("repeats another row's texts (lines 3). Their labels agree")
     message = refusal_of(*({**row, "annotator": "x"} for row in rows))
-    assert message.startswith(", line 4, field 'id': has the same texts as line 1, so both may")
+    assert message.startswith(", line 4, field 'label': 'pass' is a second rating of '1'")
+    raters = [{**row, "annotator": name} for row in rows[:2] for name in ("x", "y")]
+    assert [len(output.ratings["label"]) for output in data.read_labels(raters).outputs] == [2, 2]
+    numbered = [{**row, "id": f"r{place}"} for place, row in enumerate(raters)]
+    with pytest.raises(data.LabelError, match="has the same texts as row 1, so both may"):
+        data.read_labels(numbered)
+
+
+def test_votes_of_several_annotators_on_the_same_texts_are_votes_on_one_pair():
+    texts = ("It burnt down at night.", "It burnt down, as people say, at noon.")
+    pair = {"prompt": "What burnt?", "response_a": texts[0], "response_b": texts[1]}
+    rows = [{**pair, "winner": vote, "annotator": name} for vote, name in (("A", "x"), ("B", "y"))]
+    labelled = data.read_pairs([*rows, {**rows[0], "response_b": "Nobody knows what burnt."}])
+    assert [pair.votes for pair in labelled.pairs] == [("A", "B"), ("A",)]
+    assert "joined by the same texts, since there are no ids: 1 row" in labelled.notes
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told():
