@@ -1,6 +1,6 @@
 """`SearchProblem`, which an optimizer solves, and its parts: evaluator, budget and objective.
 
-Costs are in dollars, or tokens if the price of the model is unknown, or calls if the model is free.
+The budget of a search is in calls or in dollars. Candidates are compared by their prices, too.
 The evaluator keeps all judgements, so a candidate never judges the same item twice.
 """
 
@@ -41,7 +41,7 @@ ITEMS_MEASURED = 12
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
-Unit = Literal["calls", "dollars", "tokens"]
+Unit = Literal["calls", "dollars"]
 # At most so many documents with the commoner label are judged for each with the rarer label. More
 # would lower the standard error of balanced accuracy by 6 % at most.
 COMMONER_PER_RARER = 2
@@ -76,11 +76,11 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """The cost of judging one item, in the budget's unit.
+    """The price of judging one item; in dollars, if the price of the model is known.
 
     One item takes `calls` calls with `replies` replies, as a call may return several. The untuned
-    judge takes `tokens_in` and `tokens_out` for them together. A call costs `per_call` in addition
-    to its tokens.
+    judge takes `tokens_in` and `tokens_out` for them together. If the model is free, `per_call` is
+    the price of a call.
     """
 
     price: Price = FREE
@@ -91,22 +91,22 @@ class Pricing:
     replies: int = 1
 
     @property
-    def untuned_cost(self) -> float:
-        return self.cost(self.tokens_in, self.tokens_out)
+    def untuned_price(self) -> float:
+        return self.of_tokens(self.tokens_in, self.tokens_out)
 
-    def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """The cost of judging one item with this many input and output tokens."""
+    def of_tokens(self, tokens_in: float, tokens_out: float) -> float:
+        """The price of judging one item with this many input and output tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
-        """Estimate the cost of judging one item, from how much longer the prompt is than `untuned`.
+        """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
 
-        It is at least half the untuned judge's cost.
+        It is at least half the untuned judge's price.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
-        extra_cost = self.price.cost(extra_characters / CHARACTERS_PER_TOKEN, extra_tokens)
-        return max(self.untuned_cost / 2, self.untuned_cost + extra_cost)
+        extra_price = self.price.cost(extra_characters / CHARACTERS_PER_TOKEN, extra_tokens)
+        return max(self.untuned_price / 2, self.untuned_price + extra_price)
 
 
 def _static_characters(prompt: Prompt) -> int:
@@ -152,7 +152,7 @@ class SearchBudget:
             )
 
     def _amount_text(self, cost: float) -> str:
-        return f"${cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f} {self.unit}"
+        return f"${cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f} calls"
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""
@@ -191,10 +191,14 @@ class Evaluator:
     )
 
     def item_cost(self, candidate: Candidate) -> float:
-        """The cost of judging one item with the candidate: measured if possible, else estimated."""
+        """The cost of judging one item with the candidate, in the unit of the budget."""
+        return self.pricing.calls if self.budget.unit == "calls" else self.item_price(candidate)
+
+    def item_price(self, candidate: Candidate) -> float:
+        """The price of judging one item: measured if possible, else estimated."""
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_MEASURED:
-            return sum(map(self._cost_of, judgements)) / len(judgements)
+            return sum(map(self._price_of, judgements)) / len(judgements)
         return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
@@ -206,8 +210,8 @@ class Evaluator:
         """The scores of the candidate's judgements; NaN if the judge failed."""
         return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
-    def _cost_of(self, judgement: ItemJudgement) -> float:
-        return self.pricing.cost(judgement.tokens_in, judgement.tokens_out)
+    def _price_of(self, judgement: ItemJudgement) -> float:
+        return self.pricing.of_tokens(judgement.tokens_in, judgement.tokens_out)
 
     def scored_items(self, candidate: Candidate, items: Items) -> Items:
         """Select the items that the candidate has already been scored on."""
@@ -234,7 +238,10 @@ class Evaluator:
             new_judgements = self.judge(candidate.prompt(self.untuned), unjudged)
             for item, judgement in zip(unjudged, new_judgements, strict=True):
                 item_judgements[item.id] = judgement
-                self.budget.total_cost += self._cost_of(judgement)
+                in_calls = self.budget.unit == "calls"
+                self.budget.total_cost += (
+                    self.pricing.calls if in_calls else self._price_of(judgement)
+                )
                 self.budget.calls += self.pricing.calls
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
@@ -310,8 +317,9 @@ class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
     The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
-    have at most `longest_demos` characters. `reasoning` has the forms of reasoning to try besides
-    the untuned judge's. A judge ships with the probability `risk` although it is no better.
+    have at most `longest_demos` characters, and judging one item has at most the price
+    `max_item_price`. `reasoning` has the forms of reasoning to try besides the untuned judge's. A
+    judge ships with the probability `risk` although it is no better.
     """
 
     seed: int = 0
@@ -319,7 +327,7 @@ class SearchOptions:
     proposals: int = 4
     max_demos: int = 16
     longest_demos: int = 40_000
-    max_item_cost: float = math.inf
+    max_item_price: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
     risk: float = RISK
 

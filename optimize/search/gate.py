@@ -172,8 +172,8 @@ def _contrasts(kind: Sequence[Sequence[Finalist]], goal: Goal) -> Contrasts:
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
     """Why a judge that passed the test should not ship: its cost, or a rate; None if it should."""
-    item_cost, gain = problem.evaluator.item_cost, mean_gain(tests, problem.goal)
-    cost_ratio = item_cost(tuned) / item_cost(problem.untuned)
+    item_price, gain = problem.evaluator.item_price, mean_gain(tests, problem.goal)
+    cost_ratio = item_price(tuned) / item_price(problem.untuned)
     required_gain = GAIN_FOR_COST * (cost_ratio - 1)
     if gain >= required_gain:
         return true_rate_objection(tests) if problem.goal == "balanced" else None
@@ -278,8 +278,8 @@ def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate
         problem.decided(evaluator.scores_so_far(judge, items), judge.threshold)
         for judge in (candidate, best)
     )
-    extra_cost = evaluator.item_cost(candidate) - evaluator.item_cost(best)
-    required_gain = GAIN_FOR_COST * extra_cost / evaluator.item_cost(problem.untuned)
+    extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
+    required_gain = GAIN_FOR_COST * extra_price / evaluator.item_price(problem.untuned)
     return contrast(scores, best_scores, items, problem.goal).value > required_gain
 
 

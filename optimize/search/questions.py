@@ -94,7 +94,7 @@ def ask_questions(
         finalists.append(finalist)
     best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
     candidate = replace(judges[best_half], questions=useful_by_half[best_half])
-    if evaluator.item_cost(candidate) > problem.options.max_item_cost:
+    if evaluator.item_price(candidate) > problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for them on test")
     evaluator.scores(candidate, items)
     weights = labelled_answers(problem, candidate, items).fit_weights()

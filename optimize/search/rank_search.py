@@ -315,7 +315,7 @@ class RankSearch:
 
     def _is_affordable(self, candidate: Candidate) -> bool:
         """Whether the limit is large enough to judge dev and test with the candidate."""
-        return self.item_cost(candidate) <= self.options.max_item_cost
+        return self.evaluator.item_price(candidate) <= self.options.max_item_price
 
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
@@ -327,7 +327,9 @@ class RankSearch:
         race, leader, limit = self.race, self._best_so_far(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]
         versions = self._affordable(replace(leader, reasoning=form) for form in forms)
-        entrants = race.affordable([leader, *sorted(versions, key=self.item_cost)], limit)
+        entrants = race.affordable(
+            [leader, *sorted(versions, key=self.evaluator.item_price)], limit
+        )
         size = race.affordable_size(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
             self._record(round_number, race.compare(candidate, size))
@@ -338,7 +340,7 @@ class RankSearch:
             for result in results
             if result.gain >= best_result.gain - best_result.error
         ]
-        self.best_reasoning = min(nearly_best, key=self.item_cost).reasoning
+        self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
 
     def _finalists(self) -> list[Candidate]:
         """The finalists: the best candidate, two cheaper versions of it, and the runners-up.

@@ -43,7 +43,7 @@ def reserve_budget(
     If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
     from the measured cost of these judgements, and printed.
     """
-    if budget.search.unit != "calls":
+    if not budget.costs.is_free:
         prepared, start_time = budget.prepared, time.monotonic()
         stride = max(1, len(prepared.labels.train) // ITEMS_MEASURED)
         items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]

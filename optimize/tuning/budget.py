@@ -74,19 +74,29 @@ class RunBudget:
     """What a run may spend, and what it is expected to spend. The unit of costs is `search.unit`.
 
     The whole run may spend `limit`. The cost `reserve`, and the number of calls `reserve_calls`,
-    are reserved for the final measurement. `rows` has the expected spending for each purpose, and
-    `call_seconds` is the expected duration of a call.
+    are reserved for the final measurement. `costs` has the costs of a judgement and of a proposal,
+    `rows` the expected spending for each purpose, and `call_seconds` is the expected duration of a
+    call.
     """
 
     prepared: PreparedRun
     search: SearchBudget
     options: SearchOptions
-    pricing: Pricing
+    costs: Costs
     limit: float
     reserve: float
     reserve_calls: int
     rows: Sequence[Spending]
     call_seconds: float
+
+    @property
+    def pricing(self) -> Pricing:
+        return self.costs.pricing
+
+    @property
+    def has_price(self) -> bool:
+        """Whether a judgement has a known price in dollars that is not 0."""
+        return self.prepared.settings.judge.price is not None and not self.costs.is_free
 
     @property
     def minutes(self) -> float:
@@ -113,37 +123,41 @@ class RunBudget:
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """The calls and dollars to reserve for the final measurement and for `cost` in a search."""
-        calls = self.reserve_calls + cost / self.pricing.untuned_cost * self.pricing.calls
+        calls = self.reserve_calls + cost / self.costs.judgement * self.pricing.calls
         return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
 
     def lines(self) -> list[str]:
         """The plan as lines for a terminal: a table of expected spending, and notes on the run."""
-        limits = [dollars_text(self.limit_in_dollars)] if self.limit_in_dollars else []
-        if self.prepared.settings.max_calls is not None:
-            limits.append(f"{self.prepared.settings.max_calls:,} calls")
         table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.expected):
             counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
             dollars = "free" if row.cost_usd == 0 else _dollars(row)
             table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
         sentences = []
-        if self.search.unit != "calls":
+        if not self.costs.is_free:
             sentences.append(
                 f"It takes about {self.minutes:.1f} minutes if a call takes {self.call_seconds:g} "
                 f"s and {self._in_flight} calls are in flight."
             )
         return [
             *table,
-            f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
+            f"at most: {self._limit_text or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*sentences, *self.notes(), self.chance()),
             "One token is assumed per four characters. Nothing has been sent or spent.",
         ]
 
     def heading(self) -> str:
-        limit_in_dollars = self.limit_in_dollars
-        limit_text = f", at most {dollars_text(limit_in_dollars)}" if limit_in_dollars else ""
+        limit_text = f", at most {self._limit_text}" if self._limit_text else ""
         calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{limit_text}"
+
+    @property
+    def _limit_text(self) -> str:
+        """The limits in dollars and in calls; "" if there is none."""
+        limits = [dollars_text(self.limit_in_dollars)] if self.limit_in_dollars else []
+        if self.prepared.settings.max_calls is not None:
+            limits.append(f"{self.prepared.settings.max_calls:,} calls")
+        return " and ".join(limits)
 
     def notes(self) -> list[str]:
         """A note on what can be tuned if the judge is a decision model without a proposer."""
@@ -201,28 +215,26 @@ def plan_budget(
     """
     settings, labels = prepared.settings, prepared.labels
     costs = costs_of(prepared, native_n, measured)
-    pricing, item_cost, n_measured = costs.judging, costs.judging.untuned_cost, labels.n_measured
-    limit = _limit(settings, labels, costs)
-    most_reserved, slack, max_ratio = 0.5, SLACK, MAX_CANDIDATE_RATIO
-    if costs.is_free:
-        most_reserved, slack, max_ratio = 1.0, 0.0, 1.0
-
-    # What judging one item may cost if dev and test are to fit into their share of the limit.
-    affordable_item_cost = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
-    options = _search_options(settings, labels, pricing, affordable_item_cost)
-    max_item_cost = max_ratio * item_cost
-    if options.max_demos and not costs.is_free:
-        max_item_cost = max(max_item_cost, affordable_item_cost)
-    reserve = n_measured * (item_cost + max_item_cost)
+    pricing, item_cost, n_measured = costs.pricing, costs.judgement, labels.n_measured
+    limit, in_dollars = _limit(settings, labels, costs), costs.unit == "dollars"
+    max_item_price = (1.0 if costs.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
+    affordable_price = max_item_price
+    if in_dollars:
+        # If dev and test are to fit into their share of the limit, judging one item may cost this.
+        affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
+    options = _search_options(settings, labels, pricing, affordable_price)
+    if options.max_demos:
+        max_item_price = max(max_item_price, affordable_price)
+    reserve = n_measured * (item_cost + (max_item_price if in_dollars else item_cost))
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.test))
     are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
     if not (settings.probes or are_free):
         n_probes = 0
-    reserve = min(reserve + n_probes * item_cost, most_reserved * limit)
+    reserve = min(reserve + n_probes * item_cost, (1.0 if costs.is_free else 0.5) * limit)
     search = SearchBudget(
         limit - reserve,
         unit=costs.unit,
-        slack=slack * limit,
+        slack=SLACK * limit if in_dollars else 0.0,
         proposal=costs.proposal,
         proposal_price=costs.proposal_price,
     )
@@ -240,8 +252,8 @@ def plan_budget(
     return RunBudget(
         prepared=prepared,
         search=search,
-        options=replace(options, max_item_cost=max_item_cost),
-        pricing=pricing,
+        options=replace(options, max_item_price=max_item_price),
+        costs=costs,
         limit=limit,
         reserve=reserve,
         reserve_calls=(2 * n_measured + n_probes) * pricing.calls,
@@ -255,8 +267,8 @@ def _usual_search(
 ) -> tuple[float, float, int]:
     """What a search usually does within its budget, of which proposals take at most half.
 
-    Returns the number of outputs judged, the cost of judging one of them divided by the untuned
-    judge's cost, and the number of proposals.
+    Returns the number of outputs judged, the price of judging one of them divided by the untuned
+    judge's price, and the number of proposals.
     """
     n_learned = len(labels.learned)
     if is_embedded(settings.lm):
@@ -272,13 +284,15 @@ def _usual_search(
     n_judged_usually = (
         USUAL_RACES * n_raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_for_questions
     )
+    if search.unit == "calls":
+        return min(n_judged_usually, n_affordable), USUAL_PRICE_RATIO, n_proposals
     price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
     return min(n_judged_usually, n_affordable / price_ratio), price_ratio, n_proposals
 
 
 def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
     """The smallest useful limit, and the default limit."""
-    item_cost = costs.judging.untuned_cost
+    item_cost = costs.judgement
     test_cost, dev_cost = labels.n_measured * item_cost, len(labels.dev) * item_cost
     if costs.is_free:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything)
@@ -288,7 +302,7 @@ def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
     smallest_limit = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * race_cost
     smallest_limit += LEAST_PROPOSALS * costs.proposal
     default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
-    if costs.worst_proposal:
+    if costs.unit == "dollars":
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
@@ -310,7 +324,7 @@ def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
     # For each flag: its name, the user's value, how much of the limit (in the unit of the costs)
     # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
     max_cost = settings.max_cost if costs.unit == "dollars" else None
-    worth_of_call = (1 - SPARE_CALLS) * costs.judging.untuned_cost / costs.judging.calls
+    worth_of_call = (1 - SPARE_CALLS) * costs.judgement / costs.pricing.calls
     flags = (
         ("--max-calls", settings.max_calls, worth_of_call, 0),
         ("--max-cost", max_cost, 1 - SPARE_COST, 2),
@@ -330,9 +344,9 @@ def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
 
 
 def _search_options(
-    settings: Settings, labels: Labels, pricing: Pricing, item_cost: float
+    settings: Settings, labels: Labels, pricing: Pricing, item_price: float
 ) -> SearchOptions:
-    """The options of a search in which judging one item may cost at most `item_cost`.
+    """The options of a search in which judging one item may cost at most `item_price`.
 
     Prompts get no demonstrations if fewer than FEWEST_DEMOS of average length would fit.
     """
@@ -343,7 +357,7 @@ def _search_options(
         max_demos = min(max_demos, settings.max_demos)
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
         max_demo_characters = min(
-            max_demo_characters, int(max(0.0, item_cost - pricing.untuned_cost) / per_character)
+            max_demo_characters, int(max(0.0, item_price - pricing.untuned_price) / per_character)
         )
     item_lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
     needed_characters = min(FEWEST_DEMOS, max_demos) * sum(item_lengths) / len(item_lengths)

@@ -1,7 +1,8 @@
 """What a judgement and a proposal cost in a tuning run.
 
-The unit is dollars; tokens if the judge's price is unknown; calls if the judge's model is free. The
-cost is estimated from the length of the labelled texts, or measured on a few rows.
+A run counts dollars; or calls if the judge's model is free or its price is unknown, and if the user
+limits only the calls. The price of a judgement is estimated from the length of the labelled texts,
+or measured on a few rows.
 """
 
 from dataclasses import dataclass
@@ -35,41 +36,45 @@ LEAST_PROPOSAL_COST = 1e-9
 class Costs:
     """The costs of a judgement and of a proposal, in `unit`.
 
-    `proposal_price` is the price of the proposer's tokens; None if each proposal costs 1.
-    `worst_proposal` is the largest possible cost of a proposal; 0 if the judge's price is unknown.
+    `pricing` has the price of a judgement, and `proposal_price` the price of the proposer's tokens;
+    None if each proposal costs 1. `worst_proposal` is the largest possible cost of a proposal.
     """
 
     unit: Unit
-    judging: Pricing
+    is_free: bool
+    pricing: Pricing
     proposal_tokens: TokenCounts
     proposal_price: Price | None = None
     proposal: float = 1.0
-    worst_proposal: float = 0.0
+    worst_proposal: float = 1.0
 
     @property
-    def is_free(self) -> bool:
-        return self.unit == "calls"
+    def judgement(self) -> float:
+        """The cost of the untuned judge's judgement of one output."""
+        return self.pricing.calls if self.unit == "calls" else self.pricing.untuned_price
 
 
 def costs_of(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Costs:
     """The costs in a run; for `native_n` and `measured`, see `plan_budget`."""
-    settings = prepared.settings
-    price, judging = settings.judge.price, _judging(prepared, native_n, measured)
+    settings, pricing = prepared.settings, _pricing(prepared, native_n, measured)
+    price, limits_calls = settings.judge.price, settings.max_calls and settings.max_cost is None
     tokens, most_tokens = _proposal_tokens(settings, prepared.labels)
-    if judging.per_call:
-        return Costs(unit="calls", judging=judging, proposal_tokens=tokens)
-    proposal_price = TOKEN_PRICE if price is None else settings.proposer.price or price
+    is_free = price is not None and price.is_free
+    if price is None or is_free or limits_calls:
+        return Costs(unit="calls", is_free=is_free, pricing=pricing, proposal_tokens=tokens)
+    proposal_price = settings.proposer.price or price
     return Costs(
-        unit="tokens" if price is None else "dollars",
-        judging=judging,
+        unit="dollars",
+        is_free=False,
+        pricing=pricing,
         proposal_tokens=tokens,
         proposal_price=proposal_price,
         proposal=max(LEAST_PROPOSAL_COST, proposal_price.cost(*tokens)),
-        worst_proposal=proposal_price.cost(*most_tokens) if price else 0.0,
+        worst_proposal=proposal_price.cost(*most_tokens),
     )
 
 
-def _judging(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Pricing:
+def _pricing(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Pricing:
     settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)

@@ -42,7 +42,7 @@ def summarize(
             for name, untuned in scored_splits.untuned.by_name.items()
         }
     cost_per_1000_rows = search_result.judges.map(
-        lambda judge: round(1000 * run.problem.evaluator.item_cost(judge), DIGITS)
+        lambda judge: round(1000 * run.problem.evaluator.item_price(judge), DIGITS)
     )
     request_changes = [
         *read_summary(run.folder).request_changes,
@@ -79,7 +79,7 @@ def summarize(
         seconds=round(seconds, 1),
         last_round=search_result.last_round,
         max_cost=run.budget.limit_in_dollars,
-        cost_per_1000_rows=cost_per_1000_rows if run.budget.limit_in_dollars else None,
+        cost_per_1000_rows=cost_per_1000_rows if run.budget.has_price else None,
         request_changes=list(dict.fromkeys(request_changes)) or None,
         answers=answers,
     )

@@ -293,4 +293,4 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
 
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
     with pytest.raises(SearchBudgetSpentError, match="the limit does not pay for them on test"):
-        search(options=SearchOptions(max_item_cost=0.5))
+        search(options=SearchOptions(max_item_price=0.5))

@@ -42,7 +42,7 @@ def test_what_measures_is_kept_and_the_search_spends_the_rest():
     budget = plan(max_cost=1.0)
     assert budget.search.limit == pytest.approx(budget.limit - budget.reserve)
     n_test = budget.prepared.labels.n_measured
-    assert budget.reserve >= 2 * n_test * budget.pricing.untuned_cost
+    assert budget.reserve >= 2 * n_test * budget.pricing.untuned_price
     assert budget.reserve_calls == 2 * n_test
     assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
@@ -70,16 +70,26 @@ def test_judgements_that_prove_dearer_are_planned_by_what_they_took():
     expected = plan(max_cost=2.0).pricing
     dearer = plan((expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
-    assert dearer.pricing.untuned_cost == pytest.approx(expected.untuned_cost + 0.0032)
+    assert dearer.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
 
 
 def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one():
     budget = plan(price="0,1.6", plan="mean", samples=2)
     assert budget.search.unit == "dollars"
-    assert budget.pricing.untuned_cost == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    assert budget.pricing.untuned_price == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
     assert plan(lm="openai/x", price="0,0").search.unit == "calls"
-    assert plan(lm="openai/x").search.unit == "tokens"
+    assert not plan(lm="openai/x").costs.is_free
+
+
+def test_a_limit_on_calls_alone_is_a_limit_on_calls():
+    for lm in (LM, "openai/x"):
+        budget = plan(lm=lm, max_calls=2000)
+        assert (budget.search.unit, budget.search.proposal) == ("calls", 1)
+        # A twentieth is kept for replies that have to be asked for again.
+        assert budget.search.limit + budget.reserve == pytest.approx(0.95 * 2000)
+        assert "at most 2,000 calls" in budget.heading()
+    assert plan(max_calls=2000, max_cost=1.0).search.unit == "dollars"
 
 
 def test_a_dry_run_needs_no_key_sends_and_writes_nothing(here, openai_server, monkeypatch, capsys):

@@ -50,12 +50,10 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why
 
 
 def test_the_budget_refuses_before_anything_is_asked():
-    budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
+    budget, pricing = SearchBudget(14), Pricing(per_call=1, calls=2)
     watch = Watch()
     evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
-    with pytest.raises(
-        SearchBudgetSpentError, match="costs 16 tokens, but only 14 tokens are left"
-    ):
+    with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
 
@@ -157,7 +155,7 @@ FORMS = {"reasoning": ("brief", "steps")}
 
 
 def test_rounds_propose_then_compare_forms_then_show():
-    outcome = buy(40, 8_000_000, options=SearchOptions(**FORMS, max_item_cost=1000))
+    outcome = buy(40, 8_000_000, options=SearchOptions(**FORMS, max_item_price=1000))
     by_round = {n: [t for t in outcome.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
     assert {trial["reasoning"] for trial in by_round[3]} == {"brief", "steps"}
@@ -172,7 +170,7 @@ def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
 def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
     dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
-    outcome = buy(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_cost=300))
+    outcome = buy(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_price=300))
     rounds = {trial["round"] for trial in outcome.of_stage("race")}
     assert 2 not in rounds
     assert max(rounds) > 2
@@ -185,7 +183,7 @@ def search_with_dear_candidates(is_dear):
         tokens = 1000 if is_dear(prompt.instruction) else 100
         return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 
-    options = SearchOptions(max_item_cost=400, max_demos=0)
+    options = SearchOptions(max_item_price=400, max_demos=0)
     return buy(16, 1_000_000, judge_dearly, options=options)
 
 

@@ -24,6 +24,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchOptions,
     SearchProblem,
+    Unit,
 )
 from optimize.search.optimizer import find_optimizer
 from optimize.search.two_fold_search import SearchResult, two_fold_search
@@ -142,7 +143,9 @@ def problem_of(
 ) -> SearchProblem:
     """What a search is given; its trials and lines go to the lists."""
     records = [] if trials is None else trials
-    budget, pricing = SearchBudget(calls, proposal=proposal), pricing or Pricing(per_call=1)
+    unit: Unit = "dollars" if pricing else "calls"
+    budget = SearchBudget(calls, unit=unit, proposal=proposal)
+    pricing = pricing or Pricing(per_call=1)
     return SearchProblem(
         evaluator=Evaluator(untuned=SEED, judge=by, budget=budget, pricing=pricing),
         proposer=proposer and Client(proposer, account=account or Budget().account()),
