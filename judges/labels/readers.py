@@ -11,7 +11,7 @@ from typing import Literal
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
-from judges.labels.flags import MapEntry, pop_scale, split_mapping
+from judges.labels.flags import MapEntry, read_bounds, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import latest_labels, stated_scales, without_footers
@@ -132,10 +132,10 @@ def read_options(
     scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
     """Return the options in a mapping (or mapping file), with further words and other scales."""
-    columns, value_by_word = split_mapping(map, values)
-    scale = pop_scale(columns)
-    file_scales = {} if scale is None else {"*": scale}
-    return ReadOptions(map=columns, values=value_by_word, scales=scales or file_scales)
+    columns, value_by_word, scale = split_mapping(map, values)
+    if scales is None and (bounds := read_bounds(scale or "")):
+        scales = {"*": bounds}
+    return ReadOptions(map=columns, values=value_by_word, scales=scales or {})
 
 
 def _read_or_raise(
