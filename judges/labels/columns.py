@@ -15,7 +15,7 @@ from judges.labels.cells import (
     value_in,
     without_keys,
 )
-from judges.labels.column_kinds import Column, Kind, infer_column
+from judges.labels.column_kinds import Column, ColumnKind, infer_column
 from judges.labels.names import (
     OUTPUTS,
     SOURCES,
@@ -120,10 +120,10 @@ class Columns:
             name, cells, is_text=is_text, typed=typed, rating_words=self.rating_words
         )
 
-    def kind(self, column: str) -> Kind:
+    def kind(self, column: str) -> ColumnKind:
         return self.column(column).kind
 
-    def of_kind(self, columns: Iterable[str], *kinds: Kind) -> list[str]:
+    def of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
         """Return the columns among `columns` whose kind is in `kinds`."""
         return [column for column in columns if self.kind(column) in kinds]
 

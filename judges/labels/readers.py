@@ -28,13 +28,13 @@ from judges.tables.problems import Problem, Problems, UnreadableError, joined_na
 # Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
 # and the key `scale` the scale. A path is that of a mapping file with these entries.
 ColumnMapping = Mapping[str, MapEntry] | str | Path
-Source = str | Path | Rows
+FileOrRows = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]
 LabelsAndProblems = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def read_labels(
-    path: Source,
+    path: FileOrRows,
     *,
     map: ColumnMapping | None = None,
     dimensions: Sequence[str] | None = None,
@@ -76,7 +76,7 @@ def read_labels(
 
 
 def read_pairs(
-    path: Source,
+    path: FileOrRows,
     *,
     map: ColumnMapping | None = None,
     texts: Sequence[str] | None = None,
@@ -107,7 +107,7 @@ def read_pairs(
 
 
 def read_items(
-    path: Source, *, map: ColumnMapping | None = None, pairwise: bool = False
+    path: FileOrRows, *, map: ColumnMapping | None = None, pairwise: bool = False
 ) -> LabelledSet | LabelledPairs:
     """Read outputs or pairs that people have yet to label.
 
@@ -139,7 +139,7 @@ def read_options(
 
 
 def _read_or_raise(
-    path: Source, options: ReadOptions, *, item_kind: ItemKind
+    path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
 ) -> LabelledSet | LabelledPairs:
     """Return the labels in a file, or raise LabelError if it has problems.
 
@@ -155,7 +155,7 @@ def _read_or_raise(
 
 
 def check_file(
-    path: Source, options: ReadOptions, *, item_kind: ItemKind = ""
+    path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind = ""
 ) -> LabelsAndProblems:
     """Return the labels in a file, or None if they cannot be read, and all problems in the file.
 
