@@ -73,16 +73,11 @@ def read_map_file(path: str | Path) -> dict[str, MapEntry]:
             f"{path}: holds no mapping; write one `name: column` per line, as in document: article"
         )
     for name, entry in content.items():
-        if not _is_entry(name, entry):
+        columns = entry if isinstance(entry, list) else [entry]
+        are_columns = columns and all(isinstance(column, str) for column in columns)
+        if not (are_columns or (name == VALUES_KEY and isinstance(entry, dict))):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
     return content
-
-
-def _is_entry(name: str, entry: object) -> bool:
-    """Whether an entry of a mapping file is a column, a list of columns, or `values`."""
-    if isinstance(entry, list):
-        return bool(entry) and all(isinstance(column, str) for column in entry)
-    return isinstance(entry, str) or (name == VALUES_KEY and isinstance(entry, dict))
 
 
 def split_mapping(

@@ -139,7 +139,6 @@ def _object_rows(number: int, value: object, problems: Problems) -> Iterator[Tab
 
 
 def _json_error(error: ValueError, line: int | None) -> UnreadableError:
-    """Return the UnreadableError for an error of `decode_json`."""
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
         return UnreadableError(

@@ -235,10 +235,14 @@ def _labelled_ids(tool: Tool, rows: Sequence[Record], labelled: Labelled) -> lis
         for key in _keys(item):
             ids_of_key[key].add(item.id)
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
+    # Labels without an id column have numbers as ids, which mean nothing in the tool's file.
+    has_ids = labelled.reading.rows.get("id") != (ROW_NUMBER,)
+    id_columns = tool.columns_of("id") if has_ids else ()
     labelled_ids: list[str | None] = []
     for row in rows:
+        ids = {str(value_at(row, column)).strip() for column in id_columns}
         shared_texts = (tool.texts_of(row, content) & texts for content in ("input", "output"))
-        keys = (*_ids(tool, row, labelled), *product(*shared_texts))
+        keys = (*ids, *product(*shared_texts))
         # If several labelled rows have the same context and output, the question decides.
         n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
         best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
@@ -254,12 +258,6 @@ def _keys(item: LabelledItem) -> Iterator[object]:
     for input_name, output_name in product(texts, outputs):
         if input_name != output_name:
             yield texts[input_name], texts[output_name]
-
-
-def _ids(tool: Tool, row: Record, labelled: Labelled) -> set[str]:
-    # Labels without an id column have numbers as ids, which mean nothing in the tool's file.
-    columns = () if labelled.reading.rows.get("id") == (ROW_NUMBER,) else tool.columns_of("id")
-    return {str(value_at(row, column)).strip() for column in columns}
 
 
 def _texts_inside(value: object) -> Iterator[str]:
