@@ -296,23 +296,20 @@ class _ExportReader:
         """The rows of people's labels, with the output's texts and the annotator's comments."""
         label_rows: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
-        for row in self._labels_by_people(outputs):
-            cells = row.cells
-            if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
-                comments[cells["id"], cells["annotator"]].append(cells["rating"])
-            else:
-                label_rows.append(row)
+        for row, (path, source) in product(self._table.rows, self._export.labels.items()):
+            for entry in _label_entries(row.cells, path):
+                cells = self._label_cells(row, entry, source, outputs)
+                if cells is None:
+                    continue
+                # In some exports, a comment is written like a label.
+                if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
+                    comments[cells["id"], cells["annotator"]].append(cells["rating"])
+                else:
+                    label_rows.append(row._replace(cells=cells))
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(map(str, filter(None, comment_texts))) or None
         return label_rows
-
-    def _labels_by_people(self, outputs: Mapping[str, TableRow]) -> Iterator[TableRow]:
-        """Yield the row of each label, or of each comment that is written like a label."""
-        for row, (path, source) in product(self._table.rows, self._export.labels.items()):
-            for entry in _label_entries(row.cells, path):
-                if cells := self._label_cells(row, entry, source, outputs):
-                    yield row._replace(cells=cells)
 
     def _label_cells(
         self, row: TableRow, entry: Record, source: str, outputs: Mapping[str, TableRow]
