@@ -28,7 +28,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
-from optimize.inputs.flags import bounds_of, fitting_scale, values_of
+from optimize.inputs.flags import bounds_of, fitting_scale, scale_of_labels, values_of
 from optimize.inputs.labelled import Labelled
 from optimize.inputs.subjects import input_flag, judged_texts, unread_text
 from optimize.report.answer import Fact
@@ -142,11 +142,11 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 def _options(flags: argparse.Namespace) -> ReadOptions:
     options = read_options(mapping(flags.map), values_of(flags.values))
-    scale = bounds_of(flags.scale)
+    bounds = bounds_of(scale_of_labels(flags))
     return replace(
         options,
         dimensions=[*_dimension_values(flags)] or None,
-        scales={"*": scale} if scale else options.scales,
+        scales={"*": bounds} if bounds else {},
         annotations=flags.annotations,
     )
 

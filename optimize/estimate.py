@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import mapping, split_name
+from judges.cli.flags import split_name
 from judges.dimension import Dimension
-from judges.labels.flags import pop_scale
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
@@ -219,9 +218,7 @@ def label_bounds(
     """
     labels, subject = sample.label[sample.has_label], find_subject(dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    bounds = (
-        bounds_of(flags.scale) or pop_scale(mapping(flags.map)) or labelled.scales.get(dimension)
-    )
+    bounds = bounds_of(flags.scale) or labelled.scales.get(dimension)
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
     if bounds is None and isinstance(subject, Dimension):

@@ -14,6 +14,7 @@ from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
+from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
 from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
@@ -30,6 +31,7 @@ from optimize.inputs.flags import (
     SettingsError,
     bounds_of,
     rescale,
+    scale_of_labels,
     whole_ratings,
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled
@@ -90,8 +92,9 @@ def command(arguments: Sequence[str]) -> int:
 
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
+    flags.scale = scale_of_labels(flags)
     judged_parts = [f"judge={part}" for part in flags.judge if part in PARTS]
-    columns = mapping([*flags.map, *judged_parts])
+    columns = split_mapping(mapping([*flags.map, *judged_parts]), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         names = [name for name in labelled.reading.texts if NAME.match(name)]

@@ -19,7 +19,7 @@ from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison
-from judges.labels.flags import MapEntry
+from judges.labels.flags import MapEntry, split_mapping
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
@@ -179,9 +179,10 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    value_by_word = values_of(values or {})
+    columns, value_by_word, mapping_scale = split_mapping(map, values_of(values or {}))
+    scale = mapping_scale if scale is None else scale
     source = LabelSource(
-        data=data, map=map, values=value_by_word, annotations=annotations, scale=scale
+        data=data, map=columns, values=value_by_word, annotations=annotations, scale=scale
     )
     if hasattr(judge, "items"):
         if dimension is None:

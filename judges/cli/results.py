@@ -18,7 +18,7 @@ from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.problems import RowsError
-from judges.tables.text import Row
+from judges.tables.text import Record
 from judges.terminal import print_output
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class JudgeScores:
         self.columns = _new_column_names(self.judge.name, suffixes, columns)
         return self.columns
 
-    def add(self, judgement: AnyJudgement, texts: Row) -> tuple[Row, Row]:
+    def add(self, judgement: AnyJudgement, texts: Record) -> tuple[Record, Record]:
         """Add a judgement; return its cells for a CSV row, and its entry for a JSON Lines row."""
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
@@ -73,7 +73,7 @@ class JudgeScores:
         values = (score, judgement.failure, *answers, judgement.rationale)
         # Not strict: there are fewer columns than values if the judge writes no rationale, and no
         # columns if the output is JSON Lines.
-        cells: Row = dict(zip(self.columns, values, strict=False))
+        cells: Record = dict(zip(self.columns, values, strict=False))
         return cells, {**judgement.as_json(), "score": score}
 
     def pass_rate(self) -> "TrueRate":
@@ -115,11 +115,11 @@ class Scores:
         return [*chain.from_iterable(columns_by_judge)]
 
     def new_cells(
-        self, row: Row, texts: Mapping[str, Row], judgements: Mapping[str, AnyJudgement]
-    ) -> Row:
+        self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
+    ) -> Record:
         """Add the judgements of a row, by the judges' names; return the row's new cells."""
-        cells: Row = {}
-        entries: Row = {}
+        cells: Record = {}
+        entries: Record = {}
         for name, judgement in judgements.items():
             judge_cells, entries[name] = self.by_judge[name].add(judgement, texts[name])
             cells |= judge_cells
@@ -177,8 +177,8 @@ class Preferences:
         return self.columns
 
     def new_cells(
-        self, row: Row, texts: Mapping[str, Row], judgements: Mapping[str, AnyJudgement]
-    ) -> Row:
+        self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
+    ) -> Record:
         """Add the preference of a row; return the row's new cells."""
         (pair_texts,), (preference,) = texts.values(), judgements.values()
         assert isinstance(preference, Preference)

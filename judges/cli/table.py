@@ -31,7 +31,7 @@ from judges.protocol import FatalModelError, is_embedded
 from judges.tables.atomic_write import in_use
 from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, writable_format
 from judges.tables.problems import RowsError
-from judges.tables.text import Row
+from judges.tables.text import Record
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
 
@@ -61,7 +61,7 @@ class TableRun:
         """The models that do not run in this process, sorted."""
         return [lm for lm in self.estimate.models if not is_embedded(lm)]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Record]:
         """Yield the rows of the table, each with its id."""
         for _, cells, row_number in read_table_rows(self.args.data):
             yield {**cells, ID_COLUMN: cells.get(self.id_column) if self.id_column else row_number}
@@ -163,7 +163,7 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
     return column_of
 
 
-def _texts_of(row: Row, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Row]:
+def _texts_of(row: Record, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Record]:
     """The texts of a row for each judge; `columns` has the column of each text, by judge."""
     texts = as_texts(row)
     return {
@@ -260,7 +260,7 @@ def _end_report(run: TableRun, session: Session, progress: Progress) -> Iterator
 
 def _judge_rows(
     run: TableRun, session: Session
-) -> Generator[tuple[Row, dict[str, Row], dict[str, AnyJudgement]], None, None]:
+) -> Generator[tuple[Record, dict[str, Record], dict[str, AnyJudgement]], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
     rows_and_texts = ((row, _texts_of(row, run.text_columns)) for row in run.rows())
     rows, *copies = tee(rows_and_texts, len(run.judges) + 1)

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from judges.labels.values import looks_like_rating
 from judges.tables.problems import UnreadableError
-from judges.tables.text import Row, TableRow, decode_json
+from judges.tables.text import Record, TableRow, decode_json
 from judges.tables.text import is_blank as is_blank
 
-Value = TypeVar("Value")
+AnyValue = TypeVar("AnyValue")
 # Maps each annotator's name to their rating. A rating without a name has the key None; it may be
 # the mean of several annotators.
 RatingsByAnnotator = dict[str | None, float]
@@ -20,7 +20,7 @@ KEY_SEPARATOR = "."
 MAX_ANNOTATORS = 100
 
 
-def without_keys(mapping: Mapping[str, Value], keys: Container[str]) -> dict[str, Value]:
+def without_keys(mapping: Mapping[str, AnyValue], keys: Container[str]) -> dict[str, AnyValue]:
     """Return a copy of `mapping` without the given keys."""
     return {key: value for key, value in mapping.items() if key not in keys}
 
@@ -55,7 +55,7 @@ def list_in(value: object) -> list[object]:
     return value if isinstance(value, list) else [] if is_blank(value) else [value]
 
 
-def objects_in(value: object) -> list[Row]:
+def objects_in(value: object) -> list[Record]:
     """Return the JSON objects in a cell that holds one object or a list of objects."""
     return [element for element in list_in(value) if isinstance(element, dict)]
 

@@ -22,7 +22,7 @@ _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
 # What the cells of a column are. A label is short, such as `good` or `4/5`, and names are many
 # identifiers. The empty string stands for anything else.
-Kind = Literal["rating", "text", "label", "name", ""]
+ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Column:
     name: str
     cells: tuple[object, ...]
     present_cells: tuple[object, ...]
-    kind: Kind
+    kind: ColumnKind
     is_short: bool
     n_distinct: int
 
@@ -88,7 +88,7 @@ def infer_column(
     present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
     is_short = all(map(_is_short, values))
-    kind: Kind = "text"
+    kind: ColumnKind = "text"
     if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
         kind = "text"
     elif is_id(name) and all(map(_IDENTIFIER.fullmatch, values)):

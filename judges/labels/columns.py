@@ -15,7 +15,7 @@ from judges.labels.cells import (
     value_in,
     without_keys,
 )
-from judges.labels.column_kinds import Column, Kind, infer_column
+from judges.labels.column_kinds import Column, ColumnKind, infer_column
 from judges.labels.names import (
     OUTPUTS,
     SOURCES,
@@ -120,10 +120,10 @@ class Columns:
             name, cells, is_text=is_text, typed=typed, rating_words=self.rating_words
         )
 
-    def kind(self, column: str) -> Kind:
+    def kind(self, column: str) -> ColumnKind:
         return self.column(column).kind
 
-    def of_kind(self, columns: Iterable[str], *kinds: Kind) -> list[str]:
+    def of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
         """Return the columns among `columns` whose kind is in `kinds`."""
         return [column for column in columns if self.kind(column) in kinds]
 
@@ -263,17 +263,14 @@ class Columns:
     def comments(self) -> tuple[str, ...]:
         """The columns and keys of objects that hold people's comments. No judge reads comments."""
         names = (*self.table.columns, *self.rating_keys)
-        named_like_comments = filter(self._is_comment, names)
+        # If people have yet to label the rows, comments by a model count, too.
+        other_words = _MODEL_WORDS if self.labelled else frozenset()
+        named_like_comments = [
+            name for name in names if is_comment(name) and other_words.isdisjoint(tokens(name))
+        ]
         comments = self.of_kind(named_like_comments, "text", "label", "name")
         other_columns = self.mapped_columns | {*self.judge_texts}
         return tuple(column for column in comments if column not in other_columns)
-
-    def _is_comment(self, column: str) -> bool:
-        """Whether a column is named like comments by people.
-
-        If people have yet to label the rows, comments by a model count, too.
-        """
-        return is_comment(column) and not (self.labelled and _MODEL_WORDS & {*tokens(column)})
 
     def texts(
         self, used_columns: Collection[str], label_columns: Collection[str] = ()
@@ -299,7 +296,6 @@ class Columns:
         return {**texts, **mapped_texts}
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
-        """The texts in the user's mapping, with their columns."""
         columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
         text_columns = {n: c for n, c in columns.items() if c not in label_columns}
         string_columns = self.of_kind(text_columns.values(), "text", "label", "name")

@@ -11,7 +11,7 @@ from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
-from judges.tables.text import Row, TableRow
+from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
 # The flag --judge adds one of these entries to the mapping, to judge the last assistant turn or the
@@ -126,7 +126,7 @@ def _plain_text_or_lines(turns: list[Turn]) -> str:
     return as_text(turns) if others or imitates_turns or speaker != _ASSISTANT else text
 
 
-def as_texts(cells: Mapping[str, object]) -> Row:
+def as_texts(cells: Mapping[str, object]) -> Record:
     """Return a row's cells, with every text that a judge may read from its conversations.
 
     Two conversations give `prompt` (the first turns, which are the same in both), `response_a` and
@@ -151,20 +151,20 @@ def as_texts(cells: Mapping[str, object]) -> Row:
     }
 
 
-def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Row:
+def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
     """Return the texts of a pair of conversations: the shared first turns, and both responses."""
     shared = takewhile(
         lambda turn_pair: turn_pair[0] == turn_pair[1], zip(turns_a, turns_b, strict=False)
     )
     n_shared = min(len([*shared]), len(turns_a) - 1, len(turns_b) - 1)
-    responses: Row = {
+    responses: Record = {
         "response_a": _plain_text_or_lines(turns_a[n_shared:]),
         "response_b": _plain_text_or_lines(turns_b[n_shared:]),
     }
     return {"prompt": as_text(turns_a[:n_shared]), **responses} if n_shared else responses
 
 
-def _single_texts(turns: list[Turn], other_cells: Row, *, has_output: bool) -> Row:
+def _single_texts(turns: list[Turn], other_cells: Record, *, has_output: bool) -> Record:
     """Return the texts that a judge may read from one conversation.
 
     Outputs in `other_cells` become the conversation's last turns. With `has_output`, there are no
@@ -175,7 +175,7 @@ def _single_texts(turns: list[Turn], other_cells: Row, *, has_output: bool) -> R
         for column in filter(is_output, other_cells)
         if other_cells[column]
     ]
-    texts: Row = {CONVERSATION: as_text([*turns, *outputs])}
+    texts: Record = {CONVERSATION: as_text([*turns, *outputs])}
     if has_output:
         return texts
     earlier_turns, answer_turns = _last_answer(turns)

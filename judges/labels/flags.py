@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 from judges.labels.columns import ColumnNames
 from judges.labels.names import split_at_commas
@@ -12,7 +12,8 @@ from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
-Entry = TypeVar("Entry")
+# The value of --scale that says that only the order of the labels counts.
+ANY_SCALE = "any"
 # Keys of a mapping file that are not names of columns: the numbers for words, and the scale.
 VALUES_KEY, SCALE_KEY = "values", "scale"
 # An entry of a mapping: one or several columns (a data frame's columns may have numbers as names),
@@ -21,6 +22,14 @@ MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
+
+
+class LabelMapping(NamedTuple):
+    """A mapping in its parts: the columns for each name, the meaning of words, and the scale."""
+
+    columns: dict[str, ColumnNames]
+    values: dict[str, float | Vote | None]
+    scale: str | None
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
@@ -64,22 +73,17 @@ def read_map_file(path: str | Path) -> dict[str, MapEntry]:
             f"{path}: holds no mapping; write one `name: column` per line, as in document: article"
         )
     for name, entry in content.items():
-        if not _is_entry(name, entry):
+        columns = entry if isinstance(entry, list) else [entry]
+        are_columns = columns and all(isinstance(column, str) for column in columns)
+        if not (are_columns or (name == VALUES_KEY and isinstance(entry, dict))):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
     return content
 
 
-def _is_entry(name: str, entry: object) -> bool:
-    """Whether an entry of a mapping file is a column, a list of columns, or `values`."""
-    if isinstance(entry, list):
-        return bool(entry) and all(isinstance(column, str) for column in entry)
-    return isinstance(entry, str) or (name == VALUES_KEY and isinstance(entry, dict))
-
-
 def split_mapping(
     mapping: Mapping[str, MapEntry] | str | Path | None, values: Mapping[str, object] | None
-) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
-    """Split a mapping into the columns for each name, and the number or vote for each word.
+) -> LabelMapping:
+    """Split a mapping into the columns for each name, the meaning of each word, and the scale.
 
     Args:
         mapping: The mapping, or the path of a mapping file.
@@ -92,12 +96,16 @@ def split_mapping(
         mapping = read_map_file(mapping)
     columns: dict[str, ColumnNames] = {}
     value_by_word: dict[str, float | Vote | None] = {}
+    scale: str | None = None
     for name, entry in (mapping or {}).items():
         if isinstance(entry, Mapping):
             value_by_word = read_values(entry)
+        elif name == SCALE_KEY and (entry == ANY_SCALE or read_bounds(str(entry))):
+            # Any other entry is the column of a dimension with the name `scale`.
+            scale = str(entry)
         else:
             columns[str(name)] = str(entry) if isinstance(entry, int) else entry
-    return columns, value_by_word | read_values(values or {})
+    return LabelMapping(columns, value_by_word | read_values(values or {}), scale)
 
 
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
@@ -142,14 +150,6 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
             f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
         )
     return number
-
-
-def pop_scale(columns: dict[str, Entry]) -> Scale | None:
-    """Remove the entry `scale` from a mapping and return the scale; None if it has no scale."""
-    scale = read_bounds(str(columns.get(SCALE_KEY)))
-    if scale is not None:
-        del columns[SCALE_KEY]
-    return scale
 
 
 def read_bounds(text: str) -> Scale | None:

@@ -138,7 +138,6 @@ def _with_votes(
 def _check_columns(
     columns: Columns, problems: Problems, candidates: CandidateColumns | None, options: ReadOptions
 ) -> None:
-    """Add a problem if the columns of candidates or of votes are missing."""
     names = joined_names(columns.table.columns)
     if candidates is None:
         advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"

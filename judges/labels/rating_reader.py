@@ -89,9 +89,10 @@ class RatingReader:
     @cached_property
     def _pairs(self) -> list[tuple[str, str]]:
         """The pairs of words for yes and no that fit most cells; [] if no pair does."""
-        count_by_word = _sum_counts(
-            filter(_has_usual_meaning, self._of_kind(YES_NO, MAPPED)), lambda cell: cell.word
-        )
+        words = self._of_kind(YES_NO, MAPPED)
+        # The user may have mapped a word to another number than its usual one.
+        usual = [cell for cell in words if cell.number == NUMBER_BY_YES_NO_WORD.get(cell.word)]
+        count_by_word = _sum_counts(usual, lambda cell: cell.word)
         counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
         # Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
         needed = max(1, *counts.values(), 3 * count_by_word.total() / 4)
@@ -212,7 +213,6 @@ class RatingReader:
         return ""
 
     def _advice(self) -> str:
-        """Return advice on a cell that cannot be read."""
         if not self._main_kind and len(self._cells) > _MAX_WORDS:
             return "the column holds texts; name the column of ratings with --map"
         mend = "correct the word" if self._main_kind == YES_NO else "write a plain number"
@@ -240,7 +240,8 @@ class RatingReader:
             # A known word, such as `good`, has another number on a scale of several words.
             known_words = sorted({cell.word for cell in self._of_kind(YES_NO)}.difference(words))
             words, numbers = [*words, *known_words], [*numbers, *["NUMBER"] * len(known_words)]
-        entries = [f"{_quote_if_needed(word)}={n}" for word, n in zip(words, numbers, strict=False)]
+        words = [f'"{word}"' if "," in word else word for word in words]
+        entries = [f"{word}={number}" for word, number in zip(words, numbers, strict=False)]
         # After a space, argparse would read a word such as -99 as another flag.
         flag = "--values=" if entries[0].startswith("-") else "--values "
         return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_WORDS)}'"
@@ -270,11 +271,6 @@ class RatingReader:
             yield f"{sum(missing.values()):,} without a rating, written {words_for_missing}"
 
 
-def _has_usual_meaning(cell: CellValue) -> bool:
-    """Whether a word stands for the number that it stands for if the user does not map it."""
-    return cell.number == NUMBER_BY_YES_NO_WORD.get(cell.word)
-
-
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:
     """Return the number of cells in the file for each `key`."""
     counts = Counter[str]()
@@ -285,10 +281,6 @@ def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> 
 
 def _can_be_in_flag(word: str) -> bool:
     return word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
-
-
-def _quote_if_needed(word: str) -> str:
-    return f'"{word}"' if "," in word else word
 
 
 def _hashable_key(value: object) -> tuple[type, object]:

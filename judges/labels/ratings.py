@@ -267,24 +267,20 @@ def _wide_cells(source: RatingColumns, problems: Problems) -> Iterator[RatingCel
     """Yield the cells of ratings in each row.
 
     If several columns rate the same dimension, only one source is read: a column in the user's
-    mapping, else the last column of objects {dimension: rating}, else any other column.
+    mapping, else the last column of objects {dimension: rating}, else any other column. If that is
+    several columns, each is named after an annotator.
     """
-    for row in source.columns.table.rows:
+    columns = source.columns
+    for row in columns.table.rows:
         nested_cells = _nested_cells(source, row, problems)
-        cells: dict[str, Iterable[RatingCell]] = {cell.dimension: [cell] for cell in nested_cells}
-        for dimension, headers in source.by_dimension.items():
-            if dimension in source.columns.mapping or dimension not in cells:
-                cells[dimension] = _dimension_cells(source.columns, row, dimension, headers)
-        yield from chain.from_iterable(cells.values())
-
-
-def _dimension_cells(
-    columns: Columns, row: TableRow, dimension: str, headers: Headers
-) -> Iterator[RatingCell]:
-    """Yield a row's cells for a dimension. Of several columns, each is named after an annotator."""
-    for column in headers:
-        cell = _rating_cell(columns, row, dimension, column, value_in(row, column))
-        yield cell._replace(annotator=column) if len(headers) > 1 else cell
+        by_dimension = {cell.dimension: [cell] for cell in nested_cells}
+        for name, headers in source.by_dimension.items():
+            if name in columns.mapping or name not in by_dimension:
+                cells = [_rating_cell(columns, row, name, c, value_in(row, c)) for c in headers]
+                if len(headers) > 1:
+                    cells = [cell._replace(annotator=cell.column) for cell in cells]
+                by_dimension[name] = cells
+        yield from chain.from_iterable(by_dimension.values())
 
 
 def _nested_cells(source: RatingColumns, row: TableRow, problems: Problems) -> Iterator[RatingCell]:

@@ -11,7 +11,7 @@ from typing import Literal
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
-from judges.labels.flags import MapEntry, pop_scale, split_mapping
+from judges.labels.flags import MapEntry, read_bounds, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import latest_labels, stated_scales, without_footers
@@ -28,13 +28,13 @@ from judges.tables.problems import Problem, Problems, UnreadableError, joined_na
 # Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
 # and the key `scale` the scale. A path is that of a mapping file with these entries.
 ColumnMapping = Mapping[str, MapEntry] | str | Path
-Source = str | Path | Rows
+FileOrRows = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]
 LabelsAndProblems = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def read_labels(
-    path: Source,
+    path: FileOrRows,
     *,
     map: ColumnMapping | None = None,
     dimensions: Sequence[str] | None = None,
@@ -76,7 +76,7 @@ def read_labels(
 
 
 def read_pairs(
-    path: Source,
+    path: FileOrRows,
     *,
     map: ColumnMapping | None = None,
     texts: Sequence[str] | None = None,
@@ -107,7 +107,7 @@ def read_pairs(
 
 
 def read_items(
-    path: Source, *, map: ColumnMapping | None = None, pairwise: bool = False
+    path: FileOrRows, *, map: ColumnMapping | None = None, pairwise: bool = False
 ) -> LabelledSet | LabelledPairs:
     """Read outputs or pairs that people have yet to label.
 
@@ -132,14 +132,14 @@ def read_options(
     scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
     """Return the options in a mapping (or mapping file), with further words and other scales."""
-    columns, value_by_word = split_mapping(map, values)
-    scale = pop_scale(columns)
-    file_scales = {} if scale is None else {"*": scale}
-    return ReadOptions(map=columns, values=value_by_word, scales=scales or file_scales)
+    columns, value_by_word, scale = split_mapping(map, values)
+    if scales is None and (bounds := read_bounds(scale or "")):
+        scales = {"*": bounds}
+    return ReadOptions(map=columns, values=value_by_word, scales=scales or {})
 
 
 def _read_or_raise(
-    path: Source, options: ReadOptions, *, item_kind: ItemKind
+    path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
 ) -> LabelledSet | LabelledPairs:
     """Return the labels in a file, or raise LabelError if it has problems.
 
@@ -159,7 +159,7 @@ def _read_or_raise(
 
 
 def check_file(
-    path: Source, options: ReadOptions, *, item_kind: ItemKind = ""
+    path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind = ""
 ) -> LabelsAndProblems:
     """Return the labels in a file, or None if they cannot be read, and all problems in the file.
 

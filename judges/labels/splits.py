@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from judges.labels.names import is_source_or_output, source_name
-from judges.labels.types import Item, LabelError, LabelledItems, LabelledPair, LabelledSet
+from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import joined_names
 
 AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
@@ -166,7 +166,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
     ]
 
 
-def _documents_with_equal_texts(items: Sequence[Item]) -> list[set[str]]:
+def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]:
     """Return the sets of two or more document ids that are linked by equal source texts."""
     group_by_document = {item.document_id: {item.document_id} for item in items}
     # Maps each tuple of texts to the first document that has them.
@@ -187,7 +187,7 @@ def _documents_with_equal_texts(items: Sequence[Item]) -> list[set[str]]:
     )
 
 
-def _source_texts(item: Item) -> tuple[str, ...]:
+def _source_texts(item: LabelledItem) -> tuple[str, ...]:
     """The texts by which documents are compared: the source text, else all texts, else the id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")

@@ -18,7 +18,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
 from judges.tables.problems import UnreadableError, count, joined_names
-from judges.tables.text import Row, TableRow
+from judges.tables.text import Record, TableRow
 
 # Matches a cell with a list or an object, written as JSON or printed by Python.
 LIST_OR_OBJECT = r"\s*[\[{].*"
@@ -191,7 +191,7 @@ def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
 
 
-def _field(cells: Row, name: str) -> object:
+def _field(cells: Record, name: str) -> object:
     """Return the field of a label or output at the first of its `PLACES` that is not blank."""
     return first_value(cells, PLACES[name])
 
@@ -278,7 +278,7 @@ class _ExportReader:
     def _output_row(self, row: TableRow) -> TableRow:
         """Return a row with only its id, its texts and the columns in the user's mapping."""
         texts, unread = self._export.texts, re.compile(self._export.unread)
-        cells: Row = {}
+        cells: Record = {}
         if texts == "*":
             cells = {name: _unwrap_rating(cell) for name, cell in row.cells.items()}
         elif texts:
@@ -296,27 +296,24 @@ class _ExportReader:
         """The rows of people's labels, with the output's texts and the annotator's comments."""
         label_rows: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
-        for row in self._labels_by_people(outputs):
-            cells = row.cells
-            if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
-                comments[cells["id"], cells["annotator"]].append(cells["rating"])
-            else:
-                label_rows.append(row)
+        for row, (path, source) in product(self._table.rows, self._export.labels.items()):
+            for entry in _label_entries(row.cells, path):
+                cells = self._label_cells(row, entry, source, outputs)
+                if cells is None:
+                    continue
+                # In some exports, a comment is written like a label.
+                if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
+                    comments[cells["id"], cells["annotator"]].append(cells["rating"])
+                else:
+                    label_rows.append(row._replace(cells=cells))
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(map(str, filter(None, comment_texts))) or None
         return label_rows
 
-    def _labels_by_people(self, outputs: Mapping[str, TableRow]) -> Iterator[TableRow]:
-        """Yield the row of each label, or of each comment that is written like a label."""
-        for row, (path, source) in product(self._table.rows, self._export.labels.items()):
-            for entry in _label_entries(row.cells, path):
-                if cells := self._label_cells(row, entry, source, outputs):
-                    yield row._replace(cells=cells)
-
     def _label_cells(
-        self, row: TableRow, entry: Row, source: str, outputs: Mapping[str, TableRow]
-    ) -> Row | None:
+        self, row: TableRow, entry: Record, source: str, outputs: Mapping[str, TableRow]
+    ) -> Record | None:
         """Return the cells of a label for the long table, or None if the label is left out.
 
         A label on a dimension that is not read is left out. A label is left out and counted if no
@@ -330,7 +327,7 @@ class _ExportReader:
             return None
         output_cells = {} if "" in self._export.labels else row.cells
         output_id = _field(entry, "of") or _field(output_cells, "id")
-        label: Row = {name: _field(entry, name) for name in ("comment", "annotator")}
+        label: Record = {name: _field(entry, name) for name in ("comment", "annotator")}
         label |= {"dimension": dimension, "rating": _entry_rating(entry), "id": str(output_id)}
         if not (str(output_id) in outputs if outputs else output_id):
             self._n_omitted["of outputs that are not in the file"] += 1
@@ -340,7 +337,7 @@ class _ExportReader:
             return None
         return {**outputs[str(output_id)].cells, **label} if outputs else label
 
-    def _is_by_person(self, entry: Row, source: str, line: int) -> bool:
+    def _is_by_person(self, entry: Record, source: str, line: int) -> bool:
         """Whether a person gave the label; raises UnreadableError if its source is unknown.
 
         A label from another source, or a withdrawn one, is counted in `_n_omitted`.
@@ -357,7 +354,7 @@ class _ExportReader:
         return is_human == 1
 
 
-def _label_entries(cells: Row, path: str) -> Iterator[Row]:
+def _label_entries(cells: Record, path: str) -> Iterator[Record]:
     """Yield the objects at a path in a row, each with the fields of the objects around it."""
     key, _, inner_path = path.partition(KEY_SEPARATOR)
     if not path:
@@ -370,7 +367,7 @@ def _label_entries(cells: Row, path: str) -> Iterator[Row]:
             yield from _label_entries({**cells, **inner_object}, inner_path)
 
 
-def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
+def _column_entries(cells: Record, column: str, dimension: str) -> Iterator[Record]:
     """Yield each value in a column's list, and its fields from the lists in `column.KEY`."""
     prefix = f"{column}{KEY_SEPARATOR}"
     lists = {
@@ -383,7 +380,7 @@ def _column_entries(cells: Row, column: str, dimension: str) -> Iterator[Row]:
         yield {**fields, "name": dimension, "value": value}
 
 
-def _entry_rating(entry: Row) -> object:
+def _entry_rating(entry: Record) -> object:
     """Return the rating in an entry; None if there is none, or if it is an object."""
     value = _field(entry, "rating")
     value = value[0] if isinstance(value, list) and len(value) == 1 else value

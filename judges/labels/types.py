@@ -131,8 +131,8 @@ class FileReading:
     likely_names: Mapping[str, str] = field(default_factory=dict)
 
 
-Item = LabelledOutput | LabelledPair
-AnyItem = TypeVar("AnyItem", bound=Item)
+LabelledItem = LabelledOutput | LabelledPair
+AnyItem = TypeVar("AnyItem", bound=LabelledItem)
 
 
 def _select_and_sort(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
@@ -165,7 +165,7 @@ class LabelledItems:
     n_tied: int = 0
 
     @property
-    def items(self) -> Sequence[Item]:
+    def items(self) -> Sequence[LabelledItem]:
         raise NotImplementedError
 
     def subset(self, ids: Collection[str]) -> Self:

@@ -15,7 +15,7 @@ from judges.tables.problems import (
     joined_names,
     too_large,
 )
-from judges.tables.text import Row, TableRow
+from judges.tables.text import Record, TableRow
 
 HUB_PREFIX = "hf:"
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -68,7 +68,7 @@ class ParquetSink:
         self._path = path
         self._cells: dict[str, list[object]] = {name: [] for name in columns}
 
-    def write(self, row: Row) -> None:
+    def write(self, row: Record) -> None:
         for name, cells in self._cells.items():
             cells.append(row.get(name))
 

@@ -14,7 +14,7 @@ from judges.tables.arrow import HUB_PREFIX, ParquetSink, load_dataset, parquet_r
 from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from judges.tables.problems import Problems, RowsError, UnreadableError, too_large
 from judges.tables.spreadsheet import csv_rows
-from judges.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
+from judges.tables.text import CsvSink, JsonLinesSink, Record, TableRow, json_lines, json_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
 # Libraries such as pandas add columns whose names begin like this; these columns are not read.
@@ -91,7 +91,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
         _add_empty_file_problem(problems)
 
 
-def read_records(path: Path) -> Iterator[tuple[str, Row]]:
+def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
 
     A file with an unknown ending is read as JSON Lines. Raises RowsError if the file cannot be
@@ -221,7 +221,7 @@ class RowWriter:
         self.n_rows = 0
         self._file = open_writer(claim_file(self.partial_path, replace=True), columns)
 
-    def write(self, row: Row) -> None:
+    def write(self, row: Record) -> None:
         self._file.write(row)
         self.n_rows += 1
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from judges.tables.problems import RowsError, excerpt
-from judges.tables.text import Row, plain_value
+from judges.tables.text import Record, plain_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ def name_of(source: object) -> str:
     return type(source).__name__ if is_in_memory(source) else str(source)
 
 
-def rows_in_memory(source: Any) -> list[Row]:
+def rows_in_memory(source: Any) -> list[Record]:
     """Return the rows as data that JSON can hold, with missing values as None.
 
     If the index of a DataFrame has a name, the index becomes a column. Raises RowsError if a row is
@@ -50,7 +50,7 @@ def rows_in_memory(source: Any) -> list[Row]:
             duplicate = frame.columns[frame.columns.duplicated()][0]
             raise RowsError(f"{name_of(source)}: two columns are called {duplicate!r}; rename one")
         rows = frame.to_dict("records")
-    json_rows: list[Row] = []
+    json_rows: list[Record] = []
     for row_number, row in enumerate(map(plain_value, rows), start=1):
         if not isinstance(row, dict):
             location = f"{name_of(source)}, row {row_number}"
@@ -59,7 +59,7 @@ def rows_in_memory(source: Any) -> list[Row]:
     return json_rows
 
 
-def as_json_lines(rows: Iterable[Row]) -> bytes:
+def as_json_lines(rows: Iterable[Record]) -> bytes:
     """Return the bytes of a JSON Lines file with these rows; the same rows give the same bytes."""
     return b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
 

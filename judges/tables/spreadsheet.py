@@ -43,7 +43,10 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     if not first_rows:
         return
     header_index = _header_index(first_rows)
-    problems.notes += (_title_note(row, problems.unit) for row in first_rows[:header_index])
+    for row in first_rows[:header_index]:
+        title = excerpt(next(iter(row.filled.values())))
+        note = f"{problems.unit} {row.line} ({title}) above the header is read as a title"
+        problems.notes.append(note)
     header = first_rows[header_index]
     names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
@@ -62,11 +65,6 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     if unnamed_in_use:
         fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
-
-
-def _title_note(row: GridRow, unit: str) -> str:
-    title = excerpt(next(iter(row.filled.values())))
-    return f"{unit} {row.line} ({title}) above the header is read as a title"
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:

@@ -22,7 +22,7 @@ _OBJECTS_ADVICE = (
 # If a JSON file is the reply of a web API, its rows are under one of these keys.
 _ROW_KEYS = ("data", "events")
 
-Row = dict[str, object]
+Record = dict[str, object]
 
 
 def is_blank(value: object) -> bool:
@@ -38,7 +38,7 @@ class TableRow(NamedTuple):
     """
 
     line: int
-    cells: Row
+    cells: Record
     number: int = 0
 
 
@@ -139,7 +139,6 @@ def _object_rows(number: int, value: object, problems: Problems) -> Iterator[Tab
 
 
 def _json_error(error: ValueError, line: int | None) -> UnreadableError:
-    """Return the UnreadableError for an error of `decode_json`."""
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
         return UnreadableError(
@@ -157,7 +156,7 @@ class JsonLinesSink:
         # Lone surrogates, which UTF-8 cannot encode, are written as escapes.
         self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
-    def write(self, row: Row) -> None:
+    def write(self, row: Record) -> None:
         self._file.write(json.dumps(plain_value(row), ensure_ascii=False) + "\n")
 
     def close(self) -> None:
@@ -194,7 +193,7 @@ class CsvSink:
         self._writer = csv.writer(self._file)
         self._writer.writerow([_without_formula(name) for name in columns])
 
-    def write(self, row: Row) -> None:
+    def write(self, row: Record) -> None:
         self._writer.writerow([_without_formula(row.get(name)) for name in self._columns])
 
     def close(self) -> None:

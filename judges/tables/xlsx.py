@@ -102,7 +102,8 @@ def _read_grid(
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     ]
     grids = {sheet: _filled_rows(sheet) for sheet in candidates}
-    tables = [sheet for sheet in candidates if _is_table(grids[sheet])]
+    n_wide_rows = {sheet: sum(len(row.filled) > 1 for row in grid) for sheet, grid in grids.items()}
+    tables = [sheet for sheet in candidates if n_wide_rows[sheet] > 1]
     if len(tables) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
         raise UnreadableError(
@@ -114,10 +115,6 @@ def _read_grid(
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
         problems.notes.append(note)
     return _fill_merged(sheet, grids[sheet])
-
-
-def _is_table(grid: Sequence[GridRow]) -> bool:
-    return sum(len(row.filled) > 1 for row in grid) > 1
 
 
 def _filled_rows(sheet: Sheet) -> list[GridRow]:

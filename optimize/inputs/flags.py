@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from dspy_judges.errors import UsageError
-from judges.cli.flags import Flags
+from judges.cli.flags import Flags, mapping
 from judges.cli.flags import Parser as OneLineParser
 from judges.client import holds_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
-from judges.labels.flags import read_bounds, read_values
+from judges.labels.flags import ANY_SCALE, read_bounds, read_values, split_mapping
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES
 from judges.tables.formats import READ_ENDINGS
@@ -26,8 +26,6 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrapped
 
-# The value of --scale that says that only the order of the labels counts.
-ANY_SCALE = "any"
 # The default of --risk: the chance that a tuned judge ships although the untuned one is as good.
 RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
@@ -112,6 +110,12 @@ def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
+def scale_of_labels(flags: argparse.Namespace) -> str | None:
+    """The scale that people used: --scale, else the scale in the mapping file of --map."""
+    scale: str | None = getattr(flags, "scale", None)
+    return split_mapping(mapping(flags.map), None).scale if scale is None else scale
+
+
 class Parser(OneLineParser):
     """The parser for a command of this package; adds the flag --quiet."""
 
@@ -167,6 +171,7 @@ def run(
     """
 
     def print_outcome() -> int:
+        flags.scale = scale_of_labels(flags)
         if (outcome := compute(flags)) is None:
             return DONE
         print_json(outcome.result) if flags.json else print_lines(outcome.lines)

@@ -3,16 +3,16 @@
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from judges.cli.flags import mapping
 from judges.dimension import Comparison, Dimension, Subject
-from judges.labels.flags import MapEntry, split_mapping
+from judges.labels.columns import ColumnNames
+from judges.labels.flags import ANY_SCALE, split_mapping
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -21,7 +21,6 @@ from judges.prompt import are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import (
-    ANY_SCALE,
     SettingsError,
     bounds_of,
     fitting_scale,
@@ -54,18 +53,19 @@ class LabelSource:
     """
 
     data: AnyPath | Labelled | Rows | None = None
-    map: Mapping[str, MapEntry] | str | Path | None = None
-    values: Values | None = None
+    map: Mapping[str, ColumnNames] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     annotations: AnyPath | None = None
     scale: str | None = None
 
     @classmethod
     def of(cls, flags: argparse.Namespace) -> "LabelSource":
         """The labels that the flags of a command name."""
+        columns, values, _ = split_mapping(mapping(flags.map), values_of(flags.values))
         return cls(
             data=flags.data or None,
-            map=mapping(flags.map),
-            values=values_of(flags.values),
+            map=columns,
+            values=values,
             annotations=flags.annotations,
             scale=flags.scale,
         )
@@ -172,13 +172,15 @@ def read(
         return starter_pairs() if pairwise else starter()
     if isinstance(labels.data, LabelledSet | LabelledPairs):
         return labels.data
-    columns, values = split_mapping(labels.map, labels.values)
     if pairwise:
-        return read_pairs(_file_or_rows(labels.data), map=columns, texts=texts, values=values)
+        return read_pairs(
+            _file_or_rows(labels.data), map=labels.map, texts=texts, values=labels.values
+        )
     if isinstance(subject, Dimension) and subject.words:
         # The judge's own words are labels without --values, too.
-        values = {subject.words[0]: 1, subject.words[1]: 0, **values}
-    return _read_on_scale(replace(labels, map=columns, values=values), name, subject, texts)
+        own_values = {subject.words[0]: 1, subject.words[1]: 0}
+        labels = replace(labels, values={**own_values, **labels.values})
+    return _read_on_scale(labels, name, subject, texts)
 
 
 def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:

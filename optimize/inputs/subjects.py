@@ -10,7 +10,6 @@ from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
 from judges.labels.columns import ROW_NUMBER, ColumnNames
 from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
-from judges.labels.flags import split_mapping
 from judges.labels.names import (
     OUTPUTS,
     is_source_or_output,
@@ -66,11 +65,11 @@ def subject_of(
         raise UnknownDimensionError(advice)
     if not NAME.match(name):
         return None
-    columns, values = split_mapping(labels.map, labels.values)
+    columns = labels.map
     if name_key(name) != name_key(written_name) and not pairwise:
         columns = {name: written_name, **columns}
     try:
-        source = replace(labels, map=columns, values=values, scale=None)
+        source = replace(labels, map=columns, scale=None)
         labelled = read(source, name, pairwise=pairwise)
     except LabelError as error:
         kinds = {problem.kind for problem in error.problems}

@@ -18,9 +18,9 @@ from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER
 from judges.labels.conversations import as_texts
 from judges.labels.names import OUTPUTS
-from judges.labels.types import Item
+from judges.labels.types import LabelledItem
 from judges.tables.problems import count, excerpt, joined_names
-from judges.tables.text import Row, read_json_file
+from judges.tables.text import Record, read_json_file
 from optimize.inputs.labelled import Labelled
 from optimize.measuring.recorded import RecordingError, read_rows
 from optimize.measuring.recorded import read_scores as read_own_scores
@@ -65,11 +65,11 @@ class Tool(NamedTuple):
         """The columns that may hold this content (a key of `PLACES`), the tool's own first."""
         return (*self.places.get(content, ()), *PLACES[content])
 
-    def value_of(self, row: Row, *contents: str) -> object:
+    def value_of(self, row: Record, *contents: str) -> object:
         """The first of these contents that the row has; None if it has none."""
         return first_value(row, [*chain.from_iterable(map(self.columns_of, contents))])
 
-    def texts_of(self, row: Row, content: str) -> set[str]:
+    def texts_of(self, row: Record, content: str) -> set[str]:
         """All texts in this content's columns, and below them, as in `inputs.question`."""
         columns = self.columns_of(content)
         values = [value for column, value in row.items() if column.partition(".")[0] in columns]
@@ -202,7 +202,7 @@ def _mean(repeated: Sequence[Score]) -> Score:
 
 
 def _score_on(
-    metric: str, tool: Tool, row: Row, entries: Sequence[tuple[str, Row]], *, is_verdict: bool
+    metric: str, tool: Tool, row: Record, entries: Sequence[tuple[str, Record]], *, is_verdict: bool
 ) -> Score:
     """The row's score on a metric (NaN if there is none), with the tool's reason for it.
 
@@ -227,14 +227,14 @@ def _score_on(
     return score
 
 
-def _has_other_output(tool: Tool, row: Row, item: Item) -> bool:
+def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
     """Whether a row is about another output than the labelled one."""
     texts = {*_texts_inside([*item.texts.values()])}
     output = tool.texts_of(row, "output")
     return bool(texts and output and output.isdisjoint(texts))
 
 
-def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
+def _recognise(path: Path) -> tuple[Tool, list[Record]] | None:
     """The tool that wrote a file, and the file's rows; None if no known tool wrote it."""
     content: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
@@ -254,17 +254,19 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     return None
 
 
-def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
+def _labelled_ids(tool: Tool, rows: Sequence[Record], labelled: Labelled) -> list[str | None]:
     """For each row, the id of the labelled row that it matches; None for no or several matches."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
         for key in _keys(item):
             ids_of_key[key].add(item.id)
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
+    id_columns = () if _has_row_numbers(labelled) else tool.columns_of("id")
     labelled_ids: list[str | None] = []
     for row in rows:
+        ids = {str(value_at(row, column)).strip() for column in id_columns}
         shared_texts = (tool.texts_of(row, content) & texts for content in ("input", "output"))
-        keys = (*_ids(tool, row, labelled), *product(*shared_texts))
+        keys = (*ids, *product(*shared_texts))
         # If several labelled rows have the same context and output, the question decides.
         n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
         best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
@@ -272,7 +274,7 @@ def _labelled_ids(tool: Tool, rows: Sequence[Row], labelled: Labelled) -> list[s
     return labelled_ids
 
 
-def _keys(item: Item) -> Iterator[object]:
+def _keys(item: LabelledItem) -> Iterator[object]:
     """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
@@ -280,11 +282,6 @@ def _keys(item: Item) -> Iterator[object]:
     for input_name, output_name in product(texts, outputs):
         if input_name != output_name:
             yield texts[input_name], texts[output_name]
-
-
-def _ids(tool: Tool, row: Row, labelled: Labelled) -> set[str]:
-    columns = () if _has_row_numbers(labelled) else tool.columns_of("id")
-    return {str(value_at(row, column)).strip() for column in columns}
 
 
 def _texts_inside(value: object) -> Iterator[str]:
@@ -295,7 +292,7 @@ def _texts_inside(value: object) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts_inside, parts))
 
 
-def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
+def _entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
     """Yield each metric of a row with an object that holds its value, verdict and reason."""
     entries = value_at(row, tool.scores)
     if isinstance(entries, dict):
@@ -314,7 +311,9 @@ def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
         yield column_match[1], {"value": row[column_match[0]]}
 
 
-def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Row]]) -> str:
+def _metric(
+    file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
+) -> str:
     """The first of `names` that is a metric, else the only metric with a score.
 
     Raises RecordingError if several metrics could be meant.

@@ -29,7 +29,7 @@ from judges.labels.values import Values
 from judges.reading import answer_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
-from judges.tables.text import Row
+from judges.tables.text import Record
 
 
 class RecordingError(JudgesError, ValueError):
@@ -49,7 +49,7 @@ class RecordedReplies:
     replies: tuple[str, ...]
 
     @classmethod
-    def of(cls, row: Row, replies: tuple[str, ...]) -> "RecordedReplies":
+    def of(cls, row: Record, replies: tuple[str, ...]) -> "RecordedReplies":
         dimension, prompt = (_text_or_none(row, key) for key in ("dimension", "prompt"))
         return cls(id=str(row["id"]), dimension=dimension, prompt=prompt, replies=replies)
 
@@ -94,9 +94,9 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
         if row.get("dimension", dimension) != dimension:
             continue
         try:
-            record: Row | None = row
+            record: Record | None = row
             if "judgements" in row:
-                record = msgspec.convert(row["judgements"], dict[str, Row | None]).get(dimension)
+                record = msgspec.convert(row["judgements"], dict[str, Record | None]).get(dimension)
             if record is None:
                 continue
             item_id = str(row["id"]).strip()
@@ -249,12 +249,12 @@ def preference(pair: RecordedReplies, *, values: Values | None = None) -> Prefer
     return Preference.of_orders(margin_ab, -margin_ba)
 
 
-def _text_or_none(row: Row, key: str) -> str | None:
+def _text_or_none(row: Record, key: str) -> str | None:
     name = row.get(key)
     return name if isinstance(name, str) else None
 
 
-def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row]]:
+def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:
     """Yield each row that does not name another dimension, with its place in the file."""
     for location, row in read_rows(Path(path)):
         if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
@@ -265,7 +265,7 @@ def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Row
             yield location, row
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def read_rows(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield each row with its place, which names the file without its folder."""
     try:
         for location, row in read_records(path):

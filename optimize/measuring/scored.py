@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference
-from judges.labels.types import Item as AnyLabelled
-from judges.labels.types import LabelledPair
+from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
@@ -40,7 +39,7 @@ class Scored:
     scale: tuple[int, ...] = ()
     tuned_ids: frozenset[str] = frozenset()
     tuned_document_ids: frozenset[str] = frozenset()
-    labelled: tuple[AnyLabelled, ...] = ()
+    labelled: tuple[LabelledItem, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
     n_tied: int = 0
@@ -149,9 +148,9 @@ def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
     return a.of_rows(rows), b.of_rows(rows)
 
 
-def labelled_in_order(labelled: Labelled, items: Items) -> tuple[AnyLabelled, ...]:
+def labelled_in_order(labelled: Labelled, items: Items) -> tuple[LabelledItem, ...]:
     """The labelled outputs or pairs of these items, in the items' order."""
-    by_id: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
+    by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
     return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
 

@@ -219,14 +219,10 @@ def _read_columns(plain_values: dict[str, object]) -> None:
     if isinstance(columns, list):
         columns = mapping([str(text) for text in columns])
     assert isinstance(columns, Mapping | None)
-    # A mapping file may hold the meaning of labels' words (`values`) as well as columns.
-    columns, plain_values["values"] = split_mapping(
-        columns, values_of(plain_values.get("values", {}))
-    )
-    # The command `check` writes a scale into mapping files; the setting `scale` overrides it.
-    if scale := columns.pop("scale", None):
-        plain_values.setdefault("scale", scale)
-    plain_values["map"] = columns
+    label_mapping = split_mapping(columns, values_of(plain_values.get("values", {})))
+    plain_values["map"], plain_values["values"] = label_mapping.columns, label_mapping.values
+    if label_mapping.scale is not None:
+        plain_values.setdefault("scale", label_mapping.scale)
 
 
 def _plain_value(setting: str, value: object) -> object:

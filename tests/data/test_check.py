@@ -12,6 +12,7 @@ from label_files import csv_of, file_of, refusal
 
 import data
 import judges
+import optimize
 from judges.dimension import Dimension
 from judges.labels.flags import read_bounds
 from optimize.__main__ import command as tune
@@ -154,6 +155,19 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     code, _, err = run(main, path, *words_in)
     message = "dspy-judges check: map.yaml exists already; name another file\n"
     assert (code, err) == (1, message)
+
+
+def test_the_scale_in_a_mapping_file_counts_like_the_flag_which_wins_over_it():
+    path = with_ratings(0, 25, 50, 75, 100, 100)
+    assert run(main, path, "--scale", "0-100", "--write-map", "map.yaml").code == 0
+    ask = ("relevance", "--data", path, "--json")
+    by_flag = run(verify, *ask, "--scale", "0-100")
+    assert (by_flag.code, run(verify, *ask, "--map", "map.yaml").stdout) == (0, by_flag.stdout)
+    in_python = optimize.measure("relevance", path, map="map.yaml")
+    assert in_python.scored.scale == tuple(range(101))
+    for command in (main, verify):
+        words = [path] if command is main else ask
+        assert run(command, *words, "--map", "map.yaml", "--scale", "1-5").code == 1
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from dspy_judges.files import claim_file
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
-from judges.tables.text import Row, read_json_file
+from judges.tables.text import Record, read_json_file
 
-ROWS: list[Row] = [
+ROWS: list[Record] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},
     {"id": 2, "text": "", "score": None, "why": "no text"},
 ]
@@ -27,7 +27,7 @@ in_every_format = pytest.mark.parametrize("form", FORMATS)
 for_each_trap = pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
 
 
-def write(path: Path, rows: list[Row], *, cut: bool = False) -> Path:
+def write(path: Path, rows: list[Record], *, cut: bool = False) -> Path:
     with RowWriter(path, columns=list(rows[0]) if rows else []) as writer:
         for row in rows:
             writer.write(row)
@@ -36,7 +36,7 @@ def write(path: Path, rows: list[Row], *, cut: bool = False) -> Path:
     return path
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[Record]:
     return (row.cells for row in read_table_rows(path))
 
 
@@ -85,7 +85,7 @@ def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back():
 
 
 def test_what_json_has_not_is_written_as_text_or_null():
-    row: Row = {"half": "x\ud800y", "nan": float("nan"), "when": pd.Timestamp(2024, 5, 4)}
+    row: Record = {"half": "x\ud800y", "nan": float("nan"), "when": pd.Timestamp(2024, 5, 4)}
     read = {"half": "x\ud800y", "nan": None, "when": "2024-05-04T00:00:00"}
     assert list(read_rows(write(Path("t.jsonl"), [row]))) == [read]
     path = write(Path("t.csv"), [{"a": {"b": [1]}, "n": float("nan"), "c": "x"}])
