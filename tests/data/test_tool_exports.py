@@ -92,6 +92,10 @@ def argilla_record(n: int) -> dict[str, Any]:
     return own | responses | {"quality.suggestion": MACHINES, "quality.suggestion.agent": "m"}
 
 
+# A question that allows several answers at once is no rating.
+ISSUES = {"issues.responses": [["rude", "vague"]], "issues.responses.status": ["submitted"]}
+
+
 def langsmith_run(n: int) -> dict[str, Any]:
     own = {"id": f"r{n}", "name": "chat", "run_type": "chain"}
     return {**own, "inputs": texts(n)["input"], "outputs": {"output": f"Answer {n}."}}
@@ -146,6 +150,11 @@ EXPORTS: dict[str, tuple[Rows, Rows | None, str]] = {
     "Label Studio JSON": (each(label_studio_task), None, "10 withdrawn, 10 predictions"),
     "Label Studio JSON_MIN": (each(label_studio_row), None, ""),
     "Argilla records": (each(argilla_record), None, "5 draft, 5 suggestion"),
+    "Argilla multiple-choices": (
+        [{**argilla_record(n), **ISSUES} for n in N],
+        None,
+        "5 draft, 5 suggestion, 5 multiple choices on issues",
+    ),
     "LangSmith feedback": (each(langsmith_feedback), each(langsmith_run), "5 model, 5 api"),
     "MLflow traces": (each(mlflow_trace), None, "5 withdrawn, 5 LLM_JUDGE, 5 CODE, 5 without"),
 }
