@@ -123,6 +123,8 @@ def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float
     for word, meaning in _words_and_meanings(source):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
+        if "=" in word and not isinstance(source, Mapping):
+            raise LabelError(f"{word}={meaning}: write a comma between words, as in good=3,poor=1")
         value = _parse_meaning(meaning, word)
         if values.setdefault(word, value) != value:
             raise LabelError(f"{word!r} is given two different values; keep one of them")

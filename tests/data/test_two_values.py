@@ -114,6 +114,12 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert "--values '**=NUMBER'" in refusal(sheet(["***", "**"] * 5), values=values, map=named)
 
 
+def test_words_without_a_comma_between_them_are_refused():
+    arguments = ("--values", "pass=1;fail=0")
+    message = run(check.main, sheet(HALVES * 4, "label"), *arguments).stderr
+    assert "pass=1;fail=0: write a comma between words, as in good=3,poor=1" in message
+
+
 def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():
     path = sheet(["yes", "no"] * 4)
     for how in ({}, {"dimensions": ["label"]}):
