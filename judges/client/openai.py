@@ -101,7 +101,7 @@ class RequestFormat:
         left out, since a judge that needs them must not silently do without them.
         """
         part_names = set(body)
-        if body["messages"][0]["role"] == "system":
+        if _without_system_message(body["messages"]) != body["messages"]:
             part_names.add("system message")
         if not self.left_out.isdisjoint(part_names):
             return True  # another request with the same part has failed since this one was sent
@@ -384,7 +384,10 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the system message moved to the beginning of the first user message."""
+    """The messages with the system message moved to the beginning of the first user message.
+
+    A chat without a user message after the system message stays as it is.
+    """
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"
