@@ -157,6 +157,8 @@ class Scores:
 class Preferences:
     """The results of the command `winrate`: the preferences of a pairwise judge."""
 
+    # The stable name of a preference in the output: a JSON key, and a prefix of columns.
+    OUTPUT_NAME = "verdict"
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -173,7 +175,7 @@ class Preferences:
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         keys = (*self.KEYS, *self.questions)
-        self.columns = _new_column_names("verdict", [f"_{key}" for key in keys], columns)
+        self.columns = _new_column_names(self.OUTPUT_NAME, [f"_{key}" for key in keys], columns)
         return self.columns
 
     def new_cells(
@@ -192,7 +194,7 @@ class Preferences:
             return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
         if preference.answers:
             entry["answers"] = preference.answers
-        return {"verdict": entry}
+        return {self.OUTPUT_NAME: entry}
 
     def report(self, args: argparse.Namespace, n_rows: int, cost: RunCost) -> None:
         """Print how often output A is preferred, and the judge's biases."""
