@@ -205,8 +205,11 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     """
     texts, blanks = {}, []
     for name in subject.texts:
-        value = row.get(name)
-        text = value if isinstance(value, str) else as_text(value)
+        text = row.get(name)
+        if not isinstance(text, str):
+            from judges.labels.cells import as_text  # imported late: plain texts do not need it
+
+            text = as_text(text)
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
             raise NoScoreError(
@@ -219,16 +222,6 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     if len(blanks) > 1 or not set(blanks) <= set(outputs):
         raise NoScoreError(f"{blanks[0]} is empty")
     return texts
-
-
-def as_text(value: object) -> object:
-    """A list of texts or a number as one string; any other value is returned unchanged."""
-    from judges.labels.cells import join_texts  # imported late, since plain texts do not need it
-
-    if hasattr(value, "tolist"):  # a NumPy array or scalar in a DataFrame
-        value = value.tolist()
-    is_number = type(value) in (int, float) and value == value  # NaN counts as missing
-    return str(value) if is_number else join_texts(value) or value
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:

@@ -22,8 +22,8 @@ from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
-from judges.exchange import as_text
 from judges.judgement import Judgement, NoScoreError
+from judges.labels.cells import as_text
 from judges.panel import AnyJudge
 from judges.questions import nearest_choice
 from judges.tables.in_memory import Rows, rows_in_memory
