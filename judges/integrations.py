@@ -37,7 +37,7 @@ class OpenJudge:
     """
 
     def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
-        judge_options, key_mapping = read_options(options)
+        judge_options, key_mapping = read_options(options, judge.texts)
         _refuse_pairwise(judge)
         self.judge = judge
         self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)

@@ -21,6 +21,7 @@ from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
+from judges.prompt import Prompt
 from judges.protocol import EMBEDDED, is_embedded
 
 if TYPE_CHECKING:
@@ -128,12 +129,15 @@ class Panel(BaseJudge):
 
     @property
     def is_frozen(self) -> bool:
-        """True, since all members keep the plans with which the panel was joined."""
-        return True
+        return True  # all members keep the plans with which the panel was joined
 
     @property
     def parts(self) -> tuple[Judge, ...]:
         return tuple(member.judge for member in self.members)
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        return tuple(judge.prompt for judge in self.parts)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """A copy of the panel with another endpoint for the members whose models are openai/NAME.
@@ -207,7 +211,6 @@ class Panel(BaseJudge):
         return weighted_sum / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask the members' models; they share the budget of `client`."""
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":

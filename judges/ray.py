@@ -38,7 +38,7 @@ class JudgeBatch:
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
-        self.judge, (judge_options, self.column_mapping) = judge, read_options(options)
+        self.judge, (judge_options, self.column_mapping) = judge, read_options(options, judge.texts)
         check_limits(workers=workers)
         if (max_calls := judge_options.get("max_calls")) is not None:
             judge_options["max_calls"] = max_calls // workers
