@@ -22,7 +22,7 @@ from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.prompt import Prompt, restate_format
 from judges.protocol import (
-    Choice,
+    CompletionChoice,
     Message,
     RefusedError,
     Reply,
@@ -181,7 +181,7 @@ class Exchange:
             if isinstance(output, str):
                 return Reply(text=output)
             if not isinstance(text := getattr(output, "text", None), str):
-                return reply_of(msgspec.convert(output, Choice, from_attributes=True))
+                return reply_of(msgspec.convert(output, CompletionChoice, from_attributes=True))
             tokens = [
                 Token(
                     alternatives[token_id].decoded_token,

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, convert
 from judges import frozen
 from judges.catalog import JUDGES, find
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
-from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, Rating, Text, one_line
+from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, NonBlankText, Rating, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
 from judges.prompt import LETTERS, NAME, Value, are_verdict_words
@@ -87,7 +87,7 @@ def read_subject(name_or_path: str) -> Subject:
 _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
-class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
+class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     text: str
     answers: list[_Digit | bool | str] = []
     anchors: dict[_Digit, str] = {}
@@ -109,14 +109,14 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     name: Identifier
-    definition: Text
+    definition: NonBlankText
     inputs: dict[Identifier, str] | list[Identifier]
     scale: list[Rating | bool | str] = []
     anchors: dict[Rating | bool | str, str] = {}
     candidate: Identifier | None = None
-    instruction: Text | None = None
+    instruction: NonBlankText | None = None
     source: str = ""
-    questions: dict[str, str | _Question] = {}
+    questions: dict[str, str | _QuestionEntry] = {}
 
     def subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
@@ -148,7 +148,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     def _questions(self) -> tuple[Question, ...]:
         default_answers = LETTERS if self.candidate else ("yes", "no")
         return tuple(
-            (_Question(text=question) if isinstance(question, str) else question).question(
+            (_QuestionEntry(text=question) if isinstance(question, str) else question).question(
                 name, default_answers
             )
             for name, question in self.questions.items()

@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_data
+from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.prompt import Prompt
@@ -222,7 +222,7 @@ class Panel(BaseJudge):
 
     def freeze(self) -> PanelFile:
         members = [
-            PanelMember(
+            MemberEntry(
                 name=member.name,
                 weight=member.weight,
                 slope=member.slope,

@@ -5,11 +5,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judges.judgement import Preference
-
-Vector = NDArray[np.float64]
+from judges.true_rate import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
-from judges.decisions import DECISION_SAMPLING, DecisionTask, Question, read_answers
+from judges.decisions import DECISION_SAMPLING, DecisionTask, TypedQuestion, read_answers
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
@@ -342,7 +342,8 @@ class DecisionLM:
         """The request that a judge with the same questions makes to a `DecisionModel`."""
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
         task = DecisionTask(
-            state=state_without_inputs, questions=msgspec.convert(questions, dict[str, Question])
+            state=state_without_inputs,
+            questions=msgspec.convert(questions, dict[str, TypedQuestion]),
         )
         user = Message(role="user", content=json.dumps(state["inputs"], ensure_ascii=False))
         accept = partial(_read_decisions, task.questions)
@@ -359,7 +360,7 @@ class DecisionLM:
         return response.values[0]
 
 
-def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
+def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
     """The answers in the form that DSPy expects; raises NoScoreError if one cannot be used."""
     answers: dict[str, object] = {}
     for name, probabilities in read_answers(questions, reply).items():
