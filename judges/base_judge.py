@@ -19,7 +19,7 @@ from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError
-from judges.text_columns import MissingColumnError, find_column
+from judges.text_columns import MissingColumnError, find_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,9 +74,9 @@ class BaseJudge(ABC):
         """
 
     @property
-    @abstractmethod
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompt of each of `parts`."""
+        return tuple(chain.from_iterable(part.prompts for part in self.parts))
 
     @property
     @abstractmethod
@@ -254,7 +254,7 @@ class BaseJudge(ABC):
         )
         seed = client_options.pop("seed", 0)
         # Cached, since almost all rows have the same keys.
-        columns_among = lru_cache(maxsize=256)(partial(self._columns_among, column_mapping))
+        columns_among = lru_cache(maxsize=256)(partial(find_columns, self.subject, column_mapping))
 
         def texts_in(row: Mapping[str, object]) -> dict[str, object]:
             columns = columns_among(frozenset(map(str, row)))
@@ -342,11 +342,10 @@ class BaseJudge(ABC):
         # `frame[series.name] = series` must not replace them.
         series_name = f"{self.name}_judge" if self.name in column_names else self.name
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
-        series.attrs.update(
-            n_failed=failure_counts.total(), failures=dict(failure_counts.most_common(100))
-        )
+        n_failed = failure_counts.total()
+        series.attrs.update(n_failed=n_failed, failures=dict(failure_counts.most_common(100)))
         if failure_counts:
-            (reason, count), n_failed = failure_counts.most_common(1)[0], failure_counts.total()
+            ((reason, count),) = failure_counts.most_common(1)
             message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
@@ -361,7 +360,7 @@ class BaseJudge(ABC):
         Raises MissingColumnError if a text has no column.
         """
         mapping, columns = mapping or {}, available_columns
-        column_by_text = self._columns_among(mapping, columns)
+        column_by_text = find_columns(self.subject, mapping, columns)
         if missing_texts := [name for name in self.texts if name not in column_by_text]:
             names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
             flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
@@ -371,15 +370,6 @@ class BaseJudge(ABC):
                 f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
             )
         return column_by_text
-
-    def _columns_among(
-        self, mapping: Mapping[str, str], columns: Collection[str]
-    ) -> dict[str, str]:
-        """The columns of the texts that have one, by the text's name (see `find_columns`)."""
-        columns_or_none = {
-            name: find_column(self.subject, name, columns, mapping.get(name)) for name in self.texts
-        }
-        return {name: column for name, column in columns_or_none.items() if column is not None}
 
     def texts_of(
         self,

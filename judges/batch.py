@@ -229,7 +229,6 @@ class Batch:
         return failures + [failure] * len(request_numbers)
 
     def _keys(self) -> set[str]:
-        """The keys of the requests in the batch's file of requests."""
         try:
             with self._requests_path.open("rb") as file:
                 return {_LINE_DECODER.decode(line).custom_id for line in file}

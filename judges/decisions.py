@@ -154,10 +154,8 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
     text, criteria = question.instructions, question.criteria or {}
     entry = {"type": question.type, "name": name, "instructions": text}
     if isinstance(criteria, list):
-        return {
-            **entry,
-            "levels": [_option_entry("label", *_split_level(level)) for level in criteria],
-        }
+        levels = [_option_entry("label", *_split_level(level)) for level in criteria]
+        return {**entry, "levels": levels}
     if question.type == "choice":
         return {**entry, "choices": [_option_entry("value", *each) for each in criteria.items()]}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say it.

@@ -20,6 +20,7 @@ from dspy_judges.errors import OptionError
 from judges.decisions import MALFORMED, DecisionTask, fill_template_for, reply_of_answers
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
+from judges.labels.cells import as_text
 from judges.prompt import Prompt, restate_format
 from judges.protocol import (
     CompletionChoice,
@@ -205,11 +206,8 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     """
     texts, blanks = {}, []
     for name in subject.texts:
-        text = row.get(name)
-        if not isinstance(text, str):
-            from judges.labels.cells import as_text  # imported late: plain texts do not need it
-
-            text = as_text(text)
+        value = row.get(name)
+        text = value if isinstance(value, str) else as_text(value)
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
             raise NoScoreError(

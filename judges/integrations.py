@@ -299,13 +299,11 @@ def _rescaled_score(judge: AnyJudge, score: float) -> float:
 
 
 def _verdict_word(judge: AnyJudge, score: float) -> str:
-    """The word of a verdict, such as "pass"; empty for a rating."""
     verdict_words = judge.subject.words
     return verdict_words[score < 0.5] if verdict_words else ""
 
 
 def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
-    """The score, the definition, the answers to questions and the rationale, on a line each."""
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
     low, *_, high = judge.subject.scale
@@ -338,5 +336,4 @@ def _import_tool(module: str, extra: str) -> ModuleType:
 
 
 def _entries(record: object) -> dict[str, object]:
-    """The entries of a mapping, a dspy.Example or a dspy.Prediction."""
     return dict(record.items()) if hasattr(record, "items") else {}

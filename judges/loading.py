@@ -58,7 +58,14 @@ def load(
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
         loaded_judge = Judge.of(find(source))
     else:
-        loaded_judge = _read_judge(path / "judge.json" if path.is_dir() else path)
+        path = path / "judge.json" if path.is_dir() else path
+        file = frozen.load(path)
+        try:
+            loaded_judge = (
+                Judge.of_file(file) if isinstance(file, JudgeFile) else Panel.of_panel_file(file)
+            )
+        except PanelError as error:
+            raise FrozenJudgeError(f"{path}: {error}") from error
     return loaded_judge.with_model(lm, api_base)
 
 
@@ -221,14 +228,3 @@ def comparison_on(
     ).subject()
     assert isinstance(comparison, Comparison)
     return comparison
-
-
-def _read_judge(path: Path) -> AnyJudge:
-    """The judge or panel in a frozen judge's file."""
-    file = frozen.load(path)
-    if isinstance(file, JudgeFile):
-        return Judge.of_file(file)
-    try:
-        return Panel.of_panel_file(file)
-    except PanelError as error:
-        raise FrozenJudgeError(f"{path}: {error}") from error

@@ -21,7 +21,6 @@ from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
-from judges.prompt import Prompt
 from judges.protocol import EMBEDDED, is_embedded
 
 if TYPE_CHECKING:
@@ -135,10 +134,6 @@ class Panel(BaseJudge):
     def parts(self) -> tuple[Judge, ...]:
         return tuple(member.judge for member in self.members)
 
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        return tuple(judge.prompt for judge in self.parts)
-
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """A copy of the panel with another endpoint for the members whose models are openai/NAME.
 
@@ -205,7 +200,6 @@ class Panel(BaseJudge):
         )
 
     def _mean(self, scores: Sequence[float]) -> float:
-        """The weighted mean of the members' scores, each mapped to the panel's scale."""
         pairs = zip(self.members, scores, strict=True)
         weighted_sum = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
         return weighted_sum / math.fsum(member.weight for member in self.members)

@@ -23,7 +23,6 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import RowJudge
 from judges.client import Options, read_options
 from judges.client.session import check_limits
-from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import AnyJudge
 
@@ -83,9 +82,9 @@ class JudgeBatch:
                 [judgement.failure for judgement in judgements], dtype=object
             ),
         }
-        if isinstance(self.judge, Judge) and self.judge.prompt.questions:
+        if self.judge.questions:
             answers = [judgement.answers or {} for judgement in judgements]
-            for field in self.judge.prompt.choices:
+            for field in self.judge.prompts[0].choices:
                 field_answers = [row_answers.get(field.name, math.nan) for row_answers in answers]
                 columns[f"{name}_{field.name}"] = np.array(field_answers, dtype=float)
         return columns

@@ -30,8 +30,7 @@ PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
 # The default `max_tokens` of replies: without, and with, reasoning in steps or questions.
 SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
-# The tokens of an average reply by the form of reasoning, without a reasoning model's thoughts;
-# and the tokens of these thoughts, which are billed as part of the reply.
+# The tokens of an average reply by the form of reasoning, and of a reasoning model's thoughts.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 THOUGHT_TOKENS = 400
 # Tokens of the answer to one question, with its header.

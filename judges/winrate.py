@@ -39,6 +39,18 @@ class WinRate:
         """All attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
+    def __str__(self) -> str:
+        def text(value: float) -> str:
+            return "undefined" if math.isnan(value) else f"{value:.3f}"
+
+        return (
+            f"win rate of A {text(self.win_rate_a)} [{text(self.low)}, {text(self.high)}] "
+            f"n={self.n} pairs ({self.n_ties} ties, {self.n_failed} failed)\n"
+            f"  flip rate           {text(self.flip_rate)}\n"
+            f"  position bias       {text(self.position_bias)}\n"
+            f"  length association  {text(self.length_bias)}"
+        )
+
 
 def win_rate(
     preferences: Sequence[Preference],

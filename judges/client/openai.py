@@ -384,10 +384,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the system message moved to the beginning of the first user message.
-
-    A chat without a user message after the system message stays as it is.
-    """
+    """The messages with a system message joined to the user message after it, if there is one."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

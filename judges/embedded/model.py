@@ -110,7 +110,6 @@ def read_prompt(system: str) -> Prompt | None:
 
 
 def _read_choices(choices: str) -> tuple[Value, ...]:
-    """The choices in a text such as "1, 2 or 3"."""
     values = re.split(r", | or ", choices)
     return tuple(int(v) if re.fullmatch(r"-?\d{1,9}", v) else v for v in values)
 
