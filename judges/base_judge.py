@@ -19,7 +19,7 @@ from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError
-from judges.text_columns import MissingColumnError, find_columns
+from judges.text_columns import MissingColumnError, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -254,7 +254,7 @@ class BaseJudge(ABC):
         )
         seed = client_options.pop("seed", 0)
         # Cached, since almost all rows have the same keys.
-        columns_among = lru_cache(maxsize=256)(partial(find_columns, self.subject, column_mapping))
+        columns_among = lru_cache(maxsize=256)(partial(match_columns, self.subject, column_mapping))
 
         def texts_in(row: Mapping[str, object]) -> dict[str, object]:
             columns = columns_among(frozenset(map(str, row)))
@@ -360,7 +360,7 @@ class BaseJudge(ABC):
         Raises MissingColumnError if a text has no column.
         """
         mapping, columns = mapping or {}, available_columns
-        column_by_text = find_columns(self.subject, mapping, columns)
+        column_by_text = match_columns(self.subject, mapping, columns)
         if missing_texts := [name for name in self.texts if name not in column_by_text]:
             names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
             flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)

@@ -16,7 +16,7 @@ class MissingColumnError(JudgesError, ValueError):
     """A table has no column, or several columns of one name, for a text that the judge reads."""
 
 
-def find_columns(
+def match_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
     """The column of each text that has one, by the text's name; `mapping` has the user's choices.
