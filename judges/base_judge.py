@@ -133,10 +133,7 @@ class BaseJudge(ABC):
     def _repr_html_(self) -> str:
         """The `repr` for a notebook; a click shows the instructions, questions and answers."""
         prompt_texts = (
-            [
-                prompt.instruction,
-                *(f"{field.name}: {field.description}" for field in prompt.choices),
-            ]
+            [prompt.instruction, *(f"{f.name}: {f.description}" for f in prompt.choices)]
             for prompt in self.prompts
         )
         details = escape("\n\n".join(chain.from_iterable(prompt_texts)))
