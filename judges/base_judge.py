@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from html import escape
 from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
 
 from judges.dimension import Kind, Subject
 from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
-from judges.prompt import Field
+from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError
-from judges.text_columns import MissingColumnError, find_column
+from judges.text_columns import MissingColumnError, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +73,20 @@ class BaseJudge(ABC):
         model's random draws.
         """
 
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The prompt of each of `parts`."""
+        return tuple(chain.from_iterable(part.prompts for part in self.parts))
+
+    @property
+    @abstractmethod
+    def is_frozen(self) -> bool:
+        """Whether the judge has its own plan, as every judge that was loaded from a file does."""
+
+    @abstractmethod
+    def clients(self, client: "Client") -> tuple["Client", ...]:
+        """The clients that ask the judge's models; they share the budget of `client`."""
+
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """A copy of the judge that asks another model, or at another endpoint."""
@@ -118,9 +132,9 @@ class BaseJudge(ABC):
 
     def _repr_html_(self) -> str:
         """The `repr` for a notebook; a click shows the instructions, questions and answers."""
-        prompts = [part.prompt for part in cast(Any, self.parts)]
         prompt_texts = (
-            [p.instruction, *(f"{f.name}: {f.description}" for f in p.choices)] for p in prompts
+            [prompt.instruction, *(f"{f.name}: {f.description}" for f in prompt.choices)]
+            for prompt in self.prompts
         )
         details = escape("\n\n".join(chain.from_iterable(prompt_texts)))
         return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
@@ -231,18 +245,20 @@ class BaseJudge(ABC):
         from judges.client import BudgetSpentError, read_options
         from judges.labels.conversations import as_texts
 
-        client_options, column_mapping = read_options(options)
-        column_by_text = {name: column_mapping.get(name, name) for name in self.texts}
+        client_options, column_mapping = read_options(options, self.texts)
         judge = self.with_model(
             client_options.pop("lm", None), client_options.pop("api_base", None)
         )
         seed = client_options.pop("seed", 0)
+        # Cached, since almost all rows have the same keys.
+        columns_among = lru_cache(maxsize=256)(partial(match_columns, self.subject, column_mapping))
+
+        def texts_in(row: Mapping[str, object]) -> dict[str, object]:
+            columns = columns_among(frozenset(map(str, row)))
+            return {name: row.get(column) for name, column in columns.items()}
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            text_rows, unjudged_rows = tee(
-                {name: row.get(column) for name, column in column_by_text.items()}
-                for row in map(as_texts, rows)
-            )
+            text_rows, unjudged_rows = tee(map(texts_in, map(as_texts, rows)))
             try:
                 for judgement in judge.judge_rows(text_rows, client, seed=seed):
                     next(unjudged_rows)
@@ -259,8 +275,8 @@ class BaseJudge(ABC):
     ) -> Iterator[AnyJudgement]:
         """Yield the judgement of each row, in order, with the rationale if the judge gives one.
 
-        `rows` may be a generator: only a few rows are read ahead. The options are the same as for
-        `score`.
+        `rows` may be a generator: only a few rows are read ahead. The options, and the names of the
+        rows' keys, are the same as for `score`. A row that lacks a text gets a failed judgement.
         """
         with self.open(**options) as judge_rows:
             yield from judge_rows(rows)
@@ -286,6 +302,7 @@ class BaseJudge(ABC):
 
         Raises:
             MissingColumnError: The frame has no column for one of the texts.
+            OptionError: An option has a wrong value, or `map` names no text of the judge.
             FatalModelError: The model cannot be asked, because the key is wrong or the model does
                 not exist.
 
@@ -297,7 +314,7 @@ class BaseJudge(ABC):
 
         from judges.client import read_options
 
-        judge_options, column_mapping = read_options(options)
+        judge_options, column_mapping = read_options(options, self.texts)
         if not isinstance(frame, pd.DataFrame):
             library = type(frame).__module__.partition(".")[0]
             if library == "polars" and hasattr(frame, "to_pandas"):
@@ -322,11 +339,10 @@ class BaseJudge(ABC):
         # `frame[series.name] = series` must not replace them.
         series_name = f"{self.name}_judge" if self.name in column_names else self.name
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
-        series.attrs.update(
-            n_failed=failure_counts.total(), failures=dict(failure_counts.most_common(100))
-        )
+        n_failed = failure_counts.total()
+        series.attrs.update(n_failed=n_failed, failures=dict(failure_counts.most_common(100)))
         if failure_counts:
-            (reason, count), n_failed = failure_counts.most_common(1)[0], failure_counts.total()
+            ((reason, count),) = failure_counts.most_common(1)
             message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
@@ -341,11 +357,7 @@ class BaseJudge(ABC):
         Raises MissingColumnError if a text has no column.
         """
         mapping, columns = mapping or {}, available_columns
-        column_by_text: dict[str, str] = {}
-        for name in self.texts:
-            column = find_column(self.subject, name, columns, mapping.get(name))
-            if column is not None:
-                column_by_text[name] = column
+        column_by_text = match_columns(self.subject, mapping, columns)
         if missing_texts := [name for name in self.texts if name not in column_by_text]:
             names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
             flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)

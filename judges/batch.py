@@ -56,23 +56,23 @@ class BatchState(Struct, kw_only=True):
     batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
 
-class _Response(Struct):
+class _HttpResponse(Struct):
     status_code: int = 400
     body: Raw = Raw(b"{}")
 
 
-class _Answer(Struct):
+class _BatchLine(Struct):
     """A line of a batch's request or result file; `custom_id` is the request's key in the store.
 
     Lines of request files have neither a `response` nor an `error`.
     """
 
     custom_id: str
-    response: _Response | None = None
+    response: _HttpResponse | None = None
     error: Raw = Raw(b"{}")
 
 
-_ANSWER_DECODER = msgspec.json.Decoder(_Answer)
+_LINE_DECODER = msgspec.json.Decoder(_BatchLine)
 
 
 class Batch:
@@ -229,17 +229,16 @@ class Batch:
         return failures + [failure] * len(request_numbers)
 
     def _keys(self) -> set[str]:
-        """The keys of the requests in the batch's file of requests."""
         try:
             with self._requests_path.open("rb") as file:
-                return {_ANSWER_DECODER.decode(line).custom_id for line in file}
+                return {_LINE_DECODER.decode(line).custom_id for line in file}
         except (ValueError, RecursionError) as error:
             message = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
             raise FatalModelError(f"{self._requests_path}: {message}") from None
 
-    def _settle(self, answer: _Answer, request_number: int) -> list[str]:
+    def _settle(self, answer: _BatchLine, request_number: int) -> list[str]:
         """Record a request's answer in the store; return the reason if the request failed."""
-        response = answer.response or _Response(body=answer.error)
+        response = answer.response or _HttpResponse(body=answer.error)
         try:
             if response.status_code != 200:
                 raise read_error(self._model, response.status_code, None, bytes(response.body))
@@ -274,10 +273,10 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_Answer]:
+def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
     """The answers in the batch's result files; lines that cannot be read are left out."""
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         with client.files.with_streaming_response.content(file_id) as result_lines:
             for line in result_lines.iter_lines():
                 with suppress(msgspec.DecodeError, RecursionError):
-                    yield _ANSWER_DECODER.decode(line)
+                    yield _LINE_DECODER.decode(line)

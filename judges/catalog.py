@@ -27,7 +27,6 @@ from judges.dimension import (
 )
 from judges.questions import Question
 
-Inputs = dict[str, str]
 SUMMARY = {"summary": "the summary to judge"}
 DOCUMENT_AND_SUMMARY = {"document": "the text that was summarized", **SUMMARY}
 ARTICLE_AND_SUMMARY = {"document": "the article that was summarized", **SUMMARY}
@@ -40,7 +39,7 @@ def _dimension(
     instruction: str,
     *,
     anchors: tuple[str, str, str],
-    inputs: Inputs,
+    inputs: dict[str, str],
     source: str,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:

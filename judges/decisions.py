@@ -41,7 +41,7 @@ MAX_LEVELS = 10
 DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
-class Question(Struct, kw_only=True, omit_defaults=True):
+class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
     """A question as System One's protocol has it; the criteria of a score are its levels."""
 
     type: Literal["noul", "score", "choice"]
@@ -53,7 +53,7 @@ class DecisionTask(Struct, kw_only=True):
     """What is the same in all requests to a decision model, which their system message holds."""
 
     state: dict[str, object]
-    questions: dict[str, Question]
+    questions: dict[str, TypedQuestion]
 
     @classmethod
     def of(cls, content: str) -> Self:
@@ -114,24 +114,24 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 
 @lru_cache(maxsize=256)
-def typed_question(field: Field) -> Question:
+def typed_question(field: Field) -> TypedQuestion:
     """A field as a question in System One's form; raises FatalModelError for too many ratings."""
     text, meanings = split_meanings(field)
     text = neutralise(text)
     if field.choices == LETTERS:
-        return Question(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
+        return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
     names = map(str, field.options)
     criteria = [f"{name}: {meanings[name]}" if name in meanings else name for name in names]
     if words_of(field.choices):
         outcomes: dict[str, object] = dict(zip(("true", "false"), criteria, strict=True))
-        return Question(type="noul", instructions=text, criteria=outcomes)
+        return TypedQuestion(type="noul", instructions=text, criteria=outcomes)
     if len(criteria) > MAX_LEVELS:
         raise FatalModelError(
             f"{field.name}: its scale has {len(criteria)} ratings, and a decision model takes at "
             f"most {MAX_LEVELS}: define the judge with fewer ratings (`scale: [1, 5]` in "
             "FILE.yaml; --scale any for labels on another scale), or ask a chat model"
         )
-    return Question(type="score", instructions=text, criteria=[*criteria])
+    return TypedQuestion(type="score", instructions=text, criteria=[*criteria])
 
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
@@ -150,14 +150,12 @@ def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
     return description_match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
 
 
-def _openai_question(name: str, question: Question) -> dict[str, object]:
+def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
     text, criteria = question.instructions, question.criteria or {}
     entry = {"type": question.type, "name": name, "instructions": text}
     if isinstance(criteria, list):
-        return {
-            **entry,
-            "levels": [_option_entry("label", *_split_level(level)) for level in criteria],
-        }
+        levels = [_option_entry("label", *_split_level(level)) for level in criteria]
+        return {**entry, "levels": levels}
     if question.type == "choice":
         return {**entry, "choices": [_option_entry("value", *each) for each in criteria.items()]}
     # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
@@ -187,7 +185,7 @@ class _Option(Struct):
     label: str = ""
 
 
-class _Answer(Struct):
+class _TypedAnswer(Struct):
     type: Literal["noul", "predicate", "score", "choice"]
     noul: Probability | None = None
     probability: Probability | None = None
@@ -215,12 +213,14 @@ def _is_refusal(answer: object) -> bool:
     return answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL)
 
 
-def read_answers(questions: Mapping[str, Question], reply: Reply) -> dict[str, dict[str, float]]:
+def read_answers(
+    questions: Mapping[str, TypedQuestion], reply: Reply
+) -> dict[str, dict[str, float]]:
     """The probability of each option, by question; raises NoScoreError for an unusable answer."""
     answers, probabilities = json.loads(reply.text), {}
     for name, question in questions.items():
         try:
-            answer = msgspec.convert(answers.get(name), _Answer)
+            answer = msgspec.convert(answers.get(name), _TypedAnswer)
             probabilities[name] = _probabilities(question, answer)
         except ValueError as error:
             reason = quote(str(error))
@@ -228,7 +228,7 @@ def read_answers(questions: Mapping[str, Question], reply: Reply) -> dict[str, d
     return probabilities
 
 
-def _probabilities(question: Question, answer: _Answer) -> dict[str, float]:
+def _probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
     """The probability of each option in the question's order, with the sum 1.
 
     Raises ValueError if the answer has another type, other options or no probabilities.

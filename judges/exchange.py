@@ -20,9 +20,10 @@ from dspy_judges.errors import OptionError
 from judges.decisions import MALFORMED, DecisionTask, fill_template_for, reply_of_answers
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
+from judges.labels.cells import as_text
 from judges.prompt import Prompt, restate_format
 from judges.protocol import (
-    Choice,
+    CompletionChoice,
     Message,
     RefusedError,
     Reply,
@@ -181,7 +182,7 @@ class Exchange:
             if isinstance(output, str):
                 return Reply(text=output)
             if not isinstance(text := getattr(output, "text", None), str):
-                return reply_of(msgspec.convert(output, Choice, from_attributes=True))
+                return reply_of(msgspec.convert(output, CompletionChoice, from_attributes=True))
             tokens = [
                 Token(
                     alternatives[token_id].decoded_token,
@@ -219,16 +220,6 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     if len(blanks) > 1 or not set(blanks) <= set(outputs):
         raise NoScoreError(f"{blanks[0]} is empty")
     return texts
-
-
-def as_text(value: object) -> object:
-    """A list of texts or a number as one string; any other value is returned unchanged."""
-    from judges.labels.cells import join_texts  # imported late, since plain texts do not need it
-
-    if hasattr(value, "tolist"):  # a NumPy array or scalar in a DataFrame
-        value = value.tolist()
-    is_number = type(value) in (int, float) and value == value  # NaN counts as missing
-    return str(value) if is_number else join_texts(value) or value
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:

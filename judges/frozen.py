@@ -40,7 +40,7 @@ CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
 ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
 
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
-Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
+NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
@@ -60,9 +60,9 @@ class SubjectEntry(_Strict):
     """The subject as JSON: a dimension has anchors, perhaps words; a comparison, a candidate."""
 
     name: Identifier
-    definition: Text
+    definition: NonBlankText
     inputs: dict[Identifier, str]
-    instruction: Text
+    instruction: NonBlankText
     source: str
     anchors: dict[Rating, str] | UnsetType = UNSET
     words: tuple[str, str] | UnsetType = UNSET
@@ -92,14 +92,14 @@ class _Data(_Split):
     constructed: bool = False
 
 
-class _Answer(Struct):
+class _AnswerLoss(Struct):
     """An answer of a tuned judge; `loss` is how far the objective falls without the question."""
 
     name: Identifier
     loss: float | None = None
 
 
-_Count = Annotated[int, Meta(ge=0, le=2**31)]
+_ErrorCount = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class Provenance(Struct, kw_only=True):
@@ -116,8 +116,8 @@ class Provenance(Struct, kw_only=True):
     versions: dict[str, str] = {}
     seed_judge: PlainData = {}
     tuned_judge: PlainData = {}
-    answers: list[_Answer] = []
-    tested: list[tuple[_Count, _Count, _Count, _Count, _Count]] = []
+    answers: list[_AnswerLoss] = []
+    tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
 
 
 class _File(_Strict, kw_only=True):
@@ -142,7 +142,7 @@ class JudgeFile(_File, kw_only=True):
     weights: AnswerWeights | UnsetType = UNSET
 
 
-class PanelMember(_Strict):
+class MemberEntry(_Strict):
     """A panel's member: weight, slope and intercept (see `Member`), and the judge's own file."""
 
     name: Name
@@ -155,7 +155,7 @@ class PanelMember(_Strict):
 class PanelFile(_File, kw_only=True):
     """The file of a panel."""
 
-    members: Annotated[list[PanelMember], Meta(min_length=1, max_length=MAX_MEMBERS)]
+    members: Annotated[list[MemberEntry], Meta(min_length=1, max_length=MAX_MEMBERS)]
 
 
 AnyFile = JudgeFile | PanelFile

@@ -22,8 +22,8 @@ from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
-from judges.exchange import as_text
 from judges.judgement import Judgement, NoScoreError
+from judges.labels.cells import as_text
 from judges.panel import AnyJudge
 from judges.questions import nearest_choice
 from judges.tables.in_memory import Rows, rows_in_memory
@@ -37,7 +37,7 @@ class OpenJudge:
     """
 
     def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
-        judge_options, key_mapping = read_options(options)
+        judge_options, key_mapping = read_options(options, judge.texts)
         _refuse_pairwise(judge)
         self.judge = judge
         self.lm = judge_options.get("lm") or getattr(judge.configured_model(), "name", judge.lm)
@@ -299,13 +299,11 @@ def _rescaled_score(judge: AnyJudge, score: float) -> float:
 
 
 def _verdict_word(judge: AnyJudge, score: float) -> str:
-    """The word of a verdict, such as "pass"; empty for a rating."""
     verdict_words = judge.subject.words
     return verdict_words[score < 0.5] if verdict_words else ""
 
 
 def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
-    """The score, the definition, the answers to questions and the rationale, on a line each."""
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
     low, *_, high = judge.subject.scale
@@ -338,5 +336,4 @@ def _import_tool(module: str, extra: str) -> ModuleType:
 
 
 def _entries(record: object) -> dict[str, object]:
-    """The entries of a mapping, a dspy.Example or a dspy.Prediction."""
     return dict(record.items()) if hasattr(record, "items") else {}

@@ -133,16 +133,18 @@ class Judge(BaseJudge):
         return (self,)
 
     @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        return (self.prompt,)
+
+    @property
     def questions(self) -> tuple[Field, ...]:
         return self.prompt.questions
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask the judge's model: `client` alone (a panel may need several)."""
         return (client,)
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the judge has its own plan, as every judge that was loaded from a file does."""
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:

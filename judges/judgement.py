@@ -12,7 +12,7 @@ from judges.questions import AnswerWeights, answer_range
 # The largest absolute value of a score in a file; the square of a much larger one could overflow.
 LARGEST_SCORE = 1e9
 MAX_QUOTE_LENGTH = 160
-Choice = Literal["A", "B"]
+PreferredOutput = Literal["A", "B"]
 
 
 class NoScoreError(JudgesError, ValueError):
@@ -123,8 +123,8 @@ class Preference:
 
     margin: float
     preferred: Literal["A", "B", "tie"] | None = None
-    order_ab: Choice | None = None
-    order_ba: Choice | None = None
+    order_ab: PreferredOutput | None = None
+    order_ba: PreferredOutput | None = None
     comparison: str | None = None
     failure: str | None = None
     margin_ab: float = math.nan
@@ -194,7 +194,7 @@ class Preference:
 AnyJudgement = Judgement | Preference
 
 
-def choice_of(margin: float) -> Choice | None:
+def choice_of(margin: float) -> PreferredOutput | None:
     """The output that a margin prefers; None for a margin of 0 or NaN."""
     return "A" if margin > 0 else "B" if margin < 0 else None
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, convert
 from judges import frozen
 from judges.catalog import JUDGES, find
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
-from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, Rating, Text, one_line
+from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, NonBlankText, Rating, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
 from judges.prompt import LETTERS, NAME, Value, are_verdict_words
@@ -58,7 +58,14 @@ def load(
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
         loaded_judge = Judge.of(find(source))
     else:
-        loaded_judge = _read_judge(path / "judge.json" if path.is_dir() else path)
+        path = path / "judge.json" if path.is_dir() else path
+        file = frozen.load(path)
+        try:
+            loaded_judge = (
+                Judge.of_file(file) if isinstance(file, JudgeFile) else Panel.of_panel_file(file)
+            )
+        except PanelError as error:
+            raise FrozenJudgeError(f"{path}: {error}") from error
     return loaded_judge.with_model(lm, api_base)
 
 
@@ -87,7 +94,7 @@ def read_subject(name_or_path: str) -> Subject:
 _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
-class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
+class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     text: str
     answers: list[_Digit | bool | str] = []
     anchors: dict[_Digit, str] = {}
@@ -109,14 +116,14 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     name: Identifier
-    definition: Text
+    definition: NonBlankText
     inputs: dict[Identifier, str] | list[Identifier]
     scale: list[Rating | bool | str] = []
     anchors: dict[Rating | bool | str, str] = {}
     candidate: Identifier | None = None
-    instruction: Text | None = None
+    instruction: NonBlankText | None = None
     source: str = ""
-    questions: dict[str, str | _Question] = {}
+    questions: dict[str, str | _QuestionEntry] = {}
 
     def subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
@@ -148,7 +155,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     def _questions(self) -> tuple[Question, ...]:
         default_answers = LETTERS if self.candidate else ("yes", "no")
         return tuple(
-            (_Question(text=question) if isinstance(question, str) else question).question(
+            (_QuestionEntry(text=question) if isinstance(question, str) else question).question(
                 name, default_answers
             )
             for name, question in self.questions.items()
@@ -221,14 +228,3 @@ def comparison_on(
     ).subject()
     assert isinstance(comparison, Comparison)
     return comparison
-
-
-def _read_judge(path: Path) -> AnyJudge:
-    """The judge or panel in a frozen judge's file."""
-    file = frozen.load(path)
-    if isinstance(file, JudgeFile):
-        return Judge.of_file(file)
-    try:
-        return Panel.of_panel_file(file)
-    except PanelError as error:
-        raise FrozenJudgeError(f"{path}: {error}") from error

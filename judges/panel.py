@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
-from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, SubjectEntry, plain_data
+from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.protocol import EMBEDDED, is_embedded
@@ -128,8 +128,7 @@ class Panel(BaseJudge):
 
     @property
     def is_frozen(self) -> bool:
-        """True, since all members keep the plans with which the panel was joined."""
-        return True
+        return True  # all members keep the plans with which the panel was joined
 
     @property
     def parts(self) -> tuple[Judge, ...]:
@@ -201,13 +200,11 @@ class Panel(BaseJudge):
         )
 
     def _mean(self, scores: Sequence[float]) -> float:
-        """The weighted mean of the members' scores, each mapped to the panel's scale."""
         pairs = zip(self.members, scores, strict=True)
         weighted_sum = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
         return weighted_sum / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask the members' models; they share the budget of `client`."""
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
@@ -219,7 +216,7 @@ class Panel(BaseJudge):
 
     def freeze(self) -> PanelFile:
         members = [
-            PanelMember(
+            MemberEntry(
                 name=member.name,
                 weight=member.weight,
                 slope=member.slope,

@@ -188,23 +188,23 @@ class _Alternative(Struct):
     logprob: float
 
 
-class _Token(_Alternative):
+class _TokenLogprob(_Alternative):
     top_logprobs: list[_Alternative] | None = None
 
 
 class _Logprobs(Struct):
-    content: list[_Token] | None = None
+    content: list[_TokenLogprob] | None = None
 
 
-class _Part(Struct):
+class _ContentPart(Struct):
     """A part of a message's content: some models send their thoughts and their text as parts."""
 
     type: str
     text: str = ""
 
 
-class _Message(Struct):
-    content: str | list[_Part] | None = None
+class _ReplyMessage(Struct):
+    content: str | list[_ContentPart] | None = None
     refusal: str | None = None
 
     @property
@@ -214,15 +214,15 @@ class _Message(Struct):
         return self.content or ""
 
 
-class Choice(Struct):
-    message: _Message | None = None  # missing if Azure's content filter withholds it
+class CompletionChoice(Struct):
+    message: _ReplyMessage | None = None  # missing if Azure's content filter withholds it
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
 
 
-def reply_of(choice: Choice) -> Reply:
+def reply_of(choice: CompletionChoice) -> Reply:
     """A choice as a Reply; a message without text has the text of its refusal."""
-    message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
+    message, logprobs = choice.message or _ReplyMessage(), choice.logprobs or _Logprobs()
     refusal = "" if message.text else message.refusal or ""
     return Reply(
         text=message.text or refusal,
@@ -231,7 +231,7 @@ def reply_of(choice: Choice) -> Reply:
     )
 
 
-def _token_of(token: _Token) -> Token:
+def _token_of(token: _TokenLogprob) -> Token:
     """A token with its most likely alternatives, which include the token itself."""
     top: dict[str, float] = {}
     for alternative in (*(token.top_logprobs or ()), token):

@@ -23,7 +23,6 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import RowJudge
 from judges.client import Options, read_options
 from judges.client.session import check_limits
-from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import AnyJudge
 
@@ -38,7 +37,7 @@ class JudgeBatch:
     """
 
     def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
-        self.judge, (judge_options, self.column_mapping) = judge, read_options(options)
+        self.judge, (judge_options, self.column_mapping) = judge, read_options(options, judge.texts)
         check_limits(workers=workers)
         if (max_calls := judge_options.get("max_calls")) is not None:
             judge_options["max_calls"] = max_calls // workers
@@ -83,9 +82,9 @@ class JudgeBatch:
                 [judgement.failure for judgement in judgements], dtype=object
             ),
         }
-        if isinstance(self.judge, Judge) and self.judge.prompt.questions:
+        if self.judge.questions:
             answers = [judgement.answers or {} for judgement in judgements]
-            for field in self.judge.prompt.choices:
+            for field in self.judge.prompts[0].choices:
                 field_answers = [row_answers.get(field.name, math.nan) for row_answers in answers]
                 columns[f"{name}_{field.name}"] = np.array(field_answers, dtype=float)
         return columns

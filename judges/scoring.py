@@ -14,7 +14,15 @@ from judges.answer import NUMBER_WORDS
 from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
-from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
+from judges.protocol import (
+    FatalModelError,
+    Model,
+    Reply,
+    Sampling,
+    is_decision,
+    is_embedded,
+    is_reasoning,
+)
 from judges.questions import number_of
 from judges.reading import read
 
@@ -22,8 +30,9 @@ PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
 # The default `max_tokens` of replies: without, and with, reasoning in steps or questions.
 SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
-# The tokens of an average reply by the form of reasoning, without a reasoning model's thoughts.
+# The tokens of an average reply by the form of reasoning, and of a reasoning model's thoughts.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
+THOUGHT_TOKENS = 400
 # Tokens of the answer to one question, with its header.
 ANSWER_TOKENS = 9
 # The number of alternatives to ask for at each token: the most that OpenAI's API allows.
@@ -141,13 +150,12 @@ def check_probabilities(plan: SamplingPlan, model: Model) -> None:
 
 
 def reply_tokens(prompt: Prompt, lm: str = "") -> int:
-    """The approximate number of tokens of a reply, without thoughts; 0 for a decision model."""
+    """The approximate number of tokens of a reply with its thoughts; 0 for a decision model."""
     if is_decision(lm):
         return 0
     n_questions = len(prompt.questions)
-    return REPLY_TOKENS[reasoning_of(prompt.outputs)] + ANSWER_TOKENS * (
-        n_questions + bool(n_questions)
-    )
+    n_tokens = REPLY_TOKENS[reasoning_of(prompt.outputs)] + THOUGHT_TOKENS * is_reasoning(lm)
+    return n_tokens + ANSWER_TOKENS * (n_questions + bool(n_questions))
 
 
 def read_sample(

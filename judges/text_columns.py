@@ -1,6 +1,6 @@
-"""Find the column of a table that holds a text that a judge reads."""
+"""Find the columns of a table that hold the texts that a judge reads."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
@@ -16,19 +16,25 @@ class MissingColumnError(JudgesError, ValueError):
     """A table has no column, or several columns of one name, for a text that the judge reads."""
 
 
-def find_column(
-    subject: Subject, text_name: str, available_columns: Collection[str], column: str | None
-) -> str | None:
-    """The column of a text; `column` is the user's choice, if any. None if there is no column.
+def match_columns(
+    subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
+) -> dict[str, str]:
+    """The column of each text that has one, by the text's name; `mapping` has the user's choices.
 
     It is the first column with an accepted name, else the only column with a similar name.
     """
-    accepted_names = _accepted_names(subject, text_name) if column is None else [column]
-    if exact_matches := [name for name in accepted_names if name in available_columns]:
-        return exact_matches[0]
-    name_keys = set(map(name_key, accepted_names))
-    similar_columns = [name for name in available_columns if name_key(name) in name_keys]
-    return similar_columns[0] if len(similar_columns) == 1 else None
+    column_by_text: dict[str, str] = {}
+    for text_name in subject.texts:
+        accepted_names = _accepted_names(subject, text_name)
+        if text_name in mapping:
+            accepted_names = [mapping[text_name]]
+        name_keys = set(map(name_key, accepted_names))
+        similar_columns = [column for column in columns if name_key(column) in name_keys]
+        if exact_matches := [name for name in accepted_names if name in columns]:
+            column_by_text[text_name] = exact_matches[0]
+        elif len(similar_columns) == 1:
+            column_by_text[text_name] = similar_columns[0]
+    return column_by_text
 
 
 def _accepted_names(subject: Subject, text_name: str) -> list[str]:

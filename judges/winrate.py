@@ -5,11 +5,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judges.judgement import Preference
-
-Vector = NDArray[np.float64]
+from judges.true_rate import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +38,18 @@ class WinRate:
     def summary(self) -> dict[str, float | int | None]:
         """All attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
+
+    def __str__(self) -> str:
+        def text(value: float) -> str:
+            return "undefined" if math.isnan(value) else f"{value:.3f}"
+
+        return (
+            f"win rate of A {text(self.win_rate_a)} [{text(self.low)}, {text(self.high)}] "
+            f"n={self.n} pairs ({self.n_ties} ties, {self.n_failed} failed)\n"
+            f"  flip rate           {text(self.flip_rate)}\n"
+            f"  position bias       {text(self.position_bias)}\n"
+            f"  length association  {text(self.length_bias)}"
+        )
 
 
 def win_rate(

@@ -66,12 +66,11 @@ def estimate_runs(
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
         tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
-        prices = [price, find_price(part.lm)]
+        table_price = find_price(part.lm)
+        price_used = price or table_price
         if part is not judge or is_embedded(part.lm):
-            # The price in the table takes precedence, since the models of a panel have different
-            # prices, and the embedded model is free.
-            prices.reverse()
-        price_used = prices[0] or prices[1]
+            # The models of a panel have different prices, and the embedded model is free.
+            price_used = table_price or price
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt
         estimates.append(CostEstimate((part.lm,), n_requests, tokens_in, tokens_out, cost))

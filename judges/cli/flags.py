@@ -56,7 +56,11 @@ class Parser(argparse.ArgumentParser):
             # Unknown flags are reported first: if a required flag is misspelt, argparse would only
             # report that it is missing.
             for argument in takewhile("--".__ne__, arguments):
-                self._refuse_unknown_flag(argument)
+                flag, defined_flags = argument.partition("=")[0], self._option_string_actions
+                if flag.startswith("--") and " " not in argument and flag not in defined_flags:
+                    similar_flags = get_close_matches(flag, list(defined_flags), n=1)
+                    hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
+                    self.error(f"unrecognized arguments: {flag}{hint}")
         flags, unknown = super().parse_known_args(arguments, namespace)
         takes_no_file = (
             "--data" in self._option_string_actions and not self._get_positional_actions()
@@ -64,13 +68,6 @@ class Parser(argparse.ArgumentParser):
         if unknown and takes_no_file and Path(unknown[0]).is_file():
             self.error(f"unrecognized arguments: {unknown[0]}; did you mean --data {unknown[0]}?")
         return flags, unknown
-
-    def _refuse_unknown_flag(self, argument: str) -> None:
-        flag, defined_flags = argument.partition("=")[0], self._option_string_actions
-        if flag.startswith("--") and " " not in argument and flag not in defined_flags:
-            similar_flags = get_close_matches(flag, list(defined_flags), n=1)
-            hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
-            self.error(f"unrecognized arguments: {flag}{hint}")
 
     def error(self, message: str) -> NoReturn:
         line = visible(Redactor().redact(" ".join(message.split())))

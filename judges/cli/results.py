@@ -23,7 +23,6 @@ from judges.terminal import print_output
 
 if TYPE_CHECKING:
     from judges.true_rate import TrueRate
-    from judges.winrate import WinRate
 
 SCORE_DECIMALS = 3  # decimals of a score
 
@@ -157,6 +156,8 @@ class Scores:
 class Preferences:
     """The results of the command `winrate`: the preferences of a pairwise judge."""
 
+    # The stable name of a preference in the output: a JSON key, and a prefix of columns.
+    OUTPUT_NAME = "verdict"
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -173,7 +174,7 @@ class Preferences:
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         keys = (*self.KEYS, *self.questions)
-        self.columns = _new_column_names("verdict", [f"_{key}" for key in keys], columns)
+        self.columns = _new_column_names(self.OUTPUT_NAME, [f"_{key}" for key in keys], columns)
         return self.columns
 
     def new_cells(
@@ -192,7 +193,7 @@ class Preferences:
             return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
         if preference.answers:
             entry["answers"] = preference.answers
-        return {"verdict": entry}
+        return {self.OUTPUT_NAME: entry}
 
     def report(self, args: argparse.Namespace, n_rows: int, cost: RunCost) -> None:
         """Print how often output A is preferred, and the judge's biases."""
@@ -203,25 +204,11 @@ class Preferences:
             record = {**rate.summary(), "out": str(args.out), **cost._asdict()}
             print(json.dumps(record, indent=1))
         else:
-            print_output(_win_rate_text(self.subject.name, rate))
+            print_output(f"{self.subject.name} {rate}")
         if rate.n == 0:
             raise RowsError(
                 f"no pair got a preference; the first reason: {self.preferences[0].failure}"
             )
-
-
-def _win_rate_text(name: str, rate: "WinRate") -> str:
-    values = {
-        key: "undefined" if value is None else f"{value:.3f}" if isinstance(value, float) else value
-        for key, value in rate.summary().items()
-    }
-    return (
-        "{name} win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, {n_failed} "
-        "failed)\n"
-        "  flip rate           {flip_rate}\n"
-        "  position bias       {position_bias}\n"
-        "  length association  {length_bias}"
-    ).format(name=name, **values)
 
 
 def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:

@@ -86,7 +86,6 @@ def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
 
 
 def _description_lines(judge: AnyJudge) -> list[str]:
-    """Lines that describe a judge: its name, definition, texts, scale and origin."""
     subject, origin = judge.subject, judge.origin
     lines = [
         f"{judge.name}: {subject.definition}",
@@ -118,7 +117,6 @@ def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
 
 
 def _json_entry(subject: Subject) -> dict[str, object]:
-    """A judge's entry in the output of `list --json` and `show --json`."""
     return {
         "name": subject.name,
         "kind": subject.kind,

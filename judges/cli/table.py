@@ -211,7 +211,6 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 
 
 def _judge_table(run: TableRun, results: Results) -> RunCost:
-    """Judge all rows, write them with their judgements, and return the cost."""
     start_time = time.monotonic()
     max_cost = run.args.max_cost
     print_note(str(run.estimate))

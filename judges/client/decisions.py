@@ -26,7 +26,7 @@ from judges.decisions import (
     DECISION_SAMPLING,
     MALFORMED,
     DecisionTask,
-    Question,
+    TypedQuestion,
     reply_of_answers,
 )
 from judges.protocol import SYSTEM_ONE, Completion, FatalModelError, Message, Sampling
@@ -56,7 +56,7 @@ class DecisionModel(EndpointModel):
         raise read_error(self, status, retry_after_of(headers), answer)
 
     def _read_answers(
-        self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
+        self, answer: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
     ) -> Completion:
         """The answers in a response body; raises TransientError if the body has no answers."""
         try:
@@ -77,7 +77,7 @@ class DecisionModel(EndpointModel):
 
 
 @lru_cache(maxsize=16)
-def _body_parts(name: str, content: str) -> tuple[dict[str, Question], str, str]:
+def _body_parts(name: str, content: str) -> tuple[dict[str, TypedQuestion], str, str]:
     """The questions in a system message, and the request's JSON before and after its `inputs`.
 
     The result is cached for all rows, since the demonstrations in it may be whole documents.

@@ -23,7 +23,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
-from judges.decisions import DECISION_SAMPLING, DecisionTask, Question, read_answers
+from judges.decisions import DECISION_SAMPLING, DecisionTask, TypedQuestion, read_answers
 from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
@@ -131,7 +131,6 @@ class DspyModel:
         """Do nothing, since DSPy owns the connections."""
 
     async def _ask(self, body: Mapping[str, Any]) -> HistoryEntry:
-        """Send a request through DSPy, and return its entry in DSPy's history."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
@@ -164,7 +163,13 @@ class DspyModel:
             return read_error(self, status, error.retry_after, answer)
         message = f"{self.name}: {' '.join(self.redactor.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
-            return _connection_error(error, message)
+            cause: BaseException | None = error
+            while cause is not None:
+                # The connection was lost after the request, and not refused before it.
+                if type(cause).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
+                    return TransientError(message, billed=True)
+                cause = cause.__cause__ or cause.__context__
+            return UnreachableError(message)
         if isinstance(error, dspy.LMInvalidRequestError):
             # For Gemini, DSPy raises this error if the answer is withheld, which is billed.
             refusal = RefusedError(message)
@@ -229,15 +234,6 @@ def _read_completion(
     usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
     model = str(entry.get("response_model") or entry["model"])
     return Completion(replies=(reply,), model=model, **asdict(usage))
-
-
-def _connection_error(error: BaseException | None, message: str) -> ModelError:
-    """The exception for a connection that could not be made, or was lost after the request."""
-    while error is not None:
-        if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
-            return TransientError(message, billed=True)
-        error = error.__cause__ or error.__context__
-    return UnreachableError(message)
 
 
 def as_lm(
@@ -342,7 +338,8 @@ class DecisionLM:
         """The request that a judge with the same questions makes to a `DecisionModel`."""
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
         task = DecisionTask(
-            state=state_without_inputs, questions=msgspec.convert(questions, dict[str, Question])
+            state=state_without_inputs,
+            questions=msgspec.convert(questions, dict[str, TypedQuestion]),
         )
         user = Message(role="user", content=json.dumps(state["inputs"], ensure_ascii=False))
         accept = partial(_read_decisions, task.questions)
@@ -359,7 +356,7 @@ class DecisionLM:
         return response.values[0]
 
 
-def _read_decisions(questions: Mapping[str, Question], reply: Reply) -> Json:
+def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
     """The answers in the form that DSPy expects; raises NoScoreError if one cannot be used."""
     answers: dict[str, object] = {}
     for name, probabilities in read_answers(questions, reply).items():

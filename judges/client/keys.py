@@ -126,8 +126,7 @@ class Redactor:
             # The tokens are joined before the search, since a key may span several tokens.
             answer_texts.append("".join([token.text for token in reply.tokens]))
             answer_texts += [text for token in reply.tokens for text in token.top]
-        joined_answer_texts = "\0".join(answer_texts)
-        if not any(secret in joined_answer_texts for secret in self._secrets):
+        if not self.holds("\0".join(answer_texts)):
             return completion
         replies = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))

@@ -21,8 +21,8 @@ from judges.client.prices import token_bound
 from judges.protocol import (
     MAX_NAME_LENGTH,
     OPENAI_REASONING_MODELS,
-    Choice,
     Completion,
+    CompletionChoice,
     FatalModelError,
     Message,
     ModelError,
@@ -101,7 +101,7 @@ class RequestFormat:
         left out, since a judge that needs them must not silently do without them.
         """
         part_names = set(body)
-        if body["messages"][0]["role"] == "system":
+        if _without_system_message(body["messages"]) != body["messages"]:
             part_names.add("system message")
         if not self.left_out.isdisjoint(part_names):
             return True  # another request with the same part has failed since this one was sent
@@ -172,7 +172,7 @@ class EndpointModel:
     ) -> Completion:
         """The replies and token counts in an answer; raises TransientError if it has no replies."""
         try:
-            body = _ANSWER_DECODER.decode(answer.decode("utf-8", "replace"))
+            body = _COMPLETION_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
             if not replies:
                 raise ValueError("no replies")
@@ -235,8 +235,8 @@ def _proxy_for(url: str) -> str | None:
     return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
 
 
-class _Answer(Struct):
-    choices: list[Choice]
+class _ChatCompletion(Struct):
+    choices: list[CompletionChoice]
     model: str | None = None
     usage: object = None
 
@@ -252,14 +252,14 @@ class _InputTokenDetails(Struct):
     cache_creation_tokens: TokenCount | None = None  # DSPy's name for cache_write_tokens
 
 
-class _TokenCounts(Struct):
+class _ReportedUsage(Struct):
     prompt_tokens: Annotated[int, Meta(ge=1, le=100_000_000)]
     completion_tokens: TokenCount
     total_tokens: TokenCount | None = None
     prompt_tokens_details: _InputTokenDetails | None = None
 
 
-_ANSWER_DECODER = msgspec.json.Decoder(_Answer)
+_COMPLETION_DECODER = msgspec.json.Decoder(_ChatCompletion)
 
 
 def read_usage(
@@ -271,7 +271,7 @@ def read_usage(
     in the answer, may have used up the limit.
     """
     try:
-        usage = msgspec.convert(counts, _TokenCounts)
+        usage = msgspec.convert(counts, _ReportedUsage)
     except msgspec.ValidationError:
         _warn_once("answers report no token counts: the most possible tokens are counted instead")
         reply_messages: list[Message] = [
@@ -384,7 +384,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the system message moved to the beginning of the first user message."""
+    """The messages with a system message joined to the user message after it, if there is one."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

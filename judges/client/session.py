@@ -1,7 +1,7 @@
 """Open clients that share one budget, one store and one cache, by the options of a run."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -201,10 +201,13 @@ def check_limits(**limits: object) -> None:
             raise OptionError(f"{name} {value!r}: expected {expected} or more")
 
 
-def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]]:
+def read_options(
+    options: Mapping[str, object], texts: Collection[str] = ()
+) -> tuple[Options, dict[str, str]]:
     """Check options, and return them without `map`, followed by the value of `map`.
 
-    Raises TypeError for an unknown option, and OptionError for a wrong seed.
+    `texts` are the names that `map` may have. Raises TypeError for an unknown option, and
+    OptionError for a wrong seed or for another name in `map`.
     """
     for name in options:
         if name not in Options.__annotations__:
@@ -215,4 +218,6 @@ def read_options(options: Mapping[str, object]) -> tuple[Options, dict[str, str]
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     other_options = cast(Options, {**options})
     column_of = other_options.pop("map", None) or {}
+    if unknown_names := [name for name in column_of if name not in texts]:
+        raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {unknown_names[0]!r}")
     return other_options, {name: str(column) for name, column in column_of.items()}

@@ -68,7 +68,6 @@ class Throttle:
             self._limit = max(1.0, 0.7 * self._limit)
 
     def _admit(self) -> None:
-        """Admit waiting requests, the longest-waiting first, until the limit is reached."""
         while self._waiting and self._n_in_flight < int(self._limit):
             if not (admitted := self._waiting.popleft()).done():
                 self._n_in_flight += 1

@@ -47,7 +47,7 @@ class InFlight:
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class _PendingRequest:
     # Set to None once there is an outcome, to free memory: the outcome may wait long to be taken.
     request: Request | None
     outcome: Response | BaseException | None = None
@@ -65,7 +65,7 @@ class Window:
         self._in_flight = InFlight()
         self._answer_request, self._monitor = answer, monitor
         self._max_unanswered = READ_AHEAD * concurrency
-        self._entries: deque[_Entry] = deque()
+        self._entries: deque[_PendingRequest] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         # Two numbers, since each of them is changed by one thread only.
         self._n_added = self._n_answered = 0
@@ -88,11 +88,11 @@ class Window:
 
     def fill(self, requests: Iterator[Request]) -> bool:
         """Start requests while there is room; returns whether the window has any request."""
-        batch: list[_Entry] = []
+        batch: list[_PendingRequest] = []
         while self._has_room and not self._is_ready:
             if (request := next(requests, None)) is None:
                 break
-            batch.append(_Entry(request))
+            batch.append(_PendingRequest(request))
             self._entries.append(batch[-1])
             self._n_added += 1
             # Requests are passed to the event loop's thread in batches, since waking it is slow.
@@ -135,13 +135,13 @@ class Window:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, entries: Sequence[_Entry]) -> None:
+    def _start(self, entries: Sequence[_PendingRequest]) -> None:
         for entry in entries:
             task = asyncio.create_task(self._answer(entry))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, entry: _Entry) -> None:
+    async def _answer(self, entry: _PendingRequest) -> None:
         assert entry.request is not None
         try:
             entry.outcome = await self._answer_request(entry.request, self._in_flight)

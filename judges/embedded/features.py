@@ -16,8 +16,8 @@ from judges.embedded.text import (
     ENGLISH,
     FUNCTION_WORDS,
     Sentence,
-    Source,
-    Text,
+    SourceIndex,
+    SplitText,
     read_source,
     read_text,
     stem_of,
@@ -52,18 +52,18 @@ class OutputText:
     three in one.
     """
 
-    text: Text
+    text: SplitText
     sentences: list[Sentence]
     stems: Counter[str]
     matches: list[Match]
-    document: Source | None
-    turns: Source | None
-    last_turn: Source | None
-    knowledge: Source | None
-    source: Source | None
+    document: SourceIndex | None
+    turns: SourceIndex | None
+    last_turn: SourceIndex | None
+    knowledge: SourceIndex | None
+    source: SourceIndex | None
 
 
-def _match_sentence(sentence: Sentence, source: Source) -> Match:
+def _match_sentence(sentence: Sentence, source: SourceIndex) -> Match:
     """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
     stems = dict.fromkeys(sentence.stems)
@@ -81,7 +81,7 @@ def _match_sentence(sentence: Sentence, source: Source) -> Match:
     return Match(best_index, share, shared_weights)
 
 
-def _content_features(output: OutputText, document: Source) -> Iterable[float]:
+def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Three features: similarity to the document, coverage of the document, and mean salience.
 
     The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
@@ -112,7 +112,7 @@ def _content_features(output: OutputText, document: Source) -> Iterable[float]:
     return similarity, coverage, salience
 
 
-def _support_features(output: OutputText, source: Source) -> Iterable[float]:
+def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
     """Four features of how far the source supports the text.
 
     These are the shares of the sentences' stems and of the word pairs that are in the source, the
@@ -130,7 +130,7 @@ def _support_features(output: OutputText, source: Source) -> Iterable[float]:
     return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
 
 
-def _new_names(sentence: Sentence, source: Source) -> float:
+def _new_names(sentence: Sentence, source: SourceIndex) -> float:
     """The number of names and numbers in a sentence that the source lacks; a name counts half."""
     n_new_names = 0.0
     for token in sentence.tokens[1:]:
@@ -142,7 +142,7 @@ def _new_names(sentence: Sentence, source: Source) -> float:
     return min(2.0, n_new_names)
 
 
-def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
+def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
     """Three features of an answer: its content, its uptake of the last turn, and its use of facts.
 
     The use of facts counts only facts that the turns do not mention.
@@ -154,7 +154,7 @@ def _answer_features(output: OutputText, turns: Source) -> Iterable[float]:
     return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
 
 
-def _order_features(output: OutputText, document: Source) -> Iterable[float]:
+def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Four features of how well the text follows the order of the document.
 
     These are the share of sentence pairs in reversed order, how late in the document the matching
@@ -181,7 +181,7 @@ def _mean(values: Sequence[float], *, default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-def _wording_features(output: OutputText, text: Text) -> Iterable[float]:
+def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
     """Seven features of the wording of the text.
 
     These are the strength of the links between neighbouring sentences, the share of short
@@ -218,7 +218,7 @@ def _wording_features(output: OutputText, text: Text) -> Iterable[float]:
 MIN_FUNCTION_WORD_SHARE = 0.1
 
 
-def _grammar_features(output: OutputText, text: Text) -> Iterable[float]:
+def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
     """Three features: faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
     faults = [0.0]

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from judges.embedded.facets import Vector
+
 # Sums are rounded to this number of decimals. Processors add numbers in different orders, and the
 # last decimals of the sums must not decide between texts with equal scores.
 SCORE_DECIMALS = 9

@@ -34,7 +34,7 @@ NOT_A_JUDGE_PROMPT = (
     "the embedded model answers only the prompts of this project's judges and writes no text, so "
     "it cannot propose instructions: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
-Demo = Mapping[str, str]
+DemoTexts = Mapping[str, str]
 
 
 class EmbeddedModel:
@@ -110,7 +110,6 @@ def read_prompt(system: str) -> Prompt | None:
 
 
 def _read_choices(choices: str) -> tuple[Value, ...]:
-    """The choices in a text such as "1, 2 or 3"."""
     values = re.split(r", | or ", choices)
     return tuple(int(v) if re.fullmatch(r"-?\d{1,9}", v) else v for v in values)
 
@@ -124,7 +123,7 @@ def read_texts(content: str) -> dict[str, str]:
     return {name: text.strip() for name, text in zip(pieces[-2::-2], pieces[::-2], strict=False)}
 
 
-def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo]:
+def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[DemoTexts]:
     """The demonstrations that follow the system message; a message is its role and content."""
     answer = prompt.outputs[-1].name
     return [
@@ -233,13 +232,13 @@ def judged_features(roles: Roles, texts: Mapping[str, str]) -> Vector:
     return np.asarray(np.subtract.reduce(features))
 
 
-def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
+def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     """The judge for a prompt; its weights depend on the prompt's words and demonstrations."""
     *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choices]
     return replace(answer, questions=tuple(questions))
 
 
-def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
+def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
     choices = tuple(map(str, answer.options))
     if words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as in a scale

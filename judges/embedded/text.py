@@ -77,7 +77,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SplitText:
     """A text that was split into sentences, each of which has at least one word.
 
     A bigram is one string "first second", since the garbage collector need not visit strings.
@@ -89,7 +89,7 @@ class Text:
     bigrams: list[str]
 
 
-def read_text(text: str) -> Text:
+def read_text(text: str) -> SplitText:
     """Split a text into sentences, words and stems."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
@@ -111,7 +111,7 @@ def read_text(text: str) -> Text:
         start = next_start
     words = [word for sentence in sentences for word in sentence.words]
     stems = [stem for sentence in sentences for stem in sentence.stems]
-    return Text(sentences, words, stems, list(map(" ".join, pairwise(words))))
+    return SplitText(sentences, words, stems, list(map(" ".join, pairwise(words))))
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
@@ -198,7 +198,7 @@ def total_weight(stems: Iterable[str]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceIndex:
     """The index of a source, which is a text that judged texts were made from, or that they answer.
 
     `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
@@ -218,7 +218,7 @@ class Source:
 
 
 @lru_cache(maxsize=32)
-def read_source(text: str) -> Source | None:
+def read_source(text: str) -> SourceIndex | None:
     """Index a text as a source; None if the text has no words."""
     split_text = read_text(text)
     if not split_text.words:
@@ -246,7 +246,7 @@ def read_source(text: str) -> Source | None:
         max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
         for stems in stem_sets
     ]
-    return Source(
+    return SourceIndex(
         n_stems=len(split_text.stems),
         frequency=frequency,
         sentence_indices=dict(sentence_indices),

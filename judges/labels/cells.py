@@ -115,6 +115,16 @@ def split_by_annotator(value: object) -> list[tuple[str | None, object]]:
     return [(None, value)]
 
 
+def as_text(cell: object) -> object:
+    """Return a number, `true` or a list of texts as one text; any other cell unchanged."""
+    if hasattr(cell, "tolist"):  # a NumPy array or scalar in a data frame
+        cell = cell.tolist()
+    # In a data frame, a missing text is NaN, the only number that does not equal itself.
+    if isinstance(cell, bool | int | float) and cell == cell:
+        return str(cell)
+    return join_texts(cell) or cell
+
+
 def join_texts(value: object) -> str | None:
     """Join a list of texts, such as reviews, into one text with blank lines between them.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
+    as_text,
     is_blank,
     is_name,
     join_texts,
@@ -203,7 +204,7 @@ class RowReader:
 
     def _read_text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
-        value = _plain_text(value_in(row, column))
+        value = as_text(value_in(row, column))
         # People may have voted on a pair in which one system wrote nothing. In a typed file such as
         # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
         # any text may be white space.
@@ -289,14 +290,6 @@ def _find_required_texts(
     # Outputs are grouped into documents by the source text, even if the judge does not read it.
     needs_source = source is not None and columns.find("group") is None
     return {*judge_texts, str(source)} if needs_source else {*judge_texts}
-
-
-def _plain_text(cell: object) -> object:
-    """Return a number, or a list of texts, as one text; any other cell unchanged."""
-    # In a data frame, a missing text is NaN, the only number that does not equal itself.
-    if isinstance(cell, bool | int | float) and cell == cell:
-        return str(cell)
-    return join_texts(cell) or cell
 
 
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

@@ -22,9 +22,8 @@ TokenCounts = tuple[float, float]
 ITEMS_SAMPLED = 20
 # The length of a proposer's prompt in characters, without the labelled texts that it quotes.
 PROPOSER_CHARACTERS = 10_000
-# The assumed number of reasoning tokens that a reasoning model writes before a judge's reply, and
-# before a proposal.
-THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
+# The assumed number of reasoning tokens that a reasoning model writes before a proposal.
+PROPOSAL_THOUGHT_TOKENS = 1500
 # The assumed prices of input and output tokens, relative to each other, if no price is known.
 TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
 # If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
@@ -98,8 +97,8 @@ def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> To
         return 0, 0
     stride = max(1, len(train) // ITEMS_SAMPLED)
     prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
-    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _reasons(lm)
-    return sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies
+    tokens_in = sum(prompt_tokens) / len(prompt_tokens) * n_calls
+    return tokens_in, reply_tokens(judge.prompt, lm) * n_replies
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, TokenCounts]:
@@ -112,10 +111,6 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, T
     if is_embedded(lm):  # the embedded model writes no proposals
         return (0, 0), (0, 0)
     n_characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _reasons(lm)
-    most_tokens_out = max_tokens or REPLY_TOKENS * (REASONING_FACTOR if _reasons(lm) else 1)
+    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm)
+    most_tokens_out = max_tokens or REPLY_TOKENS * (REASONING_FACTOR if is_reasoning(lm) else 1)
     return (n_characters / CHARACTERS_PER_TOKEN, tokens_out), (n_characters, most_tokens_out)
-
-
-def _reasons(lm: str) -> bool:
-    return is_reasoning(lm.rpartition("/")[2])

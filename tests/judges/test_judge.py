@@ -19,6 +19,7 @@ import judges
 from dspy_judges.errors import OptionError
 from judges.base_judge import FailedJudgementWarning, MissingColumnError
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
+from judges.integrations import OpenJudge
 from judges.judge import Judge
 from judges.loading import dimension_on
 from judges.ray import JudgeBatch
@@ -65,7 +66,7 @@ def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, caps
     capitals = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
     assert list(judge.score(capitals)) == scores
     places_only = table.set_axis(range(len(table.columns)), axis="columns")
-    places = {name: place for place, name in enumerate(FRAME.columns)}
+    places = {name: place for place, name in enumerate(TEXTS[0])}
     assert list(judge.score(places_only, map=places)) == scores
 
 
@@ -76,6 +77,30 @@ def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub
     with pytest.raises(MissingColumnError, match=lacks):
         load("relevance", stub).score(FRAME.drop(columns="summary"))
     assert not stub.requests
+
+
+def test_rows_are_read_by_the_rule_of_score_and_one_without_a_text_fails_alone(stub):
+    capitals, lacking = {"Document": "d0", "SUMMARY ": "s0"}, {"document": "d1"}
+    first, second = load("relevance", stub).judge_all(iter([capitals, lacking]))
+    assert first == load("relevance", stub)(**TEXTS[0])
+    assert second.failure == "no summary"
+    pair = {"prompt": "p", "response_a": "good", "response_b": "bad"}
+    (preference,) = load("tldr_concise", stub).judge_all([pair])
+    assert preference.preferred == "A"
+
+
+def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
+    judge, options = load("relevance", stub), {"map": {"sumary": "text"}}
+    uses = [
+        lambda: judge.score(FRAME, **options),
+        lambda: next(judge.judge_all(TEXTS, **options)),
+        lambda: judge.open(**options).__enter__(),
+        lambda: JudgeBatch(judge, workers=1, **options),
+        lambda: OpenJudge(judge, options, output="out"),
+    ]
+    for use in uses:
+        with pytest.raises(OptionError, match="reads document, summary, and no 'sumary'"):
+            use()
 
 
 def test_a_series_counts_failures_which_are_nan(stub):

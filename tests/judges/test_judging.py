@@ -16,6 +16,7 @@ from judges.client.store import Store
 from judges.exchange import readable_texts
 from judges.judge import Judge
 from judges.judgement import NoScoreError
+from judges.labels import read_labels
 from judges.protocol import Reply, Token
 from judges.scoring import ONE, WEIGHTED, NoProbabilitiesError, SamplingPlan
 
@@ -112,7 +113,8 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
         (2.5, np.int64(3), ("2.5", "3")),
         ("", "", "summary_a is empty"),
         (None, "short", "no summary_a"),
-        (True, "short", "summary_a is bool, not a text"),
+        (True, "short", ("True", "short")),
+        (b"bytes", "short", "summary_a is bytes, not a text"),
         ("\u200b", "\ufeff", "summary_a is empty"),
     ],
 )
@@ -123,6 +125,12 @@ def test_a_pair_is_judged_where_one_side_said_nothing(a, b, result):
             readable_texts(CONCISE, row)
     else:
         assert readable_texts(CONCISE, row) == dict(zip(row, ("P", *result), strict=True))
+
+
+@pytest.mark.parametrize("cell", [True, 2.5, ["one", "two"], np.array(["one", "two"])])
+def test_a_cell_is_the_same_text_to_a_judge_as_among_labels(cell):
+    (output,) = read_labels([{"id": "1", "summary": cell, "fluency": 3}]).outputs
+    assert readable_texts(FLUENCY, {"summary": cell}) == output.texts
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\ufeff", "\u00ad \u200e\u202a", "\u00a0\n\u2028\x00"])

@@ -141,12 +141,14 @@ PASSING: dict[str, tuple[Respond, str, type[ModelError]]] = {
 }
 
 
-def ask(model: EndpointModel, *samplings: Sampling) -> list[Reply]:
+def ask(
+    model: EndpointModel, *samplings: Sampling, messages: list[Message] = PROMPT
+) -> list[Reply]:
     """Ask at once with each, and close the model; the first replies."""
 
     async def replies() -> list[Reply]:
         try:
-            answers = [model.complete(PROMPT, sampling) for sampling in samplings]
+            answers = [model.complete(messages, sampling) for sampling in samplings]
             return [answer.replies[0] for answer in await asyncio.gather(*answers)]
         finally:
             await model.close()
@@ -168,6 +170,15 @@ def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
     lines = [f"judge-1 takes {change}" for change in model.changes]
     assert [line for line in messages if "judge-1 takes" in line] == lines
     assert {name: openai_server.log[-1].body.get(name) for name in fields} == fields
+
+
+def test_a_chat_of_a_system_message_alone_that_is_refused_is_sent_once(openai_server):
+    openai_server.habit = lambda number, body: with_system(fail(400, "No system role"))(body)
+    model = endpoint(openai_server.url)
+    ask(model, Sampling())  # requests go without a system message from now on
+    with pytest.raises(RefusedError, match="No system role"):
+        ask(model, Sampling(), messages=PROMPT[:1])
+    assert len(openai_server.log) == 3
 
 
 @pytest.mark.parametrize(("respond", "text", "finish"), REPLIES.values(), ids=REPLIES)

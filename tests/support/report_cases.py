@@ -12,7 +12,7 @@ import numpy as np
 
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.judgement import Choice, Judgement, Preference
+from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
 from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
@@ -105,7 +105,8 @@ def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Scored:
 
 
 def pairs(
-    orders: Sequence[tuple[Choice | None, Choice | None]], votes: Sequence[tuple[Vote, ...]]
+    orders: Sequence[tuple[PreferredOutput | None, PreferredOutput | None]],
+    votes: Sequence[tuple[Vote, ...]],
 ) -> Scored:
     """Verdicts from what was preferred in each order; both missing is a failure."""
     about: Any = {"texts": {"post": "A post."}, "system_a": None, "system_b": None}
@@ -123,7 +124,7 @@ def pairs(
     )
 
 
-def preference(ab: Choice | None, ba: Choice | None) -> Preference:
+def preference(ab: PreferredOutput | None, ba: PreferredOutput | None) -> Preference:
     margins = [1.0 if side == "A" else -1.0 for side in (ab, ba) if side]
     if not margins:
         return Preference.failed("no choice in the reply")
