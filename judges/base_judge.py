@@ -243,6 +243,7 @@ class BaseJudge(ABC):
             ...     first, second = judge_rows([{"summary": "..."}, {"summary": "..."}])
         """
         from judges.client import BudgetSpentError, read_options
+        from judges.labels.cells import value_at
         from judges.labels.conversations import as_texts
 
         client_options, column_mapping = read_options(options, self.texts)
@@ -255,7 +256,7 @@ class BaseJudge(ABC):
 
         def texts_in(row: Mapping[str, object]) -> dict[str, object]:
             columns = columns_among(frozenset(map(str, row)))
-            return {name: row.get(column) for name, column in columns.items()}
+            return {name: value_at(row, column) for name, column in columns.items()}
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
             text_rows, unjudged_rows = tee(map(texts_in, map(as_texts, rows)))
@@ -378,6 +379,7 @@ class BaseJudge(ABC):
 
         Raises MissingColumnError if a text has no column, or several columns of one name.
         """
+        from judges.labels.cells import value_at
         from judges.labels.conversations import as_texts
 
         rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
@@ -385,7 +387,9 @@ class BaseJudge(ABC):
         duplicates = [name for name in column_by_text.values() if column_names.count(name) > 1]
         if duplicates:
             raise MissingColumnError(f"two columns are called {duplicates[0]!r}; rename one")
-        return [{name: row.get(column) for name, column in column_by_text.items()} for row in rows]
+        return [
+            {name: value_at(row, column) for name, column in column_by_text.items()} for row in rows
+        ]
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze the judge into one JSON file, which is written completely or not at all.

@@ -21,7 +21,8 @@ def match_columns(
 ) -> dict[str, str]:
     """The column of each text that has one, by the text's name; `mapping` has the user's choices.
 
-    It is the first column with an accepted name, else the only column with a similar name.
+    It is the first column with an accepted name, else the only column with a similar name. The user
+    may also choose `a.b`, the key `b` of the objects in the column `a`.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
@@ -34,6 +35,8 @@ def match_columns(
             column_by_text[text_name] = exact_matches[0]
         elif len(similar_columns) == 1:
             column_by_text[text_name] = similar_columns[0]
+        elif (path := mapping.get(text_name, "")).partition(".")[0] in columns:
+            column_by_text[text_name] = path
     return column_by_text
 
 

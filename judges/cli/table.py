@@ -24,6 +24,7 @@ from judges.cli.flags import mapping, request_options
 from judges.cli.results import Preferences, Scores
 from judges.client import BudgetSpentError, Session, find_price, price_of
 from judges.judgement import AnyJudgement
+from judges.labels.cells import value_at
 from judges.labels.columns import N_FIRST_ROWS, Columns
 from judges.labels.conversations import as_texts
 from judges.panel import AnyJudge
@@ -167,7 +168,7 @@ def _texts_of(row: Record, columns: Mapping[str, Mapping[str, str]]) -> dict[str
     """The texts of a row for each judge; `columns` has the column of each text, by judge."""
     texts = as_texts(row)
     return {
-        judge_name: {name: texts.get(column) for name, column in text_columns.items()}
+        judge_name: {name: value_at(texts, column) for name, column in text_columns.items()}
         for judge_name, text_columns in columns.items()
     }
 

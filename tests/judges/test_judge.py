@@ -65,6 +65,10 @@ def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, caps
     # As in a spreadsheet whose labels name it so.
     capitals = FRAME.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
     assert list(judge.score(capitals)) == scores
+    nested = [{"data": text} for text in TEXTS]
+    paths = {name: f"data.{name}" for name in TEXTS[0]}
+    assert [each.score for each in judge.judge_all(nested, map=paths)] == scores
+    assert list(judge.score(pd.DataFrame(nested), map=paths)) == scores
     places_only = table.set_axis(range(len(table.columns)), axis="columns")
     places = {name: place for place, name in enumerate(TEXTS[0])}
     assert list(judge.score(places_only, map=places)) == scores
