@@ -16,7 +16,6 @@ from judges.judgement import AnyJudgement, Preference
 from judges.prompt import LETTERS, Prompt, rating_of, words_of
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import nearest_choice
-from optimize.search.evaluator import reason_of
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.plain import order_agreement
@@ -112,7 +111,7 @@ class JudgedItems:
                 name: text for name, text in item.texts.items() if name not in common_texts
             }
             lines += [f"  {name}: {_quote(text)}" for name, text in other_texts.items()]
-            if reason := reason_of(judgement):
+            if reason := judgement.rationale:
                 lines.append(f"  the judge's reason: {_quote(reason, REASON_LENGTH)}")
             if item.comment:
                 lines.append(f"  people's comment: {_quote(item.comment, COMMENT_LENGTH)}")

@@ -22,8 +22,8 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, contrast, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
+from optimize.search.problem import Goal, SearchProblem, contrast, objective
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 

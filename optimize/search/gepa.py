@@ -18,16 +18,11 @@ from dspy_judges.errors import JudgesError
 from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items, Vector
+from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    BUDGET_ERRORS,
-    Goal,
-    SearchProblem,
-    informative_documents,
-    objective,
-)
 from optimize.search.evidence import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
+from optimize.search.problem import Goal, SearchProblem, informative_documents, objective
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.coefficients import midranks

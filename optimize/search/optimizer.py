@@ -18,7 +18,8 @@ from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
-from optimize.search.evaluator import Evaluator, SearchOptions, SearchProblem
+from optimize.search.evaluator import Evaluator
+from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Mask, stream
 

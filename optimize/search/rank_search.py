@@ -23,8 +23,9 @@ import numpy as np
 
 from judges.prompt import Reasoning
 from optimize.items import Items
+from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
-from optimize.search.evaluator import BUDGET_ERRORS, Evaluator, SearchProblem, reason_of
+from optimize.search.evaluator import Evaluator
 from optimize.search.optimizer import (
     N_FINALISTS,
     CrossFit,
@@ -33,6 +34,7 @@ from optimize.search.optimizer import (
     largest_demo_set,
     writes_questions,
 )
+from optimize.search.problem import SearchProblem
 from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race, RaceResult
 from optimize.statistics.intervals import stream
@@ -360,7 +362,7 @@ def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> d
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
     return {
-        item.id: reason_of(judgement)
+        item.id: judgement.rationale or ""
         for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True)
         if is_right(judgement.score, item.human, choices)
     }

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from optimize.items import Items, Vector
+from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_documents, is_reliable
 from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import (
     N_FINALISTS,
@@ -19,6 +19,7 @@ from optimize.search.optimizer import (
     LastRound,
     Optimizer,
 )
+from optimize.search.problem import SearchProblem, first_documents, is_reliable
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold
 

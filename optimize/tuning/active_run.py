@@ -15,15 +15,11 @@ from optimize.inputs.labelled import PASS_FAIL, words_of
 from optimize.items import Items
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.tuning_result import HeldOut
+from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    ITEMS_MEASURED,
-    Evaluator,
-    JudgeItems,
-    SearchBudget,
-    SearchProblem,
-)
+from optimize.search.evaluator import ITEMS_MEASURED, Evaluator, JudgeItems
 from optimize.search.optimizer import ByJudge, find_optimizer
+from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import CALL_SECONDS, RunBudget, plan_budget
 from optimize.tuning.folder import Trials

@@ -18,9 +18,10 @@ from optimize.figures.as_json import DIGITS, JsonObject, to_json
 from optimize.figures.as_text import wrapped
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
-from optimize.search.evaluator import Pricing, SearchBudget, SearchOptions
+from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
+from optimize.search.problem import SearchOptions
 from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
 from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (

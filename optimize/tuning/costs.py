@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
 from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
-from optimize.search.evaluator import Pricing, Unit
+from optimize.search.budget import Pricing, Unit
 from optimize.search.evidence import expected_characters
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.tuning.preparation import Labels, PreparedRun

@@ -25,7 +25,7 @@ from optimize.inputs.labelled import (
 from optimize.inputs.subjects import find_subject, subject_of
 from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.measuring.tuning_result import HeldOut
-from optimize.search.evaluator import Goal
+from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
