@@ -149,7 +149,7 @@ class Exploration:
 
     `cross_fit` cross-validates a finalist whose demonstrations are from dev as well as train; None
     if there is no such finalist. `questions` are those that the proposer wrote from train.
-    `is_limited` is true if the limit was too small for proposals, or for a test of better ones.
+    `limit_reached` is true if the limit was too small for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -157,7 +157,7 @@ class Exploration:
     cross_fit: CrossFit | None = None
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
-    is_limited: bool = False
+    limit_reached: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]

@@ -121,7 +121,7 @@ class RankSearch:
             candidate_ids=self.results.keys(),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
-            is_limited=not self.proposer.n_answered or (has_better and not finalists),
+            limit_reached=not self.proposer.n_answered or (has_better and not finalists),
         )
 
     def _run_rounds(self) -> None:

@@ -50,38 +50,41 @@ class SearchResult:
         return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionsOutcome:
+    """The test of questions; or a sentence on why questions were not tested, if there are any."""
+
+    test: QuestionTest | None = None
+    why_untested: str = ""
+    limit_reached: bool = False
+
+
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(exploration.cross_fit for exploration in explorations)
-    questions, why_not, is_limited = None, "", False
-    if not shows_all:
-        questions, why_not, is_limited = _test_questions(halves, explorations)
-    n_tried = _n_tried(explorations, finalists, questions)
-    if has_ended := len(finalists) < len(explorations):
-        finalists = []
-    tuned, decision = decide(problem, finalists, n_tried, questions)
-    if has_ended and not questions:
+    questions = QuestionsOutcome() if shows_all else _test_questions(halves, explorations)
+    n_tried = _n_tried(explorations, finalists, questions.test)
+    all_tested = len(finalists) == len(explorations)
+    tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions.test)
+    reason, limit_reached = decision.reason + questions.why_untested, questions.limit_reached
+    if not all_tested and not questions.test:
+        limit_reached = True
         reason = (
             f"The budget ended before the best of {n_tried} candidates had been judged "
-            f"on documents held out from them. {HOW_TO_CONTINUE}"
+            f"on documents held out from them. {HOW_TO_CONTINUE}{questions.why_untested}"
         )
-        decision = ShipDecision(ship=False, reason=reason, limit_reached=True)
-    elif explorations and all(each.is_limited for each in explorations) and not decision.ship:
-        why_not += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
-        is_limited = True
+    elif explorations and all(each.limit_reached for each in explorations) and not decision.ship:
+        limit_reached = True
+        reason += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
     threshold_items = problem.labelled if shows_all else problem.train
     threshold = problem.threshold(problem.untuned, threshold_items)
     untuned = replace(problem.untuned, threshold=threshold)
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
-        decision=replace(
-            decision,
-            reason=decision.reason + why_not,
-            limit_reached=decision.limit_reached or is_limited,
-        ),
+        decision=replace(decision, reason=reason, limit_reached=limit_reached),
         n_tried=n_tried,
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
@@ -100,15 +103,16 @@ def _n_tried(
 
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> tuple[QuestionTest | None, str, bool]:
-    """The test of questions if there are any, why they were not tested, and if for a limit."""
+) -> QuestionsOutcome:
     # If the budget ended before a half was explored, an empty exploration stands for it.
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
-        return ask_questions(halves, both_explorations), "", False
+        return QuestionsOutcome(test=ask_questions(halves, both_explorations))
     except (NotTestedError, *BUDGET_ERRORS) as error:
-        is_limited = not isinstance(error, NotTestedError)
-        return None, f" Questions were not tested: {error}.", is_limited
+        return QuestionsOutcome(
+            why_untested=f" Questions were not tested: {error}.",
+            limit_reached=not isinstance(error, NotTestedError),
+        )
 
 
 def _explore(
