@@ -11,11 +11,12 @@ if __name__ == "__main__":
     # `start` must be called before all other imports; its docstring says why.
     sys.exit(start("optimize.__main__:command"))
 
+from dspy_judges.errors import Setting
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
 from judges.terminal import print_note
 from optimize.inputs.flags import Outcome, Parser, add_label_flags, run
-from optimize.tuning.settings import flag_of, read_settings
+from optimize.tuning.settings import read_settings
 
 ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
@@ -54,7 +55,7 @@ def parser() -> Parser:
 
     def add(name: str, metavar: str, help_text: str) -> None:
         action = "append" if name in MODEL_FLAGS else "store"
-        group.add_argument(flag_of(name), metavar=metavar, help=help_text, action=action)
+        group.add_argument(Setting(name).flag, metavar=metavar, help=help_text, action=action)
 
     group = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")

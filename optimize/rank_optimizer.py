@@ -4,7 +4,6 @@ The search sets the instruction and the demonstrations of the program's predicto
 (`optimize.tuning.program`).
 """
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +15,7 @@ import dspy
 import numpy as np
 from dspy.teleprompt import Teleprompter
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import name_arguments
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.judge import Judge
@@ -101,6 +100,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         max_cost: Upper bound on the cost of both models together, in US dollars.
         price: The price of `lm`, if it is not known from the model's name: US dollars per million
             input tokens and per million output tokens.
+        proposer_price: The price of `proposer_lm`, in the same form.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.
         risk: The accepted chance that a tuned program is returned although it is no better.
@@ -127,6 +127,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         max_calls: int | None = None,
         max_cost: float | None = None,
         price: tuple[float, float] | None = None,
+        proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
         optimizer: str | Optimizer = "rank",
         risk: float = RISK,
@@ -145,6 +146,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             "max_calls": max_calls,
             "max_cost": max_cost,
             "price": price,
+            "proposer_price": proposer_price,
             "max_demos": max_demos,
             "level": level,
             "optimizer": optimizer_name(optimizer),
@@ -153,6 +155,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             "seed": seed,
         }
 
+    @name_arguments(concurrency="num_threads")
     def compile(
         self,
         student: dspy.Module,
@@ -179,15 +182,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 documents or too few different ratings.
             JudgesError: Any error that `tune()` raises.
         """
-        try:
-            return self._compile(student, [*trainset, *(valset or ())])
-        except JudgesError as error:
-            # Messages of the command name flags; replace these with the names of the arguments.
-            text = str(error).replace("--concurrency", "num_threads")
-            error.args = (re.sub("--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text),)
-            raise
-
-    def _compile(self, student: dspy.Module, examples: Sequence[Example]) -> dspy.Module:
+        examples = [*trainset, *(valset or ())]
         start_time = time.monotonic()
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dspy_judges.column_names import name_key
+from dspy_judges.errors import Setting
 from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
@@ -93,7 +94,8 @@ def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{name}=LINE defines labels of your own: write what earns a good label, and name the "
-            "labels by --data"
+            "labels by ",
+            Setting("data"),
         )
     return name, definition
 

@@ -13,6 +13,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
+from dspy_judges.errors import Setting
 from judges.prompt import Field, Prompt
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
@@ -196,9 +197,11 @@ def find_optimizer(name: str) -> Optimizer:
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)
-        raise SettingsError(f"--optimizer {name!r}: choose {choices}, or name MODULE:FUNCTION")
+        raise SettingsError(
+            Setting("optimizer", repr(name)), f": choose {choices}, or name MODULE:FUNCTION"
+        )
     try:
         optimizer: Optimizer = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f"--optimizer {name}: {error}") from error
+        raise SettingsError(Setting("optimizer", name), f": {error}") from error
     return optimizer

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dspy_judges.errors import Setting
 from judges.catalog import candidate_questions
 from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
@@ -308,23 +309,25 @@ def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
     Raises SettingsError if the user's limit is too small to learn anything from the labels.
     """
     smallest_limit, default_limit = _planned_limits(labels, costs)
-    # For each flag: its name, the user's value, how much of the limit (in the unit of the costs)
+    # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
     # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
     max_cost = settings.max_cost if costs.unit == "dollars" else None
     worth_of_call = (1 - SPARE_CALLS) * costs.judging.untuned_cost / costs.judging.calls
-    flags = (
-        ("--max-calls", settings.max_calls, worth_of_call, 0),
-        ("--max-cost", max_cost, 1 - SPARE_COST, 2),
+    user_limits = (
+        ("max_calls", settings.max_calls, worth_of_call, 0),
+        ("max_cost", max_cost, 1 - SPARE_COST, 2),
     )
     limits = []
-    for flag, value, worth_per_unit, digits in flags:
+    for name, value, worth_per_unit, digits in user_limits:
         if value is None:
             continue
         if value * worth_per_unit < smallest_limit:
             needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
-                f"{flag} {value:g}: too little to learn anything from {len(labels.everything)} "
-                f"labels; the smallest useful limit is {flag} {needed:g}"
+                Setting(name, f"{value:g}"),
+                f": too little to learn anything from {len(labels.everything)} labels; the "
+                "smallest useful limit is ",
+                Setting(name, f"{needed:g}"),
             )
         limits.append(value * worth_per_unit)
     return min(limits, default=default_limit)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, Setting
 from dspy_judges.files import claim_file
 from judges.client import Store, endpoint_of
 from judges.labels.splits import Splits
@@ -21,7 +21,7 @@ from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import CHANGEABLE, flag_of
+from optimize.tuning.settings import CHANGEABLE
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
@@ -186,42 +186,41 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     if not (folder / CONFIG).exists():
         if file_names := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(
-                f"{folder} holds other files ({file_names[0]}): name another --out"
+                f"{folder} holds other files ({file_names[0]}): name another ", Setting("out")
             )
         return False
     summary = read_summary(folder)
     # A run writes its report last. A run that a limit ended early can continue with a larger limit.
     ended_early = summary.limit_reached or summary.left_out
     if (folder / REPORT).exists() and not ended_early:
-        raise RunFolderError(f"{folder} holds a finished run: name another --out")
+        raise RunFolderError(f"{folder} holds a finished run: name another ", Setting("out"))
     if difference := _difference(_read(folder / CONFIG, RunConfig), config):
         raise RunFolderError(
-            f"{folder} holds an unfinished run with other settings ({difference}): name another "
-            "--out, or delete the folder"
+            f"{folder} holds an unfinished run with other settings (",
+            *difference,
+            "): name another ",
+            Setting("out"),
+            ", or delete the folder",
         )
     return True
 
 
-def _difference(earlier: RunConfig, current: RunConfig) -> str:
-    """Describe the first difference between two configurations; "" if they are equal."""
-    settings = (
-        (flag_of(name), earlier.settings.get(name), value)
-        for name, value in current.settings.items()
-        if name not in CHANGEABLE
-    )
-    addresses = (
-        (f"the address of the {role}", earlier.endpoints.get(role), address)
-        for role, address in current.endpoints.items()
-    )
-    comparisons = (
-        (earlier.command, current.command, f"it was started by {earlier.command}"),
-        *((was, value, f"{flag} was {was!r} and is {value!r}") for flag, was, value in settings),
-        *((was, value, f"{name} was {was} and is {value}") for name, was, value in addresses),
-        (earlier.data, current.data, "it had other labels"),
-        (earlier.prompt, current.prompt, "it had another definition"),
-        (earlier.judges, current.judges, "it had other judges"),
-    )
-    return next((text for was, value, text in comparisons if was != value), "")
+def _difference(earlier: RunConfig, current: RunConfig) -> tuple[str | Setting, ...]:
+    """The first difference between two configurations, as parts of a message; () if equal."""
+    if earlier.command != current.command:
+        return (f"it was started by {earlier.command}",)
+    for name, value in current.settings.items():
+        was = earlier.settings.get(name)
+        if was != value and name not in CHANGEABLE:
+            return Setting(name), f" was {was!r} and is {value!r}"
+    for role, address in current.endpoints.items():
+        if (was := earlier.endpoints.get(role)) != address:
+            return (f"the address of the {role} was {was} and is {address}",)
+    if earlier.data != current.data:
+        return ("it had other labels",)
+    if earlier.prompt != current.prompt:
+        return ("it had another definition",)
+    return ("it had other judges",) if earlier.judges != current.judges else ()
 
 
 def _unfinished(name: str, config: RunConfig) -> Path | None:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from dspy_judges.errors import Setting
 from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
@@ -188,8 +189,10 @@ def choose_objective(
     fits_balanced = is_binary and level in ("auto", "dataset")
     if setting == "balanced" and not fits_balanced:
         raise SettingsError(
-            "--objective balanced needs labels of 0 and 1, a judge with this scale (--scale 0-1), "
-            "and the dataset level"
+            Setting("objective", "balanced"),
+            " needs labels of 0 and 1, a judge with this scale (",
+            Setting("scale", "0-1"),
+            "), and the dataset level",
         )
     if setting != "auto":
         return setting

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_
 import msgspec
 from msgspec import Meta
 
+from dspy_judges.errors import Setting
 from judges.cli.flags import mapping, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
@@ -176,14 +177,6 @@ CHANGEABLE = frozenset(
 )
 
 
-def flag_of(name: str) -> str:
-    """The command line's flag for a setting, as "--price proposer=" for `proposer_price`."""
-    base_name = name.removeprefix("proposer_")
-    if base_name in (name, "lm"):
-        return "--" + name.replace("_", "-")
-    return f"--{base_name.replace('_', '-')} proposer="
-
-
 def read_settings(values: Mapping[str, object]) -> Settings:
     """Read and check the settings of a run, given as flags' texts or as keyword arguments.
 
@@ -243,15 +236,14 @@ def _plain_value(setting: str, value: object) -> object:
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """The SettingsError for a wrong value; its message begins with the setting's flag."""
+    """The SettingsError for a wrong value; its message begins with the setting."""
     reason, _, value_path = (
         str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
     )
     setting = value_path.partition("[")[0]
     choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    value_text = ("" if setting.startswith("proposer_m") else " ") + repr(values[setting])
-    return SettingsError(f"{flag_of(setting)}{value_text}: {reason}")
+    return SettingsError(Setting(setting, repr(values[setting])), f": {reason}")
 
 
 def _leaves(nested_type: object) -> list[object]:
@@ -268,36 +260,51 @@ def _check_settings(settings: Settings) -> None:
     bounds_of(settings.scale)
     for prefix in ("", "proposer_"):
         _check_model(prefix, settings)
-    for prefix, model in (("", settings.judge), ("proposer=", settings.proposer)):
+    for price, model in (("price", settings.judge), ("proposer_price", settings.proposer)):
         if settings.max_cost is not None and model.price is None:
             raise SettingsError(
-                f"--max-cost: the price of {model.lm} is not known; give --price {prefix}IN,OUT, "
-                "or --max-calls"
+                Setting("max_cost"),
+                f": the price of {model.lm} is not known; give ",
+                Setting(price, "IN,OUT"),
+                ", or ",
+                Setting("max_calls"),
             )
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm) and (flags := _flags_for_text(settings)):
-        raise SettingsError(
-            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
-            "does not write text"
-        )
+    if is_decision(settings.lm):
+        _check_decision_model(settings)
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
-            "--proposer-lm: the embedded model cannot follow a proposed instruction; name a "
-            "language model with --lm, or leave --proposer-lm out"
+            Setting("proposer_lm"),
+            ": the embedded model cannot follow a proposed instruction; name a language "
+            "model with ",
+            Setting("lm"),
+            ", or leave ",
+            Setting("proposer_lm"),
+            " out",
         )
     if settings.optimizer == "gepa" and is_embedded(settings.proposer.lm):
         raise SettingsError(
-            "--optimizer gepa: name a language model that writes instructions with --lm or "
-            "--proposer-lm"
+            Setting("optimizer", "gepa"),
+            ": name a language model that writes instructions with ",
+            Setting("lm"),
+            " or ",
+            Setting("proposer_lm"),
         )
 
 
-def _flags_for_text(settings: Settings) -> list[str]:
-    """The flags in the settings that only suit a judge's model that writes text."""
+def _check_decision_model(settings: Settings) -> None:
+    """Raise SettingsError if the settings have one for a judge's model that writes text."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
-    return flags if settings.reasoning in ("auto", "none") else [*flags, "--reasoning"]
+    for_text = [name for name in names if getattr(settings, name) is not None]
+    if settings.reasoning not in ("auto", "none"):
+        for_text.append("reasoning")
+    if for_text:
+        raise SettingsError(
+            Setting(for_text[0]),
+            f" is not for {settings.lm}: a decision model gives probabilities and does not write "
+            "text",
+        )
 
 
 def _check_model(prefix: str, settings: Settings) -> None:
@@ -311,17 +318,22 @@ def _check_model(prefix: str, settings: Settings) -> None:
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
     if redactor.holds(lm or ""):
-        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
+        raise SettingsError(Setting(prefix + "lm"), f" {KEY_IN_NAME_PROBLEM}")
     if prefix and is_decision(lm or ""):
         raise SettingsError(
-            f"--proposer-lm {lm}: a decision model cannot write instructions; name a chat model"
+            Setting("proposer_lm", lm),
+            ": a decision model cannot write instructions; name a chat model",
         )
     if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
-        raise SettingsError("--api-key-env takes the name of an environment variable, not a key")
+        raise SettingsError(
+            Setting(prefix + "api_key_env"), " takes the name of an environment variable, not a key"
+        )
     try:
         read_price(price or "0,0")
     except ValueError:
-        raise SettingsError(f"--price {price}: write IN,OUT, as in 0.40,1.60") from None
+        raise SettingsError(
+            Setting(prefix + "price", price), ": write IN,OUT, as in 0.40,1.60"
+        ) from None
     refuse_secret(api_base)
 
 
@@ -336,5 +348,5 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
         right_flag = "--pairwise" if pairwise else "--dimension"
         raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
     if settings.scale is not None and pairwise:
-        raise SettingsError("--scale: pairs have votes, not ratings on a scale")
+        raise SettingsError(Setting("scale"), ": pairs have votes, not ratings on a scale")
     return rescale(subject, settings.scale)

@@ -118,11 +118,23 @@ def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_l
 
 
 def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server):
-    with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as error:
+    with pytest.raises(JudgesError, match=r"max_calls=3: too little .* is max_calls=\d") as error:
         compile_with(RELEVANCE, EXAMPLES, max_calls=3, lm=lm_of(server))
     assert "--" not in str(error.value)
+    with pytest.raises(JudgesError, match=r"^num_threads=0: "):
+        compile_with(RELEVANCE, EXAMPLES, num_threads=0, lm=lm_of(server))
     with pytest.raises(JudgesError, match=r"leave metric out.*label="):
         RankOptimizer(metric=lambda *_: 1)
+
+
+def test_a_limit_in_dollars_accepts_a_proposer_whose_price_the_user_gives(server):
+    options = {"lm": lm_of(server), "proposer_lm": "openai/unpriced", "max_cost": 0.001}
+    options |= {"price": (1, 4), "ships": False}
+    needed = "^max_cost: the price of openai/unpriced is not known; give proposer_price=IN,OUT, or"
+    with pytest.raises(JudgesError, match=needed):
+        compile_with(RELEVANCE, EXAMPLES, **options)
+    with pytest.raises(JudgesError, match=r"^max_cost=0\.001: too little"):
+        compile_with(RELEVANCE, EXAMPLES, proposer_price=(1, 4), **options)
 
 
 @pytest.mark.parametrize(
