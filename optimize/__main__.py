@@ -108,6 +108,7 @@ def command(arguments: Sequence[str]) -> int:
         # quickly.
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget
+        from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
         from optimize.tuning.preparation import prepare
 
@@ -117,7 +118,7 @@ def command(arguments: Sequence[str]) -> int:
             check_name(lm)
         if flags.dry_run:
             budget = plan_budget(prepare(settings))
-            return Outcome(budget, [] if flags.json else budget.lines())
+            return Outcome(budget_json(budget), budget_lines(budget))
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr
         )

@@ -22,6 +22,7 @@ from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import CALL_SECONDS, RunBudget, plan_budget
+from optimize.tuning.budget_text import budget_line, notes_on
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import SEARCH, TEST, RunModels
 from optimize.tuning.preparation import PreparedRun
@@ -56,8 +57,8 @@ def reserve_budget(
         n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
         call_seconds = seconds / n_waves if n_waves else CALL_SECONDS
         budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
-        print_line(budget.heading())
-    for note in budget.notes():
+        print_line(budget_line(budget))
+    for note in notes_on(budget):
         print_line(f"note: {note}")
     set_aside = models.budget.set_aside
     budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
