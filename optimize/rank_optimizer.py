@@ -35,7 +35,7 @@ from optimize.tuning.active_run import ActiveRun, reserve_budget
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import TRIALS, Trials
 from optimize.tuning.models import open_models
-from optimize.tuning.preparation import Labels, prepare_judge
+from optimize.tuning.preparation import Labels, prepare_prompt
 from optimize.tuning.program import Example, Program, slug
 from optimize.tuning.program_answer import ProgramError as ProgramError
 from optimize.tuning.results import summarize
@@ -188,8 +188,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
         settings, opened_models = self._models(program)
-        judge = program.describe(labels.everything)
-        prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
+        subject, untuned = program.describe(labels.everything)
+        is_choice = program.answer.is_choice
+        prepared = prepare_prompt(settings, labels, subject, untuned, is_choice=is_choice)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
@@ -210,7 +211,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 tuning_result = summarize(run, result, None, time.monotonic() - start_time)
         shipped = result.judges.of(result.shipped)
         threshold = shipped.threshold if prepared.goal == "balanced" else None
-        compiled = program.tuned(shipped.prompt(judge.prompt), shipped.weights, threshold)
+        compiled = program.tuned(shipped.prompt(untuned), shipped.weights, threshold)
         compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled
 

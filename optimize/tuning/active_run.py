@@ -46,7 +46,7 @@ def reserve_budget(
         items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
         n_calls_before = models.judge.account.total.calls
         with models.judge.account.spending_on(SEARCH):
-            judgements = list(scorer(prepared.untuned_judge.prompt, items))
+            judgements = list(scorer(prepared.untuned, items))
         seconds, n_calls = time.monotonic() - start_time, models.judge.account.total.calls
         # Some endpoints report no token counts; one token is assumed for them.
         measured = (
@@ -93,7 +93,7 @@ class ActiveRun:
         questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
-                untuned=prepared.untuned_judge.prompt,
+                untuned=prepared.untuned,
                 judge=self.scorer,
                 budget=self.budget.search,
                 pricing=self.budget.pricing,
@@ -140,7 +140,7 @@ class ActiveRun:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
-        choices = candidate.prompt(prepared.untuned_judge.prompt).choices
+        choices = candidate.prompt(prepared.untuned).choices
         return Scored(
             judge=name,
             dimension=subject.name,
@@ -158,10 +158,11 @@ class ActiveRun:
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
         """The judge made from a candidate, with the run's sampling plan and this provenance."""
-        untuned_judge = self.prepared.untuned_judge
-        return replace(
-            untuned_judge,
-            prompt=candidate.prompt(untuned_judge.prompt),
+        prepared = self.prepared
+        return Judge(
+            subject=prepared.subject,
+            prompt=candidate.prompt(prepared.untuned),
+            lm=prepared.settings.lm,
             plan=self.models.plan,
             provenance=provenance,
             weights=candidate.weights,

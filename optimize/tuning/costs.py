@@ -7,6 +7,7 @@ cost is estimated from the length of the labelled texts, or measured on a few ro
 from dataclasses import dataclass
 
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
+from judges.decisions import fill_template_for, template_for
 from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
 from optimize.search.budget import Pricing, Unit
@@ -88,13 +89,15 @@ def _judging(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts
 
 def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> TokenCounts:
     """The untuned judge's tokens for one output, estimated from the length of its prompts."""
-    judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
+    train, lm = prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
-    stride = max(1, len(train) // ITEMS_SAMPLED)
-    prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
-    tokens_out = reply_tokens(judge.prompt, lm) + THOUGHT_TOKENS * _reasons(lm)
-    return sum(prompt_tokens) / len(prompt_tokens) * n_calls, tokens_out * n_replies
+    template = template_for(lm, prepared.untuned)
+    sample = train.items[:: max(1, len(train) // ITEMS_SAMPLED)]
+    prompts = (fill_template_for(lm, template, item.texts) for item in sample)
+    tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
+    tokens_out = reply_tokens(prepared.untuned, lm) + THOUGHT_TOKENS * _reasons(lm)
+    return tokens_in * n_calls, tokens_out * n_replies
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, TokenCounts]:

@@ -84,7 +84,7 @@ def run(
     with open_models(prepared.settings, folder, opened_models) as models:
         budget = plan_budget(prepared, models.judge.model.native_n)
         with _progress(models, budget.expected.calls, stderr) as progress:
-            scorer = item_scorer(prepared.untuned_judge, models, prepared.settings.seed, progress)
+            scorer = item_scorer(prepared, models, progress)
             active_run = ActiveRun(
                 prepared=prepared,
                 folder=folder,
@@ -116,8 +116,7 @@ def run(
     ]
     run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
     write_json(folder / run_folder.SUMMARY, tuning_result.to_json())
-    untuned = prepared.untuned_judge.prompt
-    prompts = search_result.judges.map(lambda judge: judge.prompt(untuned))
+    prompts = search_result.judges.map(lambda judge: judge.prompt(prepared.untuned))
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 

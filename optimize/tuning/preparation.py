@@ -11,6 +11,7 @@ from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.splits import Splits, split
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.prompt import Prompt
 from judges.protocol import is_decision
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
@@ -59,13 +60,16 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A tuning run whose settings and labels were read and checked, before any model is called."""
+    """A tuning run whose settings and labels were read and checked, before any model is called.
+
+    `untuned` is the prompt of the untuned judge.
+    """
 
     settings: Settings
     subject: Subject
     labels: Labels
     level: Level
-    untuned_judge: Judge
+    untuned: Prompt
     objective: Objective = "spearman"
 
     @property
@@ -74,23 +78,22 @@ class PreparedRun:
         return "balanced" if self.objective == "balanced" else self.level
 
 
-def prepare_judge(
-    settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
+def prepare_prompt(
+    settings: Settings, labels: Labels, subject: Subject, untuned: Prompt, *, is_choice: bool
 ) -> PreparedRun:
-    """Prepare a run that tunes this judge, with the level and the objective that fit the labels.
+    """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
-    `is_choice` says whether the judge chooses between two outputs or two labels. Raises
+    `is_choice` says whether the answer is one of two outputs or two labels. Raises
     SettingsError if the labels do not fit the level or the objective that the settings name.
     """
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    subject = untuned_judge.subject
     return PreparedRun(
         settings=settings,
         subject=subject,
         labels=labels,
         level="dataset" if is_choice else level,
-        untuned_judge=untuned_judge,
+        untuned=untuned,
         objective=choose_objective(settings.objective, settings.level, subject, labels.everything),
     )
 
@@ -120,7 +123,9 @@ def prepare(
     if is_decision(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prepared = prepare_judge(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
+    prepared = prepare_prompt(
+        settings, labels, subject, untuned.prompt, is_choice=isinstance(subject, Comparison)
+    )
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,6 @@ from pydantic.fields import FieldInfo
 from judges.client import BudgetSpentError, FailureMonitor
 from judges.client.dspy import as_lm
 from judges.dimension import Dimension
-from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
@@ -44,14 +43,6 @@ HUMAN_FIELD = "human"
 # Upper bound on the tokens of a reply if the LM sets none; it is large, because programs may write
 # long reasoning.
 MAX_REPLY_TOKENS = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramJudge(Judge):
-    """A program described as a judge for the search. The program itself makes all requests."""
-
-    def __post_init__(self) -> None:
-        """Skip a judge's checks: the program may have any fields, since it formats its prompts."""
 
 
 def _only_predictor(module: dspy.Module) -> dspy.Predict:
@@ -166,8 +157,11 @@ class Program:
             human=human,
         )
 
-    def describe(self, items: Items) -> Judge:
-        """Describe the program as a judge, whose answers are numbers, as the search needs it."""
+    def describe(self, items: Items) -> tuple[Dimension, Prompt]:
+        """What the program judges, and its prompt, whose answers are numbers.
+
+        The search needs these; the program itself makes all requests.
+        """
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         choices = []
         for name, answer in self.answers.items():
@@ -188,8 +182,7 @@ class Program:
             instruction=self.signature.instructions,
         )
         prompt_fields = (*inputs, *reason_fields, *choices)
-        prompt = Prompt(instruction=self.signature.instructions, fields=prompt_fields)
-        return ProgramJudge(subject=subject, prompt=prompt)
+        return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
     def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
         """Return a function that judges items, in order, with a given prompt in the program."""

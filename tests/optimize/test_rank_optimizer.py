@@ -264,7 +264,7 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
     weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
     program = Program(dspy.Predict(f"text -> {outputs}"), "rating")
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    prompt = program.describe(items).prompt
+    prompt = program.describe(items)[1]
     assert [field.name for field in prompt.choices] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
         prediction = program.tuned(prompt, weights)(text="A text.")
@@ -282,7 +282,7 @@ def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_ju
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
     program = Program(judge.program())
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    tuned = program.tuned(program.describe(items).prompt, None, 0.7)
+    tuned = program.tuned(program.describe(items)[1], None, 0.7)
     again = judges.Judge.from_program(tuned, safe)
     assert (again.weights, again.threshold) == (weights, 0.7)
 

@@ -102,11 +102,11 @@ def test_one_line_defines_labels_of_two_words_and_ratings(
     run = prepare(read_settings({"dimension": dimension, "data": file, **settings}))
     notes = " ".join(run.labels.labelled.notes)
     assert says in notes
-    assert (run.untuned_judge.name, run.subject.scale) == ("label", tuple(scale))
+    assert (run.subject.name, run.subject.scale) == ("label", tuple(scale))
     assert run.subject.words == (PASS if len(run.subject.scale) == 2 else None)
     if "=" in dimension:
         assert "label is judged by your definition; it reads input and output" in notes
-        assert "Judge the label: whether it repeats." in str(run.untuned_judge.template())
+        assert "Judge the label: whether it repeats." in run.untuned.instruction
 
 
 COLUMNS = {"relevance": "label", "document": "input", "summary": "output"}
@@ -248,6 +248,5 @@ def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(he
     data = write_jsonl("pairs.jsonl", pairs)
     run = prepare(read_settings({"pairwise": spec, "data": data}))
     assert any("and answers which is better" in note for note in run.labels.labelled.notes)
-    judge = run.untuned_judge
-    assert (judge.name, judge.kind) == ("tone", "pairwise")
-    assert question in str(judge.template())
+    assert (run.subject.name, run.subject.kind) == ("tone", "pairwise")
+    assert question in str(run.untuned.template())
