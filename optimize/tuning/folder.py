@@ -1,6 +1,5 @@
 """The folder of a run: open a new folder, or continue the unfinished run of an existing one."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from judges.prompt import encodable
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
+from optimize.inputs.labelled import AnyPath
 from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import CHANGEABLE
 
@@ -35,7 +35,6 @@ TUNED = "tuned.json"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 RUNS = Path("runs")
-AnyPath = str | os.PathLike[str]
 T = TypeVar("T")
 
 

@@ -15,6 +15,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from optimize.figures.as_json import as_json, judgement_rows
+from optimize.inputs.labelled import AnyPath
 from optimize.inputs.subjects import unread_text
 from optimize.measuring.injection import ProbeResult, probe
 from optimize.measuring.tuning_result import TuningResult
@@ -23,7 +24,7 @@ from optimize.search.two_fold_search import SearchResult
 from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits, reserve_budget
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import AnyPath, Trials, write_json
+from optimize.tuning.folder import Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
 from optimize.tuning.preparation import PreparedRun, prepare
 from optimize.tuning.results import save_judges, summarize

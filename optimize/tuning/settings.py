@@ -29,9 +29,9 @@ MAX_NUMBER = 1e15
 # The value of `proposer_api_base` that means the default address of the proposer's provider.
 DEFAULT = "default"
 
-Text = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
-WholeNumber = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
+PositiveInt = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
+NonNegativeInt = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
 Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
@@ -55,41 +55,41 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     provider. If `data` is None, the labels are the starter set or are in memory.
     """
 
-    dimension: Text | None = None
-    pairwise: Text | None = None
-    data: Text | None = None
-    map: Mapping[Text, Text | Sequence[Text]] = {}
+    dimension: NonEmptyText | None = None
+    pairwise: NonEmptyText | None = None
+    data: NonEmptyText | None = None
+    map: Mapping[NonEmptyText, NonEmptyText | Sequence[NonEmptyText]] = {}
     values: Values = {}
-    annotations: Text | None = None
-    scale: Text | None = None
-    lm: Text = "embedded"
-    proposer_lm: Text | None = None
-    api_base: Text | None = None
-    proposer_api_base: Text | None = None
-    api_key_env: Text | None = None
-    proposer_api_key_env: Text | None = None
-    price: Text | None = None
-    proposer_price: Text | None = None
-    max_tokens: Count | None = None
-    proposer_max_tokens: Count | None = None
-    reasoning_effort: Text | None = None
-    proposer_reasoning_effort: Text | None = None
+    annotations: NonEmptyText | None = None
+    scale: NonEmptyText | None = None
+    lm: NonEmptyText = "embedded"
+    proposer_lm: NonEmptyText | None = None
+    api_base: NonEmptyText | None = None
+    proposer_api_base: NonEmptyText | None = None
+    api_key_env: NonEmptyText | None = None
+    proposer_api_key_env: NonEmptyText | None = None
+    price: NonEmptyText | None = None
+    proposer_price: NonEmptyText | None = None
+    max_tokens: PositiveInt | None = None
+    proposer_max_tokens: PositiveInt | None = None
+    reasoning_effort: NonEmptyText | None = None
+    proposer_reasoning_effort: NonEmptyText | None = None
     plan: Literal["one", "mean", "weighted"] | None = None
-    samples: Count | None = None
+    samples: PositiveInt | None = None
     temperature: Annotated[float, Meta(ge=0, le=10)] | None = None
     reasoning: Literal["none", "brief", "steps", "auto"] = "auto"
-    concurrency: Count = 64
-    cache: Text | None = None
-    optimizer: Text = "rank"
+    concurrency: PositiveInt = 64
+    cache: NonEmptyText | None = None
+    optimizer: NonEmptyText = "rank"
     objective: Objective | Literal["auto"] = "auto"
     level: Level | Literal["auto"] = "auto"
-    max_demos: WholeNumber | None = None
-    max_calls: Count | None = None
+    max_demos: NonNegativeInt | None = None
+    max_calls: PositiveInt | None = None
     max_cost: Dollars | None = None
     risk: Annotated[float, Meta(gt=0, le=0.5)] = RISK
     ship: Ship = "better"
     probes: bool = False
-    seed: WholeNumber = 0
+    seed: NonNegativeInt = 0
     verbose: bool = False
 
     @property
