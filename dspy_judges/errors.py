@@ -1,61 +1,16 @@
 """The base classes of all errors that users can fix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar, NamedTuple
-
-
-class Setting(NamedTuple):
-    """A setting in the message of an error, with its value if the message states one.
-
-    A command has a flag for it, such as `--price proposer=1,4`, and a Python function an argument,
-    such as `proposer_price=1,4`.
-    """
-
-    name: str
-    value: object = ""
-
-    @property
-    def flag(self) -> str:
-        base_name = self.name.removeprefix("proposer_")
-        if base_name in (self.name, "lm"):
-            return f"--{self.name.replace('_', '-')} {self.value}".rstrip()
-        return f"--{base_name.replace('_', '-')} proposer={self.value}"
-
-    @property
-    def argument(self) -> str:
-        return f"{self.name}={self.value}" if self.value != "" else self.name
+from contextvars import ContextVar
+from typing import ClassVar
 
 
 class JudgesError(Exception):
-    """An error that users can fix; its message names the problem, the value, and the way out.
-
-    Its arguments are the parts of the message: texts and settings.
-    """
+    """An error that users can fix; its message names the problem, the value, and the way out."""
 
     # The exit code of a command that ends with this error: 1 for a failure, 2 for wrong usage.
     exit_code: ClassVar[int] = 1
-
-    def __str__(self) -> str:
-        return "".join(part.flag if isinstance(part, Setting) else str(part) for part in self.args)
-
-
-@contextmanager
-def name_arguments(**argument_names: str) -> Iterator[None]:
-    """Let errors raised in the block name settings as arguments, and not as flags.
-
-    `argument_names` are the names of arguments that differ from the names of the settings.
-    """
-    try:
-        yield
-    except JudgesError as error:
-        error.args = tuple(
-            Setting(argument_names.get(part.name, part.name), part.value).argument
-            if isinstance(part, Setting)
-            else part
-            for part in error.args
-        )
-        raise
 
 
 class MissingExtraError(JudgesError, ModuleNotFoundError):
@@ -74,3 +29,35 @@ class UsageError(JudgesError, ValueError):
 
 class OptionError(JudgesError, ValueError):
     """An argument of a Python function has a wrong value."""
+
+
+# None if options are flags; otherwise the names of the arguments that differ from the options'.
+_argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_names", default=None)
+
+
+@contextmanager
+def arguments_in_messages(**argument_names: str) -> Iterator[None]:
+    """In this block, `option_name` returns the names of a Python function's arguments.
+
+    `argument_names` are those that differ from the names of the options.
+    """
+    token = _argument_names.set(argument_names)
+    try:
+        yield
+    finally:
+        _argument_names.reset(token)
+
+
+def option_name(name: str, value: object = "") -> str:
+    """An option in a message as its user writes it, with the value if there is one.
+
+    For a command it is a flag, such as `--price proposer=1,4`; in `arguments_in_messages`, it is an
+    argument, such as `proposer_price=1,4`.
+    """
+    if (argument_names := _argument_names.get()) is not None:
+        argument = argument_names.get(name, name)
+        return argument if value == "" else f"{argument}={value}"
+    flag_name = name.removeprefix("proposer_")
+    if flag_name in (name, "lm"):
+        return f"--{name.replace('_', '-')} {value}".rstrip()
+    return f"--{flag_name.replace('_', '-')} proposer={value}"

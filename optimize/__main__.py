@@ -11,7 +11,7 @@ if __name__ == "__main__":
     # `start` must be called before all other imports; its docstring says why.
     sys.exit(start("optimize.__main__:command"))
 
-from dspy_judges.errors import Setting
+from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
 from judges.terminal import print_note
@@ -55,7 +55,7 @@ def parser() -> Parser:
 
     def add(name: str, metavar: str, help_text: str) -> None:
         action = "append" if name in MODEL_FLAGS else "store"
-        group.add_argument(Setting(name).flag, metavar=metavar, help=help_text, action=action)
+        group.add_argument(option_name(name), metavar=metavar, help=help_text, action=action)
 
     group = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")

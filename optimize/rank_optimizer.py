@@ -15,7 +15,7 @@ import dspy
 import numpy as np
 from dspy.teleprompt import Teleprompter
 
-from dspy_judges.errors import name_arguments
+from dspy_judges.errors import arguments_in_messages
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.judge import Judge
@@ -155,7 +155,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             "seed": seed,
         }
 
-    @name_arguments(concurrency="num_threads")
+    @arguments_in_messages(concurrency="num_threads")
     def compile(
         self,
         student: dspy.Module,

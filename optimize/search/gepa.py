@@ -14,7 +14,7 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 from gepa.core.state import GEPAState
 
-from dspy_judges.errors import JudgesError, Setting
+from dspy_judges.errors import JudgesError, option_name
 from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items, Vector
@@ -192,10 +192,8 @@ def explore(problem: SearchProblem) -> Exploration:
     """
     if problem.proposer is None:
         raise JudgesError(
-            "GEPA needs a language model to write instructions: name one (",
-            Setting("lm"),
-            "), or use ",
-            Setting("optimizer", "rank"),
+            "GEPA needs a language model to write instructions: name one "
+            f"({option_name('lm')}), or use {option_name('optimizer', 'rank')}"
         )
     adapter = Adapter(problem)
     n_documents = len(adapter.learning) + len(adapter.selection)

@@ -13,7 +13,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from dspy_judges.errors import Setting
+from dspy_judges.errors import option_name
 from judges.prompt import Field, Prompt
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
@@ -197,11 +197,10 @@ def find_optimizer(name: str) -> Optimizer:
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         choices = ", ".join(OPTIMIZERS)
-        raise SettingsError(
-            Setting("optimizer", repr(name)), f": choose {choices}, or name MODULE:FUNCTION"
-        )
+        option = option_name("optimizer", repr(name))
+        raise SettingsError(f"{option}: choose {choices}, or name MODULE:FUNCTION")
     try:
         optimizer: Optimizer = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise SettingsError(Setting("optimizer", name), f": {error}") from error
+        raise SettingsError(f"{option_name('optimizer', name)}: {error}") from error
     return optimizer

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dspy_judges.errors import Setting
+from dspy_judges.errors import option_name
 from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
@@ -251,10 +251,9 @@ def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
         if value * worth_per_unit < smallest_limit:
             needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
-                Setting(name, f"{value:g}"),
-                f": too little to learn anything from {len(labels.everything)} labels; the "
-                "smallest useful limit is ",
-                Setting(name, f"{needed:g}"),
+                f"{option_name(name, f'{value:g}')}: too little to learn anything from "
+                f"{len(labels.everything)} labels; the smallest useful limit is "
+                f"{option_name(name, f'{needed:g}')}"
             )
         limits.append(value * worth_per_unit)
     return min(limits, default=default_limit)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dspy_judges.errors import JudgesError, Setting
+from dspy_judges.errors import JudgesError, option_name
 from dspy_judges.files import claim_file
 from judges.client import Store, endpoint_of
 from judges.decisions import template_for
@@ -186,41 +186,37 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     if not (folder / CONFIG).exists():
         if file_names := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(
-                f"{folder} holds other files ({file_names[0]}): name another ", Setting("out")
+                f"{folder} holds other files ({file_names[0]}): name another {option_name('out')}"
             )
         return False
     summary = read_summary(folder)
     # A run writes its report last. A run that a limit ended early can continue with a larger limit.
     ended_early = summary.limit_reached or summary.left_out
     if (folder / REPORT).exists() and not ended_early:
-        raise RunFolderError(f"{folder} holds a finished run: name another ", Setting("out"))
+        raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
     if difference := _difference(_read(folder / CONFIG, RunConfig), config):
         raise RunFolderError(
-            f"{folder} holds an unfinished run with other settings (",
-            *difference,
-            "): name another ",
-            Setting("out"),
-            ", or delete the folder",
+            f"{folder} holds an unfinished run with other settings ({difference}): name another "
+            f"{option_name('out')}, or delete the folder"
         )
     return True
 
 
-def _difference(earlier: RunConfig, current: RunConfig) -> tuple[str | Setting, ...]:
-    """The first difference between two configurations, as parts of a message; () if equal."""
+def _difference(earlier: RunConfig, current: RunConfig) -> str:
+    """Describe the first difference between two configurations; "" if they are equal."""
     if earlier.command != current.command:
-        return (f"it was started by {earlier.command}",)
+        return f"it was started by {earlier.command}"
     for name, value in current.settings.items():
-        was = earlier.settings.get(name)
-        if was != value and name not in CHANGEABLE:
-            return Setting(name), f" was {was!r} and is {value!r}"
+        if name not in CHANGEABLE and (was := earlier.settings.get(name)) != value:
+            return f"{option_name(name)} was {was!r} and is {value!r}"
     for role, address in current.endpoints.items():
         if (was := earlier.endpoints.get(role)) != address:
-            return (f"the address of the {role} was {was} and is {address}",)
+            return f"the address of the {role} was {was} and is {address}"
     if earlier.data != current.data:
-        return ("it had other labels",)
+        return "it had other labels"
     if earlier.prompt != current.prompt:
-        return ("it had another definition",)
-    return ("it had other judges",) if earlier.judges != current.judges else ()
+        return "it had another definition"
+    return "it had other judges" if earlier.judges != current.judges else ""
 
 
 def _unfinished(name: str, config: RunConfig) -> Path | None:

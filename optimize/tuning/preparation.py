@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from dspy_judges.errors import Setting
+from dspy_judges.errors import option_name
 from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
@@ -194,10 +194,8 @@ def choose_objective(
     fits_balanced = is_binary and level in ("auto", "dataset")
     if setting == "balanced" and not fits_balanced:
         raise SettingsError(
-            Setting("objective", "balanced"),
-            " needs labels of 0 and 1, a judge with this scale (",
-            Setting("scale", "0-1"),
-            "), and the dataset level",
+            f"{option_name('objective', 'balanced')} needs labels of 0 and 1, a judge with this "
+            f"scale ({option_name('scale', '0-1')}), and the dataset level"
         )
     if setting != "auto":
         return setting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_
 import msgspec
 from msgspec import Meta
 
-from dspy_judges.errors import Setting
+from dspy_judges.errors import option_name
 from judges.cli.flags import mapping, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
@@ -236,14 +236,14 @@ def _plain_value(setting: str, value: object) -> object:
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """The SettingsError for a wrong value; its message begins with the setting."""
+    """The SettingsError for a wrong value; its message begins with the setting's name."""
     reason, _, value_path = (
         str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
     )
     setting = value_path.partition("[")[0]
     choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    return SettingsError(Setting(setting, repr(values[setting])), f": {reason}")
+    return SettingsError(f"{option_name(setting, repr(values[setting]))}: {reason}")
 
 
 def _leaves(nested_type: object) -> list[object]:
@@ -263,48 +263,36 @@ def _check_settings(settings: Settings) -> None:
     for price, model in (("price", settings.judge), ("proposer_price", settings.proposer)):
         if settings.max_cost is not None and model.price is None:
             raise SettingsError(
-                Setting("max_cost"),
-                f": the price of {model.lm} is not known; give ",
-                Setting(price, "IN,OUT"),
-                ", or ",
-                Setting("max_calls"),
+                f"{option_name('max_cost')}: the price of {model.lm} is not known; give "
+                f"{option_name(price, 'IN,OUT')}, or {option_name('max_calls')}"
             )
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm):
-        _check_decision_model(settings)
+    if is_decision(settings.lm) and (options := _options_for_text(settings)):
+        raise SettingsError(
+            f"{options[0]} is not for {settings.lm}: a decision model gives probabilities and "
+            "does not write text"
+        )
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
-            Setting("proposer_lm"),
-            ": the embedded model cannot follow a proposed instruction; name a language "
-            "model with ",
-            Setting("lm"),
-            ", or leave ",
-            Setting("proposer_lm"),
-            " out",
+            f"{option_name('proposer_lm')}: the embedded model cannot follow a proposed "
+            f"instruction; name a language model with {option_name('lm')}, or leave "
+            f"{option_name('proposer_lm')} out"
         )
     if settings.optimizer == "gepa" and is_embedded(settings.proposer.lm):
         raise SettingsError(
-            Setting("optimizer", "gepa"),
-            ": name a language model that writes instructions with ",
-            Setting("lm"),
-            " or ",
-            Setting("proposer_lm"),
+            f"{option_name('optimizer', 'gepa')}: name a language model that writes instructions "
+            f"with {option_name('lm')} or {option_name('proposer_lm')}"
         )
 
 
-def _check_decision_model(settings: Settings) -> None:
-    """Raise SettingsError if the settings have one for a judge's model that writes text."""
+def _options_for_text(settings: Settings) -> list[str]:
+    """The options in the settings that only suit a judge's model that writes text."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    for_text = [name for name in names if getattr(settings, name) is not None]
+    options = [option_name(name) for name in names if getattr(settings, name) is not None]
     if settings.reasoning not in ("auto", "none"):
-        for_text.append("reasoning")
-    if for_text:
-        raise SettingsError(
-            Setting(for_text[0]),
-            f" is not for {settings.lm}: a decision model gives probabilities and does not write "
-            "text",
-        )
+        options.append(option_name("reasoning"))
+    return options
 
 
 def _check_model(prefix: str, settings: Settings) -> None:
@@ -318,22 +306,20 @@ def _check_model(prefix: str, settings: Settings) -> None:
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
     if redactor.holds(lm or ""):
-        raise SettingsError(Setting(prefix + "lm"), f" {KEY_IN_NAME_PROBLEM}")
+        raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
     if prefix and is_decision(lm or ""):
         raise SettingsError(
-            Setting("proposer_lm", lm),
-            ": a decision model cannot write instructions; name a chat model",
+            f"{option_name('proposer_lm', lm)}: a decision model cannot write instructions; name "
+            "a chat model"
         )
     if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
-        raise SettingsError(
-            Setting(prefix + "api_key_env"), " takes the name of an environment variable, not a key"
-        )
+        option = option_name(prefix + "api_key_env")
+        raise SettingsError(f"{option} takes the name of an environment variable, not a key")
     try:
         read_price(price or "0,0")
     except ValueError:
-        raise SettingsError(
-            Setting(prefix + "price", price), ": write IN,OUT, as in 0.40,1.60"
-        ) from None
+        option = option_name(prefix + "price", price)
+        raise SettingsError(f"{option}: write IN,OUT, as in 0.40,1.60") from None
     refuse_secret(api_base)
 
 
@@ -348,5 +334,5 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
         right_flag = "--pairwise" if pairwise else "--dimension"
         raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
     if settings.scale is not None and pairwise:
-        raise SettingsError(Setting("scale"), ": pairs have votes, not ratings on a scale")
+        raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
     return rescale(subject, settings.scale)
