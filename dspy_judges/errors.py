@@ -1,4 +1,4 @@
-"""The base classes of all errors that users can fix."""
+"""The base classes of all errors that users can fix, and the names of options in messages."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,10 +37,7 @@ _argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_na
 
 @contextmanager
 def arguments_in_messages(**argument_names: str) -> Iterator[None]:
-    """In this block, `option_name` returns the names of a Python function's arguments.
-
-    `argument_names` are those that differ from the names of the options.
-    """
+    """In this block, messages name arguments, not flags; `argument_names` rename some options."""
     token = _argument_names.set(argument_names)
     try:
         yield

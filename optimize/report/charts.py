@@ -150,7 +150,11 @@ def _pair_table(scored: Scored) -> ReportTable:
 
 def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> list[RowChart]:
     """A chart of the judges' names and figures; empty if no figure is defined."""
-    rows = [(name, figure, _ends(figure)) for name, figure in judges if not isnan(figure.value)]
+    rows = [
+        (name, figure, (figure.interval.low, figure.interval.high) if figure.interval else ())
+        for name, figure in judges
+        if not isnan(figure.value)
+    ]
     if not rows:
         return []
     axis = _Axis.of([value for _, figure, ends in rows for value in (figure.value, *ends)])
@@ -160,10 +164,6 @@ def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> lis
     ]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [RowChart(rows=positions, ticks=axis.ticks(), caption=caption)]
-
-
-def _ends(figure: Figure) -> tuple[float, ...]:
-    return (figure.interval.low, figure.interval.high) if figure.interval else ()
 
 
 class _Axis(NamedTuple):
@@ -185,8 +185,7 @@ class _Axis(NamedTuple):
         """The positions and labels of three to six ticks at round numbers."""
         start, length = self
         power_of_ten = 10.0 ** np.floor(np.log10(length / 5))
-        step = next(
-            power_of_ten * factor for factor in (1, 2, 5, 10) if power_of_ten * factor >= length / 5
-        )
+        steps = (power_of_ten * factor for factor in (1, 2, 5, 10))
+        step = next(step for step in steps if step >= length / 5)
         tick_values = np.arange(np.ceil(start / step), np.floor((start + length) / step) + 1) * step
         return [(self.percent(value), f"{round(float(value), 6) + 0.0:g}") for value in tick_values]

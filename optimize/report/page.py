@@ -233,7 +233,6 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
 
 
 def _failure_table(scored: Scored) -> ReportTable:
-    """A table of the reasons why outputs have no score."""
     failures = [(name, reason[:MAX_REASON]) for name, reason in scored.failures.items()]
     caption = "Every output has a score."
     if failures:

@@ -73,7 +73,6 @@ def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
 
 
 def _table(result: TuningResult) -> ReportTable:
-    """A table of both judges' figures on every split that was held out from tuning."""
     caption = "Both judges on labels that tuning did not use."
     rows: list[tuple[str, ...]] = []
     for split_name, split in result.splits.items():
@@ -124,7 +123,6 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
 
 
 def _meaning(test: SplitResult, documents: str) -> str:
-    """A sentence on what the gain on test shows."""
     interval = test.objective_gain.interval
     if interval is None:
         return f"{documents} are too few for an interval, so this may be luck."
@@ -136,7 +134,6 @@ def _meaning(test: SplitResult, documents: str) -> str:
 
 
 def _cost(result: TuningResult) -> str:
-    """A sentence on the run's cost, calls and time, and on the cost of judging 1,000 rows."""
     calls = counted(result.lm_calls, "judge call")
     if result.proposer_calls:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"

@@ -75,7 +75,6 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
-    """Yield warnings if scores clearly follow length or order."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         yield (

@@ -170,9 +170,8 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
         output_terms = np.zeros(len(items))
         if goal == "balanced":
             is_right = verdicts(judge, best_threshold(judge, human)) == human
-            output_terms[scored] = (
-                is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
-            )
+            label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
+            output_terms[scored] = is_right / label_shares / 2
         else:
             ranks = midranks(np.array([judge, human]))
             ranks -= ranks.mean(axis=1, keepdims=True)

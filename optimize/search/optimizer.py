@@ -77,9 +77,8 @@ class CrossFit:
         """Turn scores into verdicts, by a threshold that is learned on all other folds."""
         fold_verdicts = np.empty(len(items))
         for _, in_fold in self._folds(items):
-            fold_verdicts[in_fold] = verdicts(
-                scores[in_fold], best_threshold(scores[~in_fold], items.human[~in_fold])
-            )
+            threshold = best_threshold(scores[~in_fold], items.human[~in_fold])
+            fold_verdicts[in_fold] = verdicts(scores[in_fold], threshold)
         return fold_verdicts
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
@@ -87,9 +86,8 @@ class CrossFit:
         scores = np.empty(len(items))
         for fold, in_fold in self._folds(items):
             judge_version = replace(candidate, demo_set=self._demo_sets[fold])
-            scores[in_fold] = evaluator.scores(
-                judge_version, items.of_rows(np.flatnonzero(in_fold))
-            )
+            rows = np.flatnonzero(in_fold)
+            scores[rows] = evaluator.scores(judge_version, items.of_rows(rows))
         return scores
 
 
@@ -196,8 +194,7 @@ def find_optimizer(name: str) -> Optimizer:
     """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError if there is none."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
-        choices = ", ".join(OPTIMIZERS)
-        option = option_name("optimizer", repr(name))
+        option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)
         raise SettingsError(f"{option}: choose {choices}, or name MODULE:FUNCTION")
     try:
         optimizer: Optimizer = getattr(import_module(module), function)

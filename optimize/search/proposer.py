@@ -214,7 +214,6 @@ class Proposer:
         return self._usable(proposals, round_number)
 
     def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:
-        """Send the prompts to the model, and yield the proposal of each."""
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + index), whole_text)

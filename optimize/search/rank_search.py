@@ -112,8 +112,11 @@ class RankSearch:
     def explore(self) -> Exploration:
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
-        with suppress(*BUDGET_ERRORS):
-            self._measure_leaders()
+        # Score the best candidates on as many documents as any candidate was scored on.
+        most_documents = max((result.n_documents for result in self.results.values()), default=0)
+        with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
+            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
+                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
         finalists, results = self._finalists(), self.results.values()
         has_better = any(result.gain > 0 and result.is_reliable for result in results)
         return Exploration(
@@ -142,13 +145,6 @@ class RankSearch:
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 return
-
-    def _measure_leaders(self) -> None:
-        """Score the best candidates on as many documents as any candidate was scored on."""
-        most_documents = max((result.n_documents for result in self.results.values()), default=0)
-        with self.budget.reserving(self._dev_cost()):
-            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
-                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
         """The cost to reserve for testing the untuned judge and the finalists on dev."""
@@ -231,7 +227,6 @@ class RankSearch:
         return next(iter(self._above_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        """Ask the proposer for new instructions, each from another random draw of documents."""
         budget, n_proposals = self.budget, self.options.proposals
         if budget.remaining < budget.proposal * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.

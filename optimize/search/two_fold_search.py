@@ -95,7 +95,6 @@ def _n_tried(
     finalists: Sequence[Sequence[Finalist]],
     questions: QuestionTest | None,
 ) -> int:
-    """The number of candidates that were scored by the optimizer or tested."""
     all_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
     ids = {finalist.candidate.id for finalist in all_finalists}
     return len(ids.union(*(exploration.candidate_ids for exploration in explorations)))
@@ -122,7 +121,8 @@ def _explore(
 
     If the budget is spent before the end, the lists have fewer than two entries.
     """
-    budget, initial_limit = halves[0].evaluator.budget, halves[0].evaluator.budget.limit
+    evaluator, budget = halves[0].evaluator, halves[0].evaluator.budget
+    initial_limit = budget.limit
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
     question_cost = asking_cost(halves[0], proposes=optimizer in WRITE_QUESTIONS)
@@ -131,7 +131,8 @@ def _explore(
         limits = budget.total_cost + budget.remaining / 2, budget.limit
         for half, limit in zip(halves, limits, strict=True):
             budget.limit = limit
-            test_reserve = _test_cost(half)
+            usual_cost = (1 + N_FINALISTS) * evaluator.item_cost(half.untuned) * len(half.dev)
+            test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
                 explorations.append(optimizer(replace(half, test_reserve=test_reserve)))
             budget.limit = limits[-1]
@@ -140,13 +141,6 @@ def _explore(
                 break
     budget.limit = initial_limit
     return explorations, finalists
-
-
-def _test_cost(problem: SearchProblem) -> float:
-    """The usual cost of testing the finalists on dev, but at most half of the remaining budget."""
-    evaluator = problem.evaluator
-    cost = (1 + N_FINALISTS) * evaluator.item_cost(problem.untuned) * len(problem.dev)
-    return min(cost, evaluator.budget.remaining / 2)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:

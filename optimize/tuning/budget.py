@@ -293,7 +293,6 @@ def _spending(
     tokens: tuple[float, float],
     price: Price | None,
 ) -> Spending:
-    """The expected spending for a number of judgements or proposals."""
     tokens_in, tokens_out = (round(number * count) for count in tokens)
     return Spending(
         purpose=purpose,

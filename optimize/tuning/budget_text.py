@@ -72,10 +72,7 @@ def budget_json(budget: RunBudget) -> JsonObject:
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
         "chance": _chance(budget.prepared),
-        "calls": {
-            "expected": expected.calls,
-            "at_most": budget.prepared.settings.max_calls,
-        },
+        "calls": {"expected": expected.calls, "at_most": budget.prepared.settings.max_calls},
         "minutes": round(budget.minutes, 1),
         "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
         "cost_usd": {"expected": cost, "at_most": budget.limit_in_dollars},

@@ -77,7 +77,7 @@ def open_run(
     an error before a model may have been paid, the folder is deleted. Raises RunFolderError if the
     folder holds other files, a finished run, or a run with other settings.
     """
-    folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
+    folder = Path(out) if out is not None else _default_folder(name, config)
     folder.mkdir(parents=True, exist_ok=True)
     has_lock = False
     try:
@@ -219,17 +219,12 @@ def _difference(earlier: RunConfig, current: RunConfig) -> str:
     return "it had other judges" if earlier.judges != current.judges else ""
 
 
-def _unfinished(name: str, config: RunConfig) -> Path | None:
-    """The newest folder runs/NAME-NUMBER whose run can continue, or None."""
+def _default_folder(name: str, config: RunConfig) -> Path:
+    """The newest folder runs/NAME-NUMBER whose run can continue, or a new one."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
             if _can_continue(folder, config):
                 return folder
-    return None
-
-
-def _make_next(name: str) -> Path:
-    """Make the folder runs/NAME-NUMBER with the next unused number."""
     suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
     numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
     for number in count(1 + max(numbers, default=0)):

@@ -60,10 +60,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A tuning run whose settings and labels were read and checked, before any model is called.
-
-    `untuned` is the prompt of the untuned judge.
-    """
+    """A tuning run whose settings and labels were read and checked, before any model is called."""
 
     settings: Settings
     subject: Subject

@@ -158,10 +158,7 @@ class Program:
         )
 
     def describe(self, items: Items) -> tuple[Dimension, Prompt]:
-        """What the program judges, and its prompt, whose answers are numbers.
-
-        The search needs these; the program itself makes all requests.
-        """
+        """What the program judges, and its prompt for the search, whose answers are numbers."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         choices = []
         for name, answer in self.answers.items():
@@ -227,7 +224,13 @@ class Program:
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
-            judgement = self._judgement(predictions[-1]).rescored(choices, self.weights)
+            outputs = predictions[-1]
+            scores = {name: answer.score(outputs[name]) for name, answer in self.answers.items()}
+            judgement = Judgement(
+                score=scores[self.answer.name],
+                rationale=_text(outputs.get(self.reason)) or None,
+                answers=scores if len(scores) > 1 else None,
+            ).rescored(choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
@@ -239,14 +242,6 @@ class Program:
         names = "prompt_tokens", "completion_tokens"
         tokens = (sum(counts.get(name, 0) for counts in token_counts) for name in names)
         return ItemJudgement(judgement, *tokens)
-
-    def _judgement(self, prediction: dspy.Prediction) -> Judgement:
-        scores = {name: answer.score(prediction[name]) for name, answer in self.answers.items()}
-        return Judgement(
-            score=scores[self.answer.name],
-            rationale=_text(prediction.get(self.reason)) or None,
-            answers=scores if len(scores) > 1 else None,
-        )
 
     def tuned(
         self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
@@ -299,7 +294,6 @@ class Program:
             predictor.fields[name] = predictor.fields.get(name, {}) | option
 
     def _demo(self, demo: Demo) -> dspy.Example:
-        """Convert a demonstration of the search to a dspy.Example with the program's types."""
         inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
         answers = (answer for name, answer in self.answers.items() if name in demo)
         values = {answer.name: answer.value(int(demo[answer.name])) for answer in answers}

@@ -237,9 +237,8 @@ def _plain_value(setting: str, value: object) -> object:
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
     """The SettingsError for a wrong value; its message begins with the setting's name."""
-    reason, _, value_path = (
-        str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
-    )
+    message = str(error).replace("`", "").replace(" | null", "")
+    reason, _, value_path = message.rpartition(" - at $.")
     setting = value_path.partition("[")[0]
     choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
