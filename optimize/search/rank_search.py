@@ -176,9 +176,8 @@ class RankSearch:
             return True
         parent, leaders = self._best_so_far(), self._above_untuned()[:N_LEADERS]
         candidates = self._candidates(round_number, parent)
-        limit = max(
-            end_cost - budget.total_cost, min(MIN_RACE_SHARE * round_budget, budget.remaining)
-        )
+        smallest_limit = min(MIN_RACE_SHARE * round_budget, budget.remaining)
+        limit = max(end_cost - budget.total_cost, smallest_limit)
         results = race.run([*leaders, *candidates], limit)
         for result in results:
             self._record(round_number, result)

@@ -1,5 +1,6 @@
 """A run's budget as lines for a terminal, and as the JSON object of a dry run."""
 
+from dspy_judges.errors import option_name
 from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision
@@ -60,7 +61,7 @@ def notes_on(budget: RunBudget) -> list[str]:
     tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
     return [
         f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-        "model with --proposer-lm for instructions and questions."
+        f"model with {option_name('proposer_lm')} for instructions and questions."
     ]
 
 

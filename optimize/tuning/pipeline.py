@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
+from dspy_judges.errors import option_name
 from judges.catalog import JUDGES
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
@@ -49,9 +50,8 @@ def tune_in_folder(
     """
     prepared = prepare(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
-    with run_folder.open_run(
-        out, subject.name, run_folder.run_config(prepared), print_line
-    ) as folder:
+    config = run_folder.run_config(prepared)
+    with run_folder.open_run(out, subject.name, config, print_line) as folder:
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
             write_atomically(folder / run_folder.LABELS, content, overwrite=True)
@@ -68,7 +68,7 @@ def tune_in_folder(
         if subject.questions and subject.name not in JUDGES and is_embedded(settings.lm):
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
-                "a language model with --lm"
+                f"a language model with {option_name('lm')}"
             )
         return folder, run(prepared, folder, print_line, opened_models, stderr)
 

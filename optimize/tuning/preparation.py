@@ -140,14 +140,15 @@ def _note_on(subject: Subject, argument: str) -> str:
     if isinstance(subject, Comparison):
         answers = "which is better"
     elif not answers:
-        answers = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
+        low, high = subject.scale[0], subject.scale[-1]
+        answers = f"a rating from {low} to {high} ({option_name('scale')})"
     description = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
     if "=" in argument:
         return f"{subject.name} is judged by your definition; {description}"
+    option = option_name("dimension", f"'{subject.name}=...'")
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{description}. A definition of one line helps about as much as tuning: "
-        f"--dimension '{subject.name}=...'"
+        f"{description}. A definition of one line helps about as much as tuning: {option}"
     )
 
 

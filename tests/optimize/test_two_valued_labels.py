@@ -59,7 +59,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in err
     assert "label has no definition" in err
     assert "it reads input and output" in err
-    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in err
+    assert "A definition of one line helps about as much as tuning: dimension='label=...'" in err
     judge = run.judge
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
     content = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
