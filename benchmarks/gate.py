@@ -26,18 +26,12 @@ from judges.prompt import LETTERS, Value
 from judges.questions import Question
 from optimize.inputs.flags import RISK
 from optimize.items import Item, Items
-from optimize.search.evaluator import (
-    Evaluator,
-    Goal,
-    ItemJudgement,
-    Pricing,
-    SearchBudget,
-    SearchOptions,
-    SearchProblem,
-)
+from optimize.search.budget import Pricing, SearchBudget
+from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.gate import ShipDecision, decide, decision_on
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
+from optimize.search.problem import Goal, SearchOptions, SearchProblem
 from optimize.search.questions import NotTestedError, ask_questions
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, rho

@@ -1,5 +1,8 @@
-"""The base classes of all errors that users can fix."""
+"""The base classes of all errors that users can fix, and the names of options in messages."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ClassVar
 
 
@@ -26,3 +29,32 @@ class UsageError(JudgesError, ValueError):
 
 class OptionError(JudgesError, ValueError):
     """An argument of a Python function has a wrong value."""
+
+
+# None if options are flags; otherwise the names of the arguments that differ from the options'.
+_argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_names", default=None)
+
+
+@contextmanager
+def arguments_in_messages(**argument_names: str) -> Iterator[None]:
+    """In this block, messages name arguments, not flags; `argument_names` rename some options."""
+    token = _argument_names.set(argument_names)
+    try:
+        yield
+    finally:
+        _argument_names.reset(token)
+
+
+def option_name(name: str, value: object = "") -> str:
+    """An option in a message as its user writes it, with the value if there is one.
+
+    For a command it is a flag, such as `--price proposer=1,4`; in `arguments_in_messages`, it is an
+    argument, such as `proposer_price=1,4`.
+    """
+    if (argument_names := _argument_names.get()) is not None:
+        argument = argument_names.get(name, name)
+        return argument if value == "" else f"{argument}={value}"
+    flag_name = name.removeprefix("proposer_")
+    if flag_name in (name, "lm"):
+        return f"--{name.replace('_', '-')} {value}".rstrip()
+    return f"--{flag_name.replace('_', '-')} proposer={value}"

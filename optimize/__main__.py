@@ -11,11 +11,12 @@ if __name__ == "__main__":
     # `start` must be called before all other imports; its docstring says why.
     sys.exit(start("optimize.__main__:command"))
 
+from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
 from judges.terminal import print_note
 from optimize.inputs.flags import Outcome, Parser, add_label_flags, run
-from optimize.tuning.settings import flag_of, read_settings
+from optimize.tuning.settings import read_settings
 
 ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
@@ -54,7 +55,7 @@ def parser() -> Parser:
 
     def add(name: str, metavar: str, help_text: str) -> None:
         action = "append" if name in MODEL_FLAGS else "store"
-        group.add_argument(flag_of(name), metavar=metavar, help=help_text, action=action)
+        group.add_argument(option_name(name), metavar=metavar, help=help_text, action=action)
 
     group = parser.add_argument_group("what is judged")
     add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
@@ -107,6 +108,7 @@ def command(arguments: Sequence[str]) -> int:
         # quickly.
         from optimize.report.tuning import run_lines
         from optimize.tuning.budget import plan_budget
+        from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
         from optimize.tuning.preparation import prepare
 
@@ -116,7 +118,7 @@ def command(arguments: Sequence[str]) -> int:
             check_name(lm)
         if flags.dry_run:
             budget = plan_budget(prepare(settings))
-            return Outcome(budget, [] if flags.json else budget.lines())
+            return Outcome(budget_json(budget), budget_lines(budget))
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr
         )

@@ -41,7 +41,6 @@ from optimize.label_page.server import Server
 from optimize.label_page.session import JudgeAnswer, Session, numbers_of
 from optimize.measuring.asking import on_labels_scale
 from optimize.measuring.request import asking_options
-from optimize.search.evaluator import reason_of
 
 COMMAND = "dspy-judges label"
 MOST_ANSWERS = 10
@@ -249,7 +248,7 @@ def _answer(judgement: AnyJudgement, number_of_answer: Mapping[Value | None, flo
     )
     if isinstance(judgement, Preference):
         value = judgement.preferred
-    return JudgeAnswer(value, judgement.score, reason_of(judgement))
+    return JudgeAnswer(value, judgement.score, judgement.rationale or "")
 
 
 def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:

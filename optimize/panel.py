@@ -40,7 +40,7 @@ from optimize.measuring.request import check_names, expectation_lines, read_judg
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
 from optimize.measuring.tuning_result import HeldOut
-from optimize.report.answer import Answer, Table, Tile
+from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Page, Section, write
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
@@ -316,7 +316,7 @@ def write_page(path: Path, run: PanelRun) -> None:
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _sentences(run)
     figure_name, test = run.figures.figure_name, run.figures.splits.test
-    answer = Answer(
+    answer = ReportAnswer(
         title=f"A panel for {run.figures.dimension}",
         headline=verdict,
         why=[("", sentence) for sentence in sentences],
@@ -326,7 +326,7 @@ def write_page(path: Path, run: PanelRun) -> None:
         ],
         steps=[run.why_no_judge or next_step],
     )
-    members = Section(title="Members", tables=[Table(header, rows, ADDS_NOTE)])
+    members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
     write(path, Page(answer=answer, sections=[members]))
 
 

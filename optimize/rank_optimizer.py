@@ -4,7 +4,6 @@ The search sets the instruction and the demonstrations of the program's predicto
 (`optimize.tuning.program`).
 """
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +15,7 @@ import dspy
 import numpy as np
 from dspy.teleprompt import Teleprompter
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import arguments_in_messages
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.judge import Judge
@@ -36,7 +35,7 @@ from optimize.tuning.active_run import ActiveRun, reserve_budget
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import TRIALS, Trials
 from optimize.tuning.models import open_models
-from optimize.tuning.preparation import Labels, prepare_judge
+from optimize.tuning.preparation import Labels, prepare_prompt
 from optimize.tuning.program import Example, Program, slug
 from optimize.tuning.program_answer import ProgramError as ProgramError
 from optimize.tuning.results import summarize
@@ -101,6 +100,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         max_cost: Upper bound on the cost of both models together, in US dollars.
         price: The price of `lm`, if it is not known from the model's name: US dollars per million
             input tokens and per million output tokens.
+        proposer_price: The price of `proposer_lm`, in the same form.
         max_demos: Upper bound on the number of demonstrations in a prompt.
         optimizer: "rank", "gepa", or an optimizer function; see `optimize.search.optimizer`.
         risk: The accepted chance that a tuned program is returned although it is no better.
@@ -127,6 +127,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         max_calls: int | None = None,
         max_cost: float | None = None,
         price: tuple[float, float] | None = None,
+        proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
         optimizer: str | Optimizer = "rank",
         risk: float = RISK,
@@ -145,6 +146,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             "max_calls": max_calls,
             "max_cost": max_cost,
             "price": price,
+            "proposer_price": proposer_price,
             "max_demos": max_demos,
             "level": level,
             "optimizer": optimizer_name(optimizer),
@@ -153,6 +155,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             "seed": seed,
         }
 
+    @arguments_in_messages(concurrency="num_threads")
     def compile(
         self,
         student: dspy.Module,
@@ -179,22 +182,15 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 documents or too few different ratings.
             JudgesError: Any error that `tune()` raises.
         """
-        try:
-            return self._compile(student, [*trainset, *(valset or ())])
-        except JudgesError as error:
-            # Messages of the command name flags; replace these with the names of the arguments.
-            text = str(error).replace("--concurrency", "num_threads")
-            error.args = (re.sub("--([a-z-]+)", lambda flag: flag[1].replace("-", "_"), text),)
-            raise
-
-    def _compile(self, student: dspy.Module, examples: Sequence[Example]) -> dspy.Module:
+        examples = [*trainset, *(valset or ())]
         start_time = time.monotonic()
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, examples, print_line)
         settings, opened_models = self._models(program)
-        judge = program.describe(labels.everything)
-        prepared = prepare_judge(settings, labels, judge, is_choice=program.answer.is_choice)
+        subject, untuned = program.describe(labels.everything)
+        is_choice = program.answer.is_choice
+        prepared = prepare_prompt(settings, labels, subject, untuned, is_choice=is_choice)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
@@ -215,7 +211,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 tuning_result = summarize(run, result, None, time.monotonic() - start_time)
         shipped = result.judges.of(result.shipped)
         threshold = shipped.threshold if prepared.goal == "balanced" else None
-        compiled = program.tuned(shipped.prompt(judge.prompt), shipped.weights, threshold)
+        compiled = program.tuned(shipped.prompt(untuned), shipped.weights, threshold)
         compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from dspy_judges.errors import arguments_in_messages
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.dimension import Comparison, Dimension, Subject
@@ -82,6 +83,7 @@ class Run:
         return "\n".join(run_lines(self.result, str(self.folder)))
 
 
+@arguments_in_messages()
 def tune(
     dimension: str | Dimension | Comparison,
     data: str | os.PathLike[str] | Rows | None = None,

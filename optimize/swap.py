@@ -31,7 +31,7 @@ from optimize.measuring.request import (
 )
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult, certificate
-from optimize.report.answer import SCREEN_LINES, Answer, Fact, Tile
+from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
@@ -155,7 +155,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
 
 
-def swap_answer(result: SwapResult) -> Answer:
+def swap_answer(result: SwapResult) -> ReportAnswer:
     """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
     new, old = short_name(result.new), short_name(result.old)
@@ -171,7 +171,7 @@ def swap_answer(result: SwapResult) -> Answer:
     )
     n_text = counted(result.difference.n_documents, interval_unit(comparison.level))
     interval_note = f"90% interval{looks}, n={n_text}"
-    return Answer(
+    return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
         headline=result.verdict,
         why=[

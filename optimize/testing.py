@@ -32,17 +32,10 @@ from judges.prompt import Prompt
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
 from optimize.measuring.exports import TOOLS, Tool, read_export
-from optimize.search.evaluator import (
-    Evaluator,
-    ItemJudgement,
-    Pricing,
-    SearchBudget,
-    SearchBudgetSpentError,
-    SearchOptions,
-    SearchProblem,
-    objective,
-)
+from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
+from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.optimizer import Exploration, Optimizer
+from optimize.search.problem import SearchOptions, SearchProblem, objective
 from optimize.statistics.correlations import Coefficient
 from optimize.statistics.intervals import stream
 

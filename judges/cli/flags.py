@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
-from dspy_judges.errors import UsageError
+from dspy_judges.errors import UsageError, option_name
 from judges.client import Redactor, check_name, holds_secret, read_price
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
@@ -189,11 +189,13 @@ def read_plan(
     from judges.scoring import SamplingPlan
 
     if (kind == "mean") != (samples is not None):
-        raise UsageError("--plan mean and --samples N go together: give both or neither")
+        options = f"{option_name('plan', 'mean')} and {option_name('samples', 'N')}"
+        raise UsageError(f"{options} go together: give both or neither")
     if samples is not None:
         temperature = MEAN_TEMPERATURE if temperature is None else temperature
         if temperature == 0 and samples > 1:
-            raise UsageError("--temperature 0 draws the same reply every time; use 1 or more")
+            option = option_name("temperature", 0)
+            raise UsageError(f"{option} draws the same reply every time; use 1 or more")
         return SamplingPlan(kind="mean", samples=samples, temperature=temperature)
     if kind is None and temperature is None:
         return None
@@ -309,4 +311,4 @@ def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
     try:
         return read_mapping(arguments)
     except ValueError as error:
-        raise UsageError(f"--map {error}") from None
+        raise UsageError(f"{option_name('map')} {error}") from None

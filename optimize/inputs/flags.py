@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dspy_judges.errors import UsageError
+from dspy_judges.errors import UsageError, option_name
 from judges.cli.flags import Flags, mapping
 from judges.cli.flags import Parser as OneLineParser
 from judges.client import holds_secret
@@ -56,14 +56,16 @@ def bounds_of(scale: str | None) -> Bounds | None:
         return None
     bounds = read_bounds(scale)
     if bounds is None:
-        raise SettingsError(f"--scale {scale}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
+        option = option_name("scale", scale)
+        raise SettingsError(f"{option}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
     return bounds
 
 
 def refuse_secret(api_base: str | None) -> None:
     """Raise SettingsError if an address holds a key, since addresses are written to files."""
     if api_base and holds_secret(api_base):
-        raise SettingsError("--api-base holds a password or a key: give the key by OPENAI_API_KEY")
+        option = option_name("api_base")
+        raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 
 
 def values_of(values: object) -> dict[str, float | Vote | None]:
@@ -73,11 +75,12 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
     SettingsError if `values` is neither a mapping nor texts of the form WORD=NUMBER.
     """
     if not isinstance(values, Mapping | list | tuple):
-        raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
+        option = option_name("values", repr(values))
+        raise SettingsError(f"{option}: expected words and numbers, as in {{good: 3}}")
     try:
         return {**read_values(values)}
     except ValueError as error:
-        raise SettingsError(f"--values {error}") from None
+        raise SettingsError(f"{option_name('values')} {error}") from None
 
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
@@ -98,8 +101,9 @@ def whole_ratings(scale: str | None) -> tuple[int, ...]:
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
-            f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MAX_RATINGS} at most; "
-            "say --scale any to keep the judge's own, since only the order of the labels counts"
+            f"{option_name('scale', f'{low:g}-{high:g}')}: a judge rates in whole numbers, "
+            f"{MAX_RATINGS} at most; say {option_name('scale', ANY_SCALE)} to keep the judge's "
+            "own, since only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from dspy_judges.errors import option_name
 from judges.cli.flags import mapping
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.columns import ColumnNames
@@ -139,7 +140,8 @@ def load_labels(
     is_file = not isinstance(labels.data, LabelledSet | LabelledPairs | None)
     if not is_file and any((labels.map, labels.values, labels.annotations)):
         raise SettingsError(
-            "map, values and annotations say how a file is read: name the file (--data)"
+            "map, values and annotations say how a file is read: name the file "
+            f"({option_name('data')})"
         )
     texts = tuple(subject.inputs) if subject else ()
     labelled = read(labels, name, pairwise=pairwise, texts=texts, subject=subject)

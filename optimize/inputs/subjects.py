@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dspy_judges.column_names import name_key
+from dspy_judges.errors import option_name
 from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
@@ -92,7 +93,7 @@ def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
             f"{name}=LINE defines labels of your own: write what earns a good label, and name the "
-            "labels by --data"
+            f"labels by {option_name('data')}"
         )
     return name, definition
 

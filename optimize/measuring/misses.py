@@ -11,7 +11,6 @@ from optimize.figures.as_json import FLAT, JsonObject, fields_json
 from optimize.figures.as_text import WIDTH, short_name
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
-from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.intervals import Mask, Vector
@@ -42,7 +41,7 @@ class Remarks:
         texts = dict(scored.texts(row))
         return cls(
             comment=scored.items.items[row].comment,
-            reason=reason_of(scored.judgements[row]),
+            reason=scored.judgements[row].rationale or "",
             decided_by=scored.judgements[row].decided_by or "",
             output=texts.pop(output_name(tuple(texts)) or "", ""),
             texts=texts,

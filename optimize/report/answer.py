@@ -14,7 +14,7 @@ RUN_LINES, SCREEN_LINES = 24, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table: the head has the names of the columns, and the rows have the cells."""
 
     head: Sequence[str]
@@ -57,7 +57,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ReportAnswer:
     """All sentences and figures on a result; the most important come first.
 
     `headline` answers the question in the title, and `why` has reasons and warnings, which are
@@ -71,7 +71,7 @@ class Answer:
     tiles: Sequence[Tile] = ()
     measured: str = ""
     facts: Sequence[Fact] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     steps: Sequence[str] = ()
 
     def lines(

@@ -84,9 +84,8 @@ def recommendation(card: Scorecard, obstacle: Obstacle | None, gate: str | None 
 
     Only a judge that holds its floors is recommended. For any other judge the figures are given.
     """
-    strength, weakness = (
-        _verdict_quality(card.two_values) if card.two_values else _rank_quality(card)
-    )
+    binary = card.two_values
+    strength, weakness = _verdict_quality(binary) if binary else _rank_quality(card)
     if gate == "holds" and not obstacle:
         return f"Use it: it holds its floors{weakness}."
     sentence = obstacle.refusal if obstacle else f"{strength}{weakness}."
@@ -224,13 +223,12 @@ def people_facts(card: Scorecard | None) -> Iterator[Fact]:
         text = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
         if not card.two_values:
             text += f", rho {number_text(row.rho)}"
-        yield " and ".join(map(_annotator_name, people.pair_of(row))), text
+        names = (
+            f"annotator {name}" if name.isdecimal() else short_name(name)
+            for name in people.pair_of(row)
+        )
+        yield " and ".join(names), text
     yield "all annotators", f"Krippendorff's alpha {number_text(people.alpha)}"
-
-
-def _annotator_name(name: str) -> str:
-    """An annotator's name for a sentence; a number alone becomes "annotator 1"."""
-    return f"annotator {name}" if name.isdecimal() else short_name(name)
 
 
 def labels_text(data: DataCounts, unit: str) -> str:

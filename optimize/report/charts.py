@@ -10,7 +10,7 @@ import numpy as np
 from judges.judgement import Preference
 from optimize.figures.as_text import number_text, share_text
 from optimize.measuring.scored import Scored
-from optimize.report.answer import Table
+from optimize.report.answer import ReportTable
 from optimize.statistics.intervals import Figure, Vector
 
 # Upper bound on the dots in a chart: of more outputs, evenly spaced outputs are drawn.
@@ -66,12 +66,12 @@ def dot_charts(scored: Scored) -> list[DotChart]:
     return [outputs, *_system_charts(scored)]
 
 
-def count_table(scored: Scored) -> Table:
+def count_table(scored: Scored) -> ReportTable:
     """A table of how often the judge decides as people do; it has no rows for ratings."""
     if scored.is_pairs:
         return _pair_table(scored)
     if not scored.is_binary:
-        return Table((), ())
+        return ReportTable((), ())
     rows = []
     for label, word in zip((1, 0), scored.words, strict=True):
         verdicts = scored.passes[scored.human == label]
@@ -80,7 +80,7 @@ def count_table(scored: Scored) -> Table:
         cells = (f"{count:,} ({share_text(count / total)})" for count in (n_passes, n_fails))
         rows.append((word, *cells))
     header = ("people say", *(f"the judge says {word}" for word in scored.words))
-    return Table(header, rows, "Outputs by what people and the judge say.")
+    return ReportTable(header, rows, "Outputs by what people and the judge say.")
 
 
 def _system_charts(scored: Scored) -> list[DotChart]:
@@ -127,7 +127,7 @@ def _dot_chart(
     )
 
 
-def _pair_table(scored: Scored) -> Table:
+def _pair_table(scored: Scored) -> ReportTable:
     """How often the judge decides as people do, by annotators' agreement and by order."""
     human, majority = scored.human, np.abs(scored.human)
     preferences = [pair for pair in scored.judgements if isinstance(pair, Preference)]
@@ -145,12 +145,16 @@ def _pair_table(scored: Scored) -> Table:
             credit = (1 + np.sign(margins[is_counted] * human[is_counted])) / 2
             rows.append((name, share_text(credit.mean()), f"{credit.size:,}"))
     caption = "Pairs decided as people do; a tie is half right, and a coin reaches 50%."
-    return Table(("subset of pairs", "decided as people do", "pairs"), rows, caption)
+    return ReportTable(("subset of pairs", "decided as people do", "pairs"), rows, caption)
 
 
 def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> list[RowChart]:
     """A chart of the judges' names and figures; empty if no figure is defined."""
-    rows = [(name, figure, _ends(figure)) for name, figure in judges if not isnan(figure.value)]
+    rows = [
+        (name, figure, (figure.interval.low, figure.interval.high) if figure.interval else ())
+        for name, figure in judges
+        if not isnan(figure.value)
+    ]
     if not rows:
         return []
     axis = _Axis.of([value for _, figure, ends in rows for value in (figure.value, *ends)])
@@ -160,10 +164,6 @@ def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> lis
     ]
     caption = f"Each judge's {figure_name} with its 95% interval."
     return [RowChart(rows=positions, ticks=axis.ticks(), caption=caption)]
-
-
-def _ends(figure: Figure) -> tuple[float, ...]:
-    return (figure.interval.low, figure.interval.high) if figure.interval else ()
 
 
 class _Axis(NamedTuple):
@@ -185,8 +185,7 @@ class _Axis(NamedTuple):
         """The positions and labels of three to six ticks at round numbers."""
         start, length = self
         power_of_ten = 10.0 ** np.floor(np.log10(length / 5))
-        step = next(
-            power_of_ten * factor for factor in (1, 2, 5, 10) if power_of_ten * factor >= length / 5
-        )
+        steps = (power_of_ten * factor for factor in (1, 2, 5, 10))
+        step = next(step for step in steps if step >= length / 5)
         tick_values = np.arange(np.ceil(start / step), np.floor((start + length) / step) + 1) * step
         return [(self.percent(value), f"{round(float(value), 6) + 0.0:g}") for value in tick_values]

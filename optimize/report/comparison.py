@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from optimize.figures.as_text import cost_text, counted, figure_text, share_text
 from optimize.measuring.comparison import JudgeComparison
-from optimize.report.answer import Answer, Fact, Table
+from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
     RATES,
     labels_text,
@@ -37,7 +37,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
     return answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
 
 
-def comparison_answer(result: JudgeComparison) -> Answer:
+def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     """The answer, which says which judge is best and has the figures of the judge to use."""
     judge, warnings = judge_to_use(result), list[Fact]()
     obstacle = obstacle_to_use(
@@ -50,7 +50,7 @@ def comparison_answer(result: JudgeComparison) -> Answer:
     for relation, title, text in RELATIONS:
         names = ", ".join(each.name for each in result.judges if each.relation_to_best == relation)
         facts += [(title, f"{text} {names}.")] if names else []
-    return Answer(
+    return ReportAnswer(
         title=f"{result.dimension}: {counted(len(result.judges), 'judge')} side by side",
         headline=comparison_step(result),
         why=[("", figures), *rate_facts(judge.card), *warnings],
@@ -61,7 +61,7 @@ def comparison_answer(result: JudgeComparison) -> Answer:
     )
 
 
-def _tables(result: JudgeComparison) -> list[Table]:
+def _tables(result: JudgeComparison) -> list[ReportTable]:
     """A table of figures, differences and prices; for pass and fail, also a table of rates."""
     rows: list[tuple[str, ...]] = []
     rate_rows: list[tuple[str, ...]] = []
@@ -74,13 +74,13 @@ def _tables(result: JudgeComparison) -> list[Table]:
         rows.append((judge.name, figure_text(judge.card.headline), difference_text, price))
         if binary := judge.card.two_values:
             rate_rows.append((judge.name, *map(figure_text, binary.rates)))
-    figures = Table(
+    figures = ReportTable(
         ("judge", result.card.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
     )
-    return [figures, Table(("judge", *RATES), rate_rows)] if rate_rows else [figures]
+    return [figures, ReportTable(("judge", *RATES), rate_rows)] if rate_rows else [figures]
 
 
-def usage_table(result: JudgeComparison) -> Table:
+def usage_table(result: JudgeComparison) -> ReportTable:
     """A table of each judge's failures and ties, and of its calls, time and cost."""
     header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
@@ -91,4 +91,4 @@ def usage_table(result: JudgeComparison) -> Table:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
         failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
-    return Table(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
+    return ReportTable(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")

@@ -32,21 +32,17 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     """What to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    if result.gate and result.gate.outcome == "falls short":
+    gate, labels_step = result.gate, _more_labels(result.card, "here")
+    if gate and gate.outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
-    labels_step = _more_labels(result.card, "here")
     if obstacle:
         return labels_step or MORE_LABELS
-    return f"{labels_step} {_floors_step(result)}".strip()
-
-
-def _floors_step(result: Verification) -> str:
-    """A sentence on floors: how to give them, or how to check them again."""
-    if result.gate and result.is_undecided:
-        return f"Label more; {LOOK_AGAIN}." if result.gate.looks == 1 else MORE_LABELS
-    if result.gate and result.gate.outcome:
-        return "The same command checks it in CI."
-    return _floors_advice(result.card)
+    floors_step = _floors_advice(result.card)
+    if gate and result.is_undecided:
+        floors_step = f"Label more; {LOOK_AGAIN}." if gate.looks == 1 else MORE_LABELS
+    elif gate and gate.outcome:
+        floors_step = "The same command checks it in CI."
+    return f"{labels_step} {floors_step}".strip()
 
 
 def _floors_advice(card: Scorecard, command: str = "") -> str:
@@ -121,7 +117,6 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
 
 
 def _use_step(card: Scorecard, folder: str) -> str:
-    """How to load the judge, and how to decide whether it is good enough."""
     command = f"dspy-judges verify {shlex.quote(folder)} --data FILE"
     return f"Load it with `judges.load({json.dumps(folder)})`. {_floors_advice(card, command)}"
 

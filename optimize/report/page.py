@@ -32,7 +32,7 @@ from optimize.measuring.scored import Scored
 from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
-from optimize.report.answer import Answer, Fact, Table
+from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import people_facts
 from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, usage_table
@@ -55,7 +55,7 @@ class Section:
     title: str
     facts: Sequence[Fact] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
     folded: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class Section:
 class Page:
     """A page: the answer, the groups of misses, then the sections."""
 
-    answer: Answer
+    answer: ReportAnswer
     groups: Sequence[MissGroup] = ()
     sections: Sequence[Section] = ()
     groups_title: str = "Misses"
@@ -140,7 +140,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
     answer, card = verification_answer(result), result.card
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
-    all_levels = Table(("level and coefficient",), [*levels], "Every level and coefficient.")
+    all_levels = ReportTable(("level and coefficient",), [*levels], "Every level and coefficient.")
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     page = Page(
@@ -155,7 +155,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
 
 
 def _figures_section(
-    answer: Answer, card: Scorecard | None, scored: Scored, further_table: Table
+    answer: ReportAnswer, card: Scorecard | None, scored: Scored, further_table: ReportTable
 ) -> Section:
     return Section(
         title="Figures",
@@ -190,7 +190,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
         title="Figures",
         facts=answer.facts,
         charts=charts.figure_charts(figures, result.card.headline_name),
-        tables=[*answer.tables, usage_table(result), Table(("left out", "why"), left_out)],
+        tables=[*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)],
     )
     write(path, Page(answer=answer, sections=[section, source_section(result.data)]))
 
@@ -213,7 +213,7 @@ def successful_attacks(probes: ProbeResult, scored: Scored) -> list[tuple[str, f
     ]
 
 
-def _probe_table(probes: ProbeResult) -> Table:
+def _probe_table(probes: ProbeResult) -> ReportTable:
     """A table of how scores change if a line that asks for a better score is added."""
     rows = [
         (
@@ -225,19 +225,20 @@ def _probe_table(probes: ProbeResult) -> Table:
         for attack, shift in probes.shifts
         if shift.n_outputs
     ]
-    reason_text = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
+    caption = "Can an output talk the judge into a higher score?"
+    if not rows:
+        caption += f" Not tried: {probes.reason or 'no output got a score'}."
     header = ("line added to the output", "change of score", "raised", "tried")
-    return Table(header, rows, f"Can an output talk the judge into a higher score?{reason_text}")
+    return ReportTable(header, rows, caption)
 
 
-def _failure_table(scored: Scored) -> Table:
-    """A table of the reasons why outputs have no score."""
+def _failure_table(scored: Scored) -> ReportTable:
     failures = [(name, reason[:MAX_REASON]) for name, reason in scored.failures.items()]
     caption = "Every output has a score."
     if failures:
         count_text = f"{len(failures):,} of {len(scored.items):,}"
         caption = f"{count_text} have no score: they are counted here and left out of every figure."
-    return Table(("without a score", "why"), failures[:MAX_FAILURES], caption)
+    return ReportTable(("without a score", "why"), failures[:MAX_FAILURES], caption)
 
 
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
@@ -267,7 +268,7 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
     )
 
 
-def _answer_tables(result: TuningResult) -> list[Table]:
+def _answer_tables(result: TuningResult) -> list[ReportTable]:
     """A table of the tuned judge's questions, each with its share and what it contributes."""
     if not result.answers:
         return []
@@ -286,7 +287,8 @@ def _answer_tables(result: TuningResult) -> list[Table]:
         "The questions that the judge answers in one reply. Shares were learned from people's "
         f"labels. The last column is the change in {figure} if a question is left out."
     )
-    return [Table(("answer", "asks", "answers", "share of the score", "without it"), rows, caption)]
+    header = ("answer", "asks", "answers", "share of the score", "without it")
+    return [ReportTable(header, rows, caption)]
 
 
 def sentence_difference(before: str, after: str) -> Markup:

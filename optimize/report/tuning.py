@@ -7,7 +7,7 @@ from dataclasses import replace
 from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.report.answer import RUN_LINES, Answer, Fact, Table
+from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
     RATES,
     labels_text,
@@ -32,13 +32,13 @@ def run_lines(result: TuningResult, folder: str = "") -> list[str]:
 
 def run_answer(
     result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
-) -> Answer:
+) -> ReportAnswer:
     """The answer on a run; for `attacks` and `folder` see `run_steps`."""
     test, card = result.test, result.card
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
     cost, labels = ("Cost", _cost(result)), ("Labels", labels_text(result.data, result.unit))
-    answer = Answer(
+    answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
         why=[shipped, cost],
@@ -72,8 +72,7 @@ def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
-def _table(result: TuningResult) -> Table:
-    """A table of both judges' figures on every split that was held out from tuning."""
+def _table(result: TuningResult) -> ReportTable:
     caption = "Both judges on labels that tuning did not use."
     rows: list[tuple[str, ...]] = []
     for split_name, split in result.splits.items():
@@ -88,9 +87,9 @@ def _table(result: TuningResult) -> Table:
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
     if result.is_binary:
-        return Table(("", *RATES), rows, caption)
+        return ReportTable(("", *RATES), rows, caption)
     header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
-    return Table(header, rows, caption)
+    return ReportTable(header, rows, caption)
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
@@ -124,7 +123,6 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
 
 
 def _meaning(test: SplitResult, documents: str) -> str:
-    """A sentence on what the gain on test shows."""
     interval = test.objective_gain.interval
     if interval is None:
         return f"{documents} are too few for an interval, so this may be luck."
@@ -136,7 +134,6 @@ def _meaning(test: SplitResult, documents: str) -> str:
 
 
 def _cost(result: TuningResult) -> str:
-    """A sentence on the run's cost, calls and time, and on the cost of judging 1,000 rows."""
     calls = counted(result.lm_calls, "judge call")
     if result.proposer_calls:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from optimize.figures.as_text import address, correlation_line, number_text, wrapped
 from optimize.measuring.verification import Associations, Verification, is_clear
-from optimize.report.answer import SCREEN_LINES, Answer, Fact, fact_lines
+from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
     measured_sentence,
     obstacle_to_use,
@@ -49,7 +49,7 @@ def verification_lines(
     return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
 
 
-def verification_answer(result: Verification, *, with_faults: bool = True) -> Answer:
+def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
     """The answer on a verification; if there are floors, it begins with whether they hold."""
     card, gate, judge = result.card, result.gate, Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(
@@ -58,7 +58,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> An
     gate_texts = [*(result.faults if with_faults else ())]
     if gate and gate.held:
         gate_texts.append(f"holds: {'; '.join(gate.held)}")
-    return Answer(
+    return ReportAnswer(
         title=f"How far does the judge {judge} agree with people on {result.dimension}?",
         headline=recommendation(card, obstacle, gate.outcome if gate else None),
         why=[
@@ -75,7 +75,6 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> An
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
-    """Yield warnings if scores clearly follow length or order."""
     if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         yield (

@@ -17,7 +17,7 @@ from judges.prompt import LETTERS, Field, Prompt
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem
+from optimize.search.problem import Goal, SearchProblem
 from optimize.statistics.intervals import Codes, Mask, Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
 

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from judges.judgement import AnyJudgement, Preference
+from judges.judgement import AnyJudgement, Preference, choice_of
 from judges.prompt import LETTERS, Prompt, rating_of, words_of
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import nearest_choice
-from optimize.search.evaluator import reason_of
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.plain import order_agreement
@@ -78,26 +77,20 @@ class JudgedItems:
     def evidence(self, draws: Sequence[np.random.Generator]) -> list[str]:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
-        weights, documents = self._weights(), list(self.items.document_rows.values())
+        log_weights, documents = np.log(self._weights()), list(self.items.document_rows.values())
         versions = []
         for rng in draws:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
-            document_order = np.argsort(
-                -(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable"
-            )
+            order = np.argsort(-(log_weights + rng.gumbel(size=len(documents))), kind="stable")
             text = overview
-            for document_number, document_index in enumerate(
-                document_order[: _n_documents(documents)], start=1
-            ):
-                outputs = self._select_outputs(documents[document_index])
-                n_shown, n_outputs = len(outputs), len(documents[document_index])
+            for number, index in enumerate(order[: _n_documents(documents)], start=1):
+                outputs = self._select_outputs(documents[index])
+                n_shown, n_outputs = len(outputs), len(documents[index])
                 selection_note = f" ({n_shown} of {n_outputs})" if n_shown < n_outputs else ""
-                document_block = (
-                    f"\n\nDocument {document_number}{selection_note}:\n{self.document(outputs)}"
-                )
-                if document_number > 1 and len(text) + len(document_block) > EVIDENCE_CHARACTERS:
+                block = f"\n\nDocument {number}{selection_note}:\n{self.document(outputs)}"
+                if number > 1 and len(text) + len(block) > EVIDENCE_CHARACTERS:
                     break
-                text += document_block
+                text += block
             versions.append(text)
         return versions
 
@@ -108,11 +101,12 @@ class JudgedItems:
         for row in rows:
             judgement, item = self.judgements[row], self.items.items[row]
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
-            other_texts = {
-                name: text for name, text in item.texts.items() if name not in common_texts
-            }
-            lines += [f"  {name}: {_quote(text)}" for name, text in other_texts.items()]
-            if reason := reason_of(judgement):
+            lines += [
+                f"  {name}: {_quote(text)}"
+                for name, text in item.texts.items()
+                if name not in common_texts
+            ]
+            if reason := judgement.rationale:
                 lines.append(f"  the judge's reason: {_quote(reason, REASON_LENGTH)}")
             if item.comment:
                 lines.append(f"  people's comment: {_quote(item.comment, COMMENT_LENGTH)}")
@@ -120,14 +114,13 @@ class JudgedItems:
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """The texts, by field name, that are the same for all of several outputs."""
-        texts = [self.items.items[row].texts for row in rows]
-        if len(texts) == 1:
-            return {}
-        shared = set.intersection(*(set(each.items()) for each in texts))
+        first, *others = (self.items.items[row].texts for row in rows)
         return {
             name: text
-            for name, text in texts[0].items()
-            if (name, text) in shared and name not in self.output_names
+            for name, text in first.items()
+            if others
+            and name not in self.output_names
+            and all(texts.get(name) == text for texts in others)
         }
 
     def _weights(self) -> Vector:
@@ -181,7 +174,7 @@ class JudgedItems:
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        vote_counts = Counter(_preferred(vote, "tie") for vote in item.ratings)
+        vote_counts = Counter(choice_of(vote) or "tie" for vote in item.ratings)
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
         line = f"- people {_preference_text(item.human)}" + f" ({votes})" * bool(votes)
         line += f"; judge {_preference_text(self.scores[row])}"
@@ -191,11 +184,19 @@ class JudgedItems:
         return line + {1: ": right", -1: ": wrong"}.get(agreement, "")
 
     def _overview(self) -> Iterator[str]:
-        """Yield sentences on how judge and people use the scale, and how often they agree."""
         rows = np.flatnonzero(~np.isnan(self.scores))
         yield f"The judge has rated {len(rows)} outputs that people rated."
         yield from self._share_sentence(rows)
-        yield from self._error_sentence(rows) if self.words else self._order_sentence()
+        if not self.words:
+            yield from self._order_sentence()
+            return
+        good, bad = self.words
+        judge_passes, people_pass = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
+        yield (
+            f"Of {np.sum(~people_pass)} that people call {bad}, the judge says {good} of "
+            f"{np.sum(judge_passes & ~people_pass)}; of {np.sum(people_pass)} that people call "
+            f"{good}, it says {bad} of {np.sum(~judge_passes & people_pass)}."
+        )
 
     def _share_sentence(self, rows: Indices) -> Iterator[str]:
         """Yield the shares of ratings, unless a human label is outside the judge's scale."""
@@ -214,18 +215,7 @@ class JudgedItems:
                 f"Shares of ratings, the judge's and people's (means rounded): {', '.join(shares)}."
             )
 
-    def _error_sentence(self, rows: Indices) -> Iterator[str]:
-        assert self.words
-        good, bad = self.words
-        judge_passes, people_pass = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
-        yield (
-            f"Of {np.sum(~people_pass)} that people call {bad}, the judge says {good} of "
-            f"{np.sum(judge_passes & ~people_pass)}; of {np.sum(people_pass)} that people call "
-            f"{good}, it says {bad} of {np.sum(~judge_passes & people_pass)}."
-        )
-
     def _order_sentence(self) -> Iterator[str]:
-        """Yield a sentence on the share of pairs of outputs that the judge orders as people do."""
         level: Level = "summary" if len(self.groups) > 1 else "dataset"
         documents = self.items.document_ids
         agreement = order_agreement(self.scores, self.items.human, documents, level=level)
@@ -241,7 +231,6 @@ class JudgedItems:
             )
 
     def _pair_overview(self) -> Iterator[str]:
-        """Yield sentences on a pairwise judge's accuracy and consistency between both orders."""
         decided = self.items.human != 0
         agreement = np.sign(self.scores[decided]) * np.sign(self.items.human[decided])
         n = max(1, len(agreement))
@@ -289,14 +278,10 @@ def _quote(text: str, length: int = TEXT_LENGTH) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _preferred(margin: float, tie: str) -> str:
-    return "A" if margin > 0 else "B" if margin < 0 else tie
-
-
 def _preference_text(margin: float) -> str:
     if np.isnan(margin):
         return "none"
-    return f"{_preferred(margin, 'neither')} ({margin:+.2g})"
+    return f"{choice_of(margin) or 'neither'} ({margin:+.2g})"
 
 
 def _choices_by_order(judgement: AnyJudgement) -> tuple[str, str] | None:

@@ -22,8 +22,8 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, contrast, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
+from optimize.search.problem import Goal, SearchProblem, contrast, objective
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
@@ -264,23 +264,19 @@ def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candida
         tests_by_id.setdefault(finalist.candidate.id, []).append(finalist)
     with_gain = [test for test in tests_by_id.values() if mean_gain(test, problem.goal) > 0]
     best, *other_candidates = (test[-1].candidate for test in with_gain or tests_by_id.values())
+    evaluator = problem.evaluator
     for candidate in other_candidates:
-        if _is_worth_more(problem, candidate, best):
+        items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
+        items = items.of_documents({*items.documents} - candidate.documents - best.documents)
+        scores, best_scores = (
+            problem.decided(evaluator.scores_so_far(judge, items), judge.threshold)
+            for judge in (candidate, best)
+        )
+        extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
+        required_gain = GAIN_FOR_COST * extra_price / evaluator.item_price(problem.untuned)
+        if contrast(scores, best_scores, items, problem.goal).value > required_gain:
             best = candidate
     return best
-
-
-def _is_worth_more(problem: SearchProblem, candidate: Candidate, best: Candidate) -> bool:
-    evaluator = problem.evaluator
-    items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
-    items = items.of_documents({*items.documents} - candidate.documents - best.documents)
-    scores, best_scores = (
-        problem.decided(evaluator.scores_so_far(judge, items), judge.threshold)
-        for judge in (candidate, best)
-    )
-    extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
-    required_gain = GAIN_FOR_COST * extra_price / evaluator.item_price(problem.untuned)
-    return contrast(scores, best_scores, items, problem.goal).value > required_gain
 
 
 def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:

@@ -14,20 +14,15 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 from gepa.core.state import GEPAState
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, option_name
 from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items, Vector
+from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    BUDGET_ERRORS,
-    Goal,
-    SearchProblem,
-    informative_documents,
-    objective,
-)
 from optimize.search.evidence import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
+from optimize.search.problem import Goal, SearchProblem, informative_documents, objective
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.coefficients import midranks
@@ -175,9 +170,8 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
         output_terms = np.zeros(len(items))
         if goal == "balanced":
             is_right = verdicts(judge, best_threshold(judge, human)) == human
-            output_terms[scored] = (
-                is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
-            )
+            label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
+            output_terms[scored] = is_right / label_shares / 2
         else:
             ranks = midranks(np.array([judge, human]))
             ranks -= ranks.mean(axis=1, keepdims=True)
@@ -197,8 +191,8 @@ def explore(problem: SearchProblem) -> Exploration:
     """
     if problem.proposer is None:
         raise JudgesError(
-            "GEPA needs a language model to write instructions: name one (--lm), or use "
-            "--optimizer rank"
+            "GEPA needs a language model to write instructions: name one "
+            f"({option_name('lm')}), or use {option_name('optimizer', 'rank')}"
         )
     adapter = Adapter(problem)
     n_documents = len(adapter.learning) + len(adapter.selection)

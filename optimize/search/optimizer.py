@@ -13,12 +13,14 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
+from dspy_judges.errors import option_name
 from judges.prompt import Field, Prompt
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
-from optimize.search.evaluator import Evaluator, SearchOptions, SearchProblem
+from optimize.search.evaluator import Evaluator
+from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Mask, stream
 
@@ -75,9 +77,8 @@ class CrossFit:
         """Turn scores into verdicts, by a threshold that is learned on all other folds."""
         fold_verdicts = np.empty(len(items))
         for _, in_fold in self._folds(items):
-            fold_verdicts[in_fold] = verdicts(
-                scores[in_fold], best_threshold(scores[~in_fold], items.human[~in_fold])
-            )
+            threshold = best_threshold(scores[~in_fold], items.human[~in_fold])
+            fold_verdicts[in_fold] = verdicts(scores[in_fold], threshold)
         return fold_verdicts
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
@@ -85,9 +86,8 @@ class CrossFit:
         scores = np.empty(len(items))
         for fold, in_fold in self._folds(items):
             judge_version = replace(candidate, demo_set=self._demo_sets[fold])
-            scores[in_fold] = evaluator.scores(
-                judge_version, items.of_rows(np.flatnonzero(in_fold))
-            )
+            rows = np.flatnonzero(in_fold)
+            scores[rows] = evaluator.scores(judge_version, items.of_rows(rows))
         return scores
 
 
@@ -148,7 +148,7 @@ class Exploration:
 
     `cross_fit` cross-validates a finalist whose demonstrations are from dev as well as train; None
     if there is no such finalist. `questions` are those that the proposer wrote from train.
-    `is_limited` is true if the limit was too small for proposals, or for a test of better ones.
+    `limit_reached` is true if the limit was too small for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -156,7 +156,7 @@ class Exploration:
     cross_fit: CrossFit | None = None
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
-    is_limited: bool = False
+    limit_reached: bool = False
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
@@ -194,10 +194,10 @@ def find_optimizer(name: str) -> Optimizer:
     """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError if there is none."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
-        choices = ", ".join(OPTIMIZERS)
-        raise SettingsError(f"--optimizer {name!r}: choose {choices}, or name MODULE:FUNCTION")
+        option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)
+        raise SettingsError(f"{option}: choose {choices}, or name MODULE:FUNCTION")
     try:
         optimizer: Optimizer = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f"--optimizer {name}: {error}") from error
+        raise SettingsError(f"{option_name('optimizer', name)}: {error}") from error
     return optimizer

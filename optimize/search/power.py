@@ -5,7 +5,7 @@ import math
 
 from optimize.inputs.flags import RISK
 from optimize.items import Items
-from optimize.search.evaluator import Goal
+from optimize.search.problem import Goal
 from optimize.statistics.rows import read_rows
 
 # For dataset-level rho, the gate needs this many untied documents (see `Rows.n_untied`). If it

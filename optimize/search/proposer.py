@@ -30,8 +30,8 @@ from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
 from optimize.items import Items
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, rejection_reason, word_runs
-from optimize.search.evaluator import SearchProblem
 from optimize.search.evidence import JudgedItems
+from optimize.search.problem import SearchProblem
 
 # Upper bound on the tokens of a reply; a multiple for models with hidden reasoning.
 REPLY_TOKENS = 2048
@@ -214,7 +214,6 @@ class Proposer:
         return self._usable(proposals, round_number)
 
     def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:
-        """Send the prompts to the model, and yield the proposal of each."""
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + index), whole_text)

@@ -15,17 +15,11 @@ from dspy_judges.errors import JudgesError
 from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers
+from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    Goal,
-    SearchBudgetSpentError,
-    SearchProblem,
-    first_documents,
-    is_reliable,
-    objective,
-)
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
+from optimize.search.problem import Goal, SearchProblem, first_documents, is_reliable, objective
 from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Mask
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
+from optimize.search.problem import (
     SearchProblem,
     contrast,
     informative_documents,

@@ -23,8 +23,9 @@ import numpy as np
 
 from judges.prompt import Reasoning
 from optimize.items import Items
+from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
-from optimize.search.evaluator import BUDGET_ERRORS, Evaluator, SearchProblem, reason_of
+from optimize.search.evaluator import Evaluator
 from optimize.search.optimizer import (
     N_FINALISTS,
     CrossFit,
@@ -33,6 +34,7 @@ from optimize.search.optimizer import (
     largest_demo_set,
     writes_questions,
 )
+from optimize.search.problem import SearchProblem
 from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race, RaceResult
 from optimize.statistics.intervals import stream
@@ -110,8 +112,11 @@ class RankSearch:
     def explore(self) -> Exploration:
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
-        with suppress(*BUDGET_ERRORS):
-            self._measure_leaders()
+        # Score the best candidates on as many documents as any candidate was scored on.
+        most_documents = max((result.n_documents for result in self.results.values()), default=0)
+        with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
+            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
+                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
         finalists, results = self._finalists(), self.results.values()
         has_better = any(result.gain > 0 and result.is_reliable for result in results)
         return Exploration(
@@ -119,7 +124,7 @@ class RankSearch:
             candidate_ids=self.results.keys(),
             last_round=self.last_round,
             questions=tuple(self.proposer.questions.values()),
-            is_limited=not self.proposer.n_answered or (has_better and not finalists),
+            limit_reached=not self.proposer.n_answered or (has_better and not finalists),
         )
 
     def _run_rounds(self) -> None:
@@ -140,13 +145,6 @@ class RankSearch:
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 return
-
-    def _measure_leaders(self) -> None:
-        """Score the best candidates on as many documents as any candidate was scored on."""
-        most_documents = max((result.n_documents for result in self.results.values()), default=0)
-        with self.budget.reserving(self._dev_cost()):
-            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
-                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
 
     def _dev_cost(self) -> float:
         """The cost to reserve for testing the untuned judge and the finalists on dev."""
@@ -178,9 +176,8 @@ class RankSearch:
             return True
         parent, leaders = self._best_so_far(), self._above_untuned()[:N_LEADERS]
         candidates = self._candidates(round_number, parent)
-        limit = max(
-            end_cost - budget.total_cost, min(MIN_RACE_SHARE * round_budget, budget.remaining)
-        )
+        smallest_limit = min(MIN_RACE_SHARE * round_budget, budget.remaining)
+        limit = max(end_cost - budget.total_cost, smallest_limit)
         results = race.run([*leaders, *candidates], limit)
         for result in results:
             self._record(round_number, result)
@@ -229,7 +226,6 @@ class RankSearch:
         return next(iter(self._above_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
-        """Ask the proposer for new instructions, each from another random draw of documents."""
         budget, n_proposals = self.budget, self.options.proposals
         if budget.remaining < budget.proposal * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
@@ -362,7 +358,7 @@ def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> d
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
     return {
-        item.id: reason_of(judgement)
+        item.id: judgement.rationale or ""
         for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True)
         if is_right(judgement.score, item.human, choices)
     }

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from optimize.items import Items, Vector
+from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import BUDGET_ERRORS, SearchProblem, first_documents, is_reliable
 from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import (
     N_FINALISTS,
@@ -19,6 +19,7 @@ from optimize.search.optimizer import (
     LastRound,
     Optimizer,
 )
+from optimize.search.problem import SearchProblem, first_documents, is_reliable
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold
 
@@ -49,38 +50,41 @@ class SearchResult:
         return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionsOutcome:
+    """The test of questions; or a sentence on why questions were not tested, if there are any."""
+
+    test: QuestionTest | None = None
+    why_untested: str = ""
+    limit_reached: bool = False
+
+
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore(optimizer, halves)
     shows_all = any(exploration.cross_fit for exploration in explorations)
-    questions, why_not, is_limited = None, "", False
-    if not shows_all:
-        questions, why_not, is_limited = _test_questions(halves, explorations)
-    n_tried = _n_tried(explorations, finalists, questions)
-    if has_ended := len(finalists) < len(explorations):
-        finalists = []
-    tuned, decision = decide(problem, finalists, n_tried, questions)
-    if has_ended and not questions:
+    questions = QuestionsOutcome() if shows_all else _test_questions(halves, explorations)
+    n_tried = _n_tried(explorations, finalists, questions.test)
+    all_tested = len(finalists) == len(explorations)
+    tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions.test)
+    reason, limit_reached = decision.reason + questions.why_untested, questions.limit_reached
+    if not all_tested and not questions.test:
+        limit_reached = True
         reason = (
             f"The budget ended before the best of {n_tried} candidates had been judged "
-            f"on documents held out from them. {HOW_TO_CONTINUE}"
+            f"on documents held out from them. {HOW_TO_CONTINUE}{questions.why_untested}"
         )
-        decision = ShipDecision(ship=False, reason=reason, limit_reached=True)
-    elif explorations and all(each.is_limited for each in explorations) and not decision.ship:
-        why_not += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
-        is_limited = True
+    elif explorations and all(each.limit_reached for each in explorations) and not decision.ship:
+        limit_reached = True
+        reason += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
     threshold_items = problem.labelled if shows_all else problem.train
     threshold = problem.threshold(problem.untuned, threshold_items)
     untuned = replace(problem.untuned, threshold=threshold)
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
-        decision=replace(
-            decision,
-            reason=decision.reason + why_not,
-            limit_reached=decision.limit_reached or is_limited,
-        ),
+        decision=replace(decision, reason=reason, limit_reached=limit_reached),
         n_tried=n_tried,
         last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
     )
@@ -91,7 +95,6 @@ def _n_tried(
     finalists: Sequence[Sequence[Finalist]],
     questions: QuestionTest | None,
 ) -> int:
-    """The number of candidates that were scored by the optimizer or tested."""
     all_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
     ids = {finalist.candidate.id for finalist in all_finalists}
     return len(ids.union(*(exploration.candidate_ids for exploration in explorations)))
@@ -99,15 +102,16 @@ def _n_tried(
 
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> tuple[QuestionTest | None, str, bool]:
-    """The test of questions if there are any, why they were not tested, and if for a limit."""
+) -> QuestionsOutcome:
     # If the budget ended before a half was explored, an empty exploration stands for it.
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
-        return ask_questions(halves, both_explorations), "", False
+        return QuestionsOutcome(test=ask_questions(halves, both_explorations))
     except (NotTestedError, *BUDGET_ERRORS) as error:
-        is_limited = not isinstance(error, NotTestedError)
-        return None, f" Questions were not tested: {error}.", is_limited
+        return QuestionsOutcome(
+            why_untested=f" Questions were not tested: {error}.",
+            limit_reached=not isinstance(error, NotTestedError),
+        )
 
 
 def _explore(
@@ -117,7 +121,8 @@ def _explore(
 
     If the budget is spent before the end, the lists have fewer than two entries.
     """
-    budget, initial_limit = halves[0].evaluator.budget, halves[0].evaluator.budget.limit
+    evaluator, budget = halves[0].evaluator, halves[0].evaluator.budget
+    initial_limit = budget.limit
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
     question_cost = asking_cost(halves[0], proposes=optimizer in WRITE_QUESTIONS)
@@ -126,7 +131,8 @@ def _explore(
         limits = budget.total_cost + budget.remaining / 2, budget.limit
         for half, limit in zip(halves, limits, strict=True):
             budget.limit = limit
-            test_reserve = _test_cost(half)
+            usual_cost = (1 + N_FINALISTS) * evaluator.item_cost(half.untuned) * len(half.dev)
+            test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
                 explorations.append(optimizer(replace(half, test_reserve=test_reserve)))
             budget.limit = limits[-1]
@@ -135,13 +141,6 @@ def _explore(
                 break
     budget.limit = initial_limit
     return explorations, finalists
-
-
-def _test_cost(problem: SearchProblem) -> float:
-    """The usual cost of testing the finalists on dev, but at most half of the remaining budget."""
-    evaluator = problem.evaluator
-    cost = (1 + N_FINALISTS) * evaluator.item_cost(problem.untuned) * len(problem.dev)
-    return min(cost, evaluator.budget.remaining / 2)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:

@@ -15,17 +15,14 @@ from optimize.inputs.labelled import PASS_FAIL, words_of
 from optimize.items import Items
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.tuning_result import HeldOut
+from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    ITEMS_MEASURED,
-    Evaluator,
-    JudgeItems,
-    SearchBudget,
-    SearchProblem,
-)
+from optimize.search.evaluator import ITEMS_MEASURED, Evaluator, JudgeItems
 from optimize.search.optimizer import ByJudge, find_optimizer
+from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import CALL_SECONDS, RunBudget, plan_budget
+from optimize.tuning.budget_text import budget_line, notes_on
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import SEARCH, TEST, RunModels
 from optimize.tuning.preparation import PreparedRun
@@ -49,7 +46,7 @@ def reserve_budget(
         items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
         n_calls_before = models.judge.account.total.calls
         with models.judge.account.spending_on(SEARCH):
-            judgements = list(scorer(prepared.untuned_judge.prompt, items))
+            judgements = list(scorer(prepared.untuned, items))
         seconds, n_calls = time.monotonic() - start_time, models.judge.account.total.calls
         # Some endpoints report no token counts; one token is assumed for them.
         measured = (
@@ -60,8 +57,8 @@ def reserve_budget(
         n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
         call_seconds = seconds / n_waves if n_waves else CALL_SECONDS
         budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
-        print_line(budget.heading())
-    for note in budget.notes():
+        print_line(budget_line(budget))
+    for note in notes_on(budget):
         print_line(f"note: {note}")
     set_aside = models.budget.set_aside
     budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
@@ -96,7 +93,7 @@ class ActiveRun:
         questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
-                untuned=prepared.untuned_judge.prompt,
+                untuned=prepared.untuned,
                 judge=self.scorer,
                 budget=self.budget.search,
                 pricing=self.budget.pricing,
@@ -143,7 +140,7 @@ class ActiveRun:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
-        choices = candidate.prompt(prepared.untuned_judge.prompt).choices
+        choices = candidate.prompt(prepared.untuned).choices
         return Scored(
             judge=name,
             dimension=subject.name,
@@ -161,10 +158,11 @@ class ActiveRun:
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
         """The judge made from a candidate, with the run's sampling plan and this provenance."""
-        untuned_judge = self.prepared.untuned_judge
-        return replace(
-            untuned_judge,
-            prompt=candidate.prompt(untuned_judge.prompt),
+        prepared = self.prepared
+        return Judge(
+            subject=prepared.subject,
+            prompt=candidate.prompt(prepared.untuned),
+            lm=prepared.settings.lm,
             plan=self.models.plan,
             provenance=provenance,
             weights=candidate.weights,

@@ -9,18 +9,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from judges.catalog import candidate_questions
+from dspy_judges.errors import option_name
 from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
-from judges.protocol import is_decision, is_embedded
-from judges.terminal import dollars_text
-from optimize.figures.as_json import DIGITS, JsonObject, to_json
-from optimize.figures.as_text import wrapped
+from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
-from optimize.search.evaluator import Pricing, SearchBudget, SearchOptions
+from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.optimizer import N_FINALISTS
-from optimize.search.power import chance_of_gain
+from optimize.search.problem import SearchOptions
 from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
 from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (
@@ -65,8 +62,6 @@ MAX_CANDIDATE_SHARE, FEWEST_DEMOS = 0.2, 4
 # A candidate may always cost this many times as much as the untuned judge, so that the search can
 # try candidates that write their reasoning.
 MAX_CANDIDATE_RATIO = 4.0
-# A row of the table of expected spending: a purpose and four figures.
-TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +97,12 @@ class RunBudget:
     def minutes(self) -> float:
         """The expected duration of the run in minutes."""
         n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
-        judge_seconds = (self.expected.calls - n_proposals) / self._in_flight * self.call_seconds
+        n_judge_calls = self.expected.calls - n_proposals
+        judge_seconds = n_judge_calls / self.calls_in_flight * self.call_seconds
         return (judge_seconds + n_proposals / self.options.proposals * PROPOSAL_SECONDS) / 60
 
     @property
-    def _in_flight(self) -> int:
+    def calls_in_flight(self) -> int:
         """The expected average number of calls in flight."""
         return min(self.prepared.settings.concurrency, IN_FLIGHT)
 
@@ -125,79 +121,6 @@ class RunBudget:
         """The calls and dollars to reserve for the final measurement and for `cost` in a search."""
         calls = self.reserve_calls + cost / self.costs.judgement * self.pricing.calls
         return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
-
-    def lines(self) -> list[str]:
-        """The plan as lines for a terminal: a table of expected spending, and notes on the run."""
-        table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
-        for row in (*self.rows, self.expected):
-            counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
-            dollars = "free" if row.cost_usd == 0 else _dollars(row)
-            table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
-        sentences = []
-        if not self.costs.is_free:
-            sentences.append(
-                f"It takes about {self.minutes:.1f} minutes if a call takes {self.call_seconds:g} "
-                f"s and {self._in_flight} calls are in flight."
-            )
-        return [
-            *table,
-            f"at most: {self._limit_text or 'no limit is given (--max-cost, --max-calls)'}",
-            *wrapped(*sentences, *self.notes(), self.chance()),
-            "One token is assumed per four characters. Nothing has been sent or spent.",
-        ]
-
-    def heading(self) -> str:
-        limit_text = f", at most {self._limit_text}" if self._limit_text else ""
-        calls, dollars = _rounded(self.expected.calls), _dollars(self.expected)
-        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{limit_text}"
-
-    @property
-    def _limit_text(self) -> str:
-        """The limits in dollars and in calls; "" if there is none."""
-        limits = [dollars_text(self.limit_in_dollars)] if self.limit_in_dollars else []
-        if self.prepared.settings.max_calls is not None:
-            limits.append(f"{self.prepared.settings.max_calls:,} calls")
-        return " and ".join(limits)
-
-    def notes(self) -> list[str]:
-        """A note on what can be tuned if the judge is a decision model without a proposer."""
-        settings, prepared = self.prepared.settings, self.prepared
-        if not is_decision(settings.lm) or settings.proposer_lm:
-            return []
-        tunable = {
-            "questions": bool(candidate_questions(prepared.subject, 1)),
-            "demonstrations": self.options.max_demos > 0,
-            "the threshold": prepared.goal == "balanced",
-        }
-        tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
-        return [
-            f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-            "model with --proposer-lm for instructions and questions."
-        ]
-
-    def chance(self) -> str:
-        """A sentence on how likely a better judge is to ship with this many labelled documents."""
-        prepared, labels = self.prepared, self.prepared.labels
-        goal, risk = prepared.goal, prepared.settings.risk
-        return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
-
-    def to_json(self) -> JsonObject:
-        """The JSON object that `--dry-run --json` prints."""
-        expected, labels = self.expected, self.prepared.labels
-        cost = expected.cost_usd and round(expected.cost_usd, DIGITS)
-        splits = {"train": labels.train, "dev": labels.dev, "test": labels.measured.test}
-        return {
-            "documents": {name: len(items.documents) for name, items in splits.items()},
-            "chance": self.chance(),
-            "calls": {
-                "expected": expected.calls,
-                "at_most": self.prepared.settings.max_calls,
-            },
-            "minutes": round(self.minutes, 1),
-            "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
-            "cost_usd": {"expected": cost, "at_most": self.limit_in_dollars},
-            "spending": to_json(self.rows),
-        }
 
 
 def plan_budget(
@@ -299,18 +222,20 @@ def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
     asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
-    smallest_limit = (1 + LEAST_FINALISTS) * (test_cost + dev_cost) + LEAST_RACES * race_cost
-    smallest_limit += LEAST_PROPOSALS * costs.proposal
+    finalists_cost = (1 + LEAST_FINALISTS) * (test_cost + dev_cost)
+    proposals_cost = LEAST_PROPOSALS * costs.proposal
+    smallest_limit = finalists_cost + LEAST_RACES * race_cost + proposals_cost
     default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
     if costs.unit == "dollars":
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
-        first_cost = costs.worst_proposal + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
-        later_cost = (1 + N_FINALISTS * FINALIST_COST) * dev_cost + asking_cost
+        untuned_cost = FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
+        first_cost = costs.worst_proposal + untuned_cost
+        dev_reserve = (1 + N_FINALISTS * FINALIST_COST) * dev_cost
         first_share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
+        search_cost = min(first_cost + dev_reserve + asking_cost, first_cost / first_share)
         test_reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
-        search_cost = min(first_cost + later_cost, first_cost / first_share)
         smallest_limit = max(smallest_limit, test_reserve + search_cost)
     return smallest_limit, default_limit
 
@@ -321,23 +246,24 @@ def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
     Raises SettingsError if the user's limit is too small to learn anything from the labels.
     """
     smallest_limit, default_limit = _planned_limits(labels, costs)
-    # For each flag: its name, the user's value, how much of the limit (in the unit of the costs)
+    # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
     # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
     max_cost = settings.max_cost if costs.unit == "dollars" else None
     worth_of_call = (1 - SPARE_CALLS) * costs.judgement / costs.pricing.calls
-    flags = (
-        ("--max-calls", settings.max_calls, worth_of_call, 0),
-        ("--max-cost", max_cost, 1 - SPARE_COST, 2),
+    user_limits = (
+        ("max_calls", settings.max_calls, worth_of_call, 0),
+        ("max_cost", max_cost, 1 - SPARE_COST, 2),
     )
     limits = []
-    for flag, value, worth_per_unit, digits in flags:
+    for name, value, worth_per_unit, digits in user_limits:
         if value is None:
             continue
         if value * worth_per_unit < smallest_limit:
             needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
-                f"{flag} {value:g}: too little to learn anything from {len(labels.everything)} "
-                f"labels; the smallest useful limit is {flag} {needed:g}"
+                f"{option_name(name, f'{value:g}')}: too little to learn anything from "
+                f"{len(labels.everything)} labels; the smallest useful limit is "
+                f"{option_name(name, f'{needed:g}')}"
             )
         limits.append(value * worth_per_unit)
     return min(limits, default=default_limit)
@@ -377,7 +303,6 @@ def _spending(
     tokens: tuple[float, float],
     price: Price | None,
 ) -> Spending:
-    """The expected spending for a number of judgements or proposals."""
     tokens_in, tokens_out = (round(number * count) for count in tokens)
     return Spending(
         purpose=purpose,
@@ -386,13 +311,3 @@ def _spending(
         tokens_out=tokens_out,
         cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
     )
-
-
-def _rounded(number: float) -> str:
-    """The number rounded to two significant digits, because a plan is not more precise."""
-    digits = max(0, len(str(round(number))) - 2)
-    return f"{round(number, -digits):,.0f}"
-
-
-def _dollars(row: Spending) -> str:
-    return "price unknown" if row.cost_usd is None else dollars_text(row.cost_usd)

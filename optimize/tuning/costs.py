@@ -8,9 +8,10 @@ or measured on a few rows.
 from dataclasses import dataclass
 
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
+from judges.decisions import fill_template_for, template_for
 from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
 from judges.scoring import reply_tokens
-from optimize.search.evaluator import Pricing, Unit
+from optimize.search.budget import Pricing, Unit
 from optimize.search.evidence import expected_characters
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.tuning.preparation import Labels, PreparedRun
@@ -92,13 +93,14 @@ def _pricing(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts
 
 def _tokens_by_length(prepared: PreparedRun, n_calls: int, n_replies: int) -> TokenCounts:
     """The untuned judge's tokens for one output, estimated from the length of its prompts."""
-    judge, train, lm = prepared.untuned_judge, prepared.labels.train, prepared.settings.lm
+    train, lm = prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
         return 0, 0
-    stride = max(1, len(train) // ITEMS_SAMPLED)
-    prompt_tokens = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::stride]]
-    tokens_in = sum(prompt_tokens) / len(prompt_tokens) * n_calls
-    return tokens_in, reply_tokens(judge.prompt, lm) * n_replies
+    template = template_for(lm, prepared.untuned)
+    sample = train.items[:: max(1, len(train) // ITEMS_SAMPLED)]
+    prompts = (fill_template_for(lm, template, item.texts) for item in sample)
+    tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
+    return tokens_in * n_calls, reply_tokens(prepared.untuned, lm) * n_replies
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, TokenCounts]:

@@ -1,6 +1,5 @@
 """The folder of a run: open a new folder, or continue the unfinished run of an existing one."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -11,17 +10,19 @@ from typing import TypeVar
 
 import msgspec
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, option_name
 from dspy_judges.files import claim_file
 from judges.client import Store, endpoint_of
+from judges.decisions import template_for
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import encodable
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
+from optimize.inputs.labelled import AnyPath
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import CHANGEABLE, flag_of
+from optimize.tuning.settings import CHANGEABLE
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
@@ -34,7 +35,6 @@ TUNED = "tuned.json"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 RUNS = Path("runs")
-AnyPath = str | os.PathLike[str]
 T = TypeVar("T")
 
 
@@ -77,7 +77,7 @@ def open_run(
     an error before a model may have been paid, the folder is deleted. Raises RunFolderError if the
     folder holds other files, a finished run, or a run with other settings.
     """
-    folder = Path(out) if out is not None else _unfinished(name, config) or _make_next(name)
+    folder = Path(out) if out is not None else _default_folder(name, config)
     folder.mkdir(parents=True, exist_ok=True)
     has_lock = False
     try:
@@ -103,7 +103,7 @@ def open_run(
 def run_config(prepared: PreparedRun) -> RunConfig:
     """The content of a tuning run's config.json."""
     settings, labelled = prepared.settings, prepared.labels.labelled
-    prompt_text = str(prepared.untuned_judge.template())
+    prompt_text = str(template_for(settings.lm, prepared.untuned))
     if prepared.subject.questions:
         prompt_text += str(prepared.subject.questions)
     return RunConfig(
@@ -186,55 +186,45 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     if not (folder / CONFIG).exists():
         if file_names := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(
-                f"{folder} holds other files ({file_names[0]}): name another --out"
+                f"{folder} holds other files ({file_names[0]}): name another {option_name('out')}"
             )
         return False
     summary = read_summary(folder)
     # A run writes its report last. A run that a limit ended early can continue with a larger limit.
     ended_early = summary.limit_reached or summary.left_out
     if (folder / REPORT).exists() and not ended_early:
-        raise RunFolderError(f"{folder} holds a finished run: name another --out")
+        raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
     if difference := _difference(_read(folder / CONFIG, RunConfig), config):
         raise RunFolderError(
             f"{folder} holds an unfinished run with other settings ({difference}): name another "
-            "--out, or delete the folder"
+            f"{option_name('out')}, or delete the folder"
         )
     return True
 
 
 def _difference(earlier: RunConfig, current: RunConfig) -> str:
     """Describe the first difference between two configurations; "" if they are equal."""
-    settings = (
-        (flag_of(name), earlier.settings.get(name), value)
-        for name, value in current.settings.items()
-        if name not in CHANGEABLE
-    )
-    addresses = (
-        (f"the address of the {role}", earlier.endpoints.get(role), address)
-        for role, address in current.endpoints.items()
-    )
-    comparisons = (
-        (earlier.command, current.command, f"it was started by {earlier.command}"),
-        *((was, value, f"{flag} was {was!r} and is {value!r}") for flag, was, value in settings),
-        *((was, value, f"{name} was {was} and is {value}") for name, was, value in addresses),
-        (earlier.data, current.data, "it had other labels"),
-        (earlier.prompt, current.prompt, "it had another definition"),
-        (earlier.judges, current.judges, "it had other judges"),
-    )
-    return next((text for was, value, text in comparisons if was != value), "")
+    if earlier.command != current.command:
+        return f"it was started by {earlier.command}"
+    for name, value in current.settings.items():
+        if name not in CHANGEABLE and (was := earlier.settings.get(name)) != value:
+            return f"{option_name(name)} was {was!r} and is {value!r}"
+    for role, address in current.endpoints.items():
+        if (was := earlier.endpoints.get(role)) != address:
+            return f"the address of the {role} was {was} and is {address}"
+    if earlier.data != current.data:
+        return "it had other labels"
+    if earlier.prompt != current.prompt:
+        return "it had another definition"
+    return "it had other judges" if earlier.judges != current.judges else ""
 
 
-def _unfinished(name: str, config: RunConfig) -> Path | None:
-    """The newest folder runs/NAME-NUMBER whose run can continue, or None."""
+def _default_folder(name: str, config: RunConfig) -> Path:
+    """The newest folder runs/NAME-NUMBER whose run can continue, or a new one."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
             if _can_continue(folder, config):
                 return folder
-    return None
-
-
-def _make_next(name: str) -> Path:
-    """Make the folder runs/NAME-NUMBER with the next unused number."""
     suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
     numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
     for number in count(1 + max(numbers, default=0)):

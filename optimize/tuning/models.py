@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from judges.cli.flags import read_plan
@@ -17,6 +17,7 @@ from optimize.items import Item
 from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES
+from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import Settings
 
 # The purposes of a run's calls, in the order of its tables of spending.
@@ -89,17 +90,16 @@ def open_models(
         yield RunModels(judge=judge, proposer=proposer, plan=plan or default_plan(judge.model))
 
 
-def item_scorer(
-    judge: Judge, models: RunModels, seed: int, progress: Progress | None
-) -> JudgeItems:
+def item_scorer(prepared: PreparedRun, models: RunModels, progress: Progress | None) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
-        candidate = replace(judge, prompt=prompt, plan=models.plan)
+        settings = prepared.settings
+        judge = Judge(subject=prepared.subject, prompt=prompt, lm=settings.lm, plan=models.plan)
         totals = models.judge
         tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
         texts_of_items = (item.texts for item in items)
-        for judgement in candidate.judge_rows(texts_of_items, models.judge, seed=seed):
+        for judgement in judge.judge_rows(texts_of_items, models.judge, seed=settings.seed):
             if progress:
                 progress.step(failed=judgement.failure is not None)
             tokens = totals.tokens_in - tokens_in, totals.tokens_out - tokens_out

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
+from dspy_judges.errors import option_name
 from judges.catalog import JUDGES
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
@@ -15,6 +16,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from optimize.figures.as_json import as_json, judgement_rows
+from optimize.inputs.labelled import AnyPath
 from optimize.inputs.subjects import unread_text
 from optimize.measuring.injection import ProbeResult, probe
 from optimize.measuring.tuning_result import TuningResult
@@ -23,7 +25,7 @@ from optimize.search.two_fold_search import SearchResult
 from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits, reserve_budget
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import AnyPath, Trials, write_json
+from optimize.tuning.folder import Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
 from optimize.tuning.preparation import PreparedRun, prepare
 from optimize.tuning.results import save_judges, summarize
@@ -48,9 +50,8 @@ def tune_in_folder(
     """
     prepared = prepare(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
-    with run_folder.open_run(
-        out, subject.name, run_folder.run_config(prepared), print_line
-    ) as folder:
+    config = run_folder.run_config(prepared)
+    with run_folder.open_run(out, subject.name, config, print_line) as folder:
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
             write_atomically(folder / run_folder.LABELS, content, overwrite=True)
@@ -67,7 +68,7 @@ def tune_in_folder(
         if subject.questions and subject.name not in JUDGES and is_embedded(settings.lm):
             print_line(
                 "note: the questions of the definition are not tried with the embedded model; name "
-                "a language model with --lm"
+                f"a language model with {option_name('lm')}"
             )
         return folder, run(prepared, folder, print_line, opened_models, stderr)
 
@@ -84,7 +85,7 @@ def run(
     with open_models(prepared.settings, folder, opened_models) as models:
         budget = plan_budget(prepared, models.judge.model.native_n)
         with _progress(models, budget.expected.calls, stderr) as progress:
-            scorer = item_scorer(prepared.untuned_judge, models, prepared.settings.seed, progress)
+            scorer = item_scorer(prepared, models, progress)
             active_run = ActiveRun(
                 prepared=prepared,
                 folder=folder,
@@ -116,8 +117,7 @@ def run(
     ]
     run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
     write_json(folder / run_folder.SUMMARY, tuning_result.to_json())
-    untuned = prepared.untuned_judge.prompt
-    prompts = search_result.judges.map(lambda judge: judge.prompt(untuned))
+    prompts = search_result.judges.map(lambda judge: judge.prompt(prepared.untuned))
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 

@@ -5,11 +5,13 @@ from typing import Literal
 
 import numpy as np
 
+from dspy_judges.errors import option_name
 from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.splits import Splits, split
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.prompt import Prompt
 from judges.protocol import is_decision
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
@@ -25,7 +27,7 @@ from optimize.inputs.labelled import (
 from optimize.inputs.subjects import find_subject, subject_of
 from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.measuring.tuning_result import HeldOut
-from optimize.search.evaluator import Goal
+from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
@@ -64,7 +66,7 @@ class PreparedRun:
     subject: Subject
     labels: Labels
     level: Level
-    untuned_judge: Judge
+    untuned: Prompt
     objective: Objective = "spearman"
 
     @property
@@ -73,23 +75,22 @@ class PreparedRun:
         return "balanced" if self.objective == "balanced" else self.level
 
 
-def prepare_judge(
-    settings: Settings, labels: Labels, untuned_judge: Judge, *, is_choice: bool
+def prepare_prompt(
+    settings: Settings, labels: Labels, subject: Subject, untuned: Prompt, *, is_choice: bool
 ) -> PreparedRun:
-    """Prepare a run that tunes this judge, with the level and the objective that fit the labels.
+    """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
-    `is_choice` says whether the judge chooses between two outputs or two labels. Raises
+    `is_choice` says whether the answer is one of two outputs or two labels. Raises
     SettingsError if the labels do not fit the level or the objective that the settings name.
     """
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    subject = untuned_judge.subject
     return PreparedRun(
         settings=settings,
         subject=subject,
         labels=labels,
         level="dataset" if is_choice else level,
-        untuned_judge=untuned_judge,
+        untuned=untuned,
         objective=choose_objective(settings.objective, settings.level, subject, labels.everything),
     )
 
@@ -119,7 +120,9 @@ def prepare(
     if is_decision(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prepared = prepare_judge(settings, labels, untuned, is_choice=isinstance(subject, Comparison))
+    prepared = prepare_prompt(
+        settings, labels, subject, untuned.prompt, is_choice=isinstance(subject, Comparison)
+    )
     # If the judge could not ask its questions or could not be saved, raise the error now, before
     # any call is paid for.
     Judge.of(subject, questions=subject.questions)
@@ -133,18 +136,19 @@ def _note_on(subject: Subject, argument: str) -> str:
 
     `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
     """
-    answers, flag = " or ".join(subject.words or ()), "--dimension"
+    answers, option = " or ".join(subject.words or ()), "dimension"
     if isinstance(subject, Comparison):
-        answers, flag = "which is better", "--pairwise"
+        answers, option = "which is better", "pairwise"
     elif not answers:
-        answers = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
+        low, high = subject.scale[0], subject.scale[-1]
+        answers = f"a rating from {low} to {high} ({option_name('scale')})"
     description = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
     if "=" in argument:
         return f"{subject.name} is judged by your definition; {description}"
+    with_definition = option_name(option, f"'{subject.name}=...'")
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{description}. A definition of one line helps about as much as tuning: "
-        f"{flag} '{subject.name}=...'"
+        f"{description}. A definition of one line helps about as much as tuning: {with_definition}"
     )
 
 
@@ -188,8 +192,8 @@ def choose_objective(
     fits_balanced = is_binary and level in ("auto", "dataset")
     if setting == "balanced" and not fits_balanced:
         raise SettingsError(
-            "--objective balanced needs labels of 0 and 1, a judge with this scale (--scale 0-1), "
-            "and the dataset level"
+            f"{option_name('objective', 'balanced')} needs labels of 0 and 1, a judge with this "
+            f"scale ({option_name('scale', '0-1')}), and the dataset level"
         )
     if setting != "auto":
         return setting

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,6 @@ from pydantic.fields import FieldInfo
 from judges.client import BudgetSpentError, FailureMonitor
 from judges.client.dspy import as_lm
 from judges.dimension import Dimension
-from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
@@ -44,14 +43,6 @@ HUMAN_FIELD = "human"
 # Upper bound on the tokens of a reply if the LM sets none; it is large, because programs may write
 # long reasoning.
 MAX_REPLY_TOKENS = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramJudge(Judge):
-    """A program described as a judge for the search. The program itself makes all requests."""
-
-    def __post_init__(self) -> None:
-        """Skip a judge's checks: the program may have any fields, since it formats its prompts."""
 
 
 def _only_predictor(module: dspy.Module) -> dspy.Predict:
@@ -166,8 +157,8 @@ class Program:
             human=human,
         )
 
-    def describe(self, items: Items) -> Judge:
-        """Describe the program as a judge, whose answers are numbers, as the search needs it."""
+    def describe(self, items: Items) -> tuple[Dimension, Prompt]:
+        """What the program judges, and its prompt for the search, whose answers are numbers."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         choices = []
         for name, answer in self.answers.items():
@@ -188,8 +179,7 @@ class Program:
             instruction=self.signature.instructions,
         )
         prompt_fields = (*inputs, *reason_fields, *choices)
-        prompt = Prompt(instruction=self.signature.instructions, fields=prompt_fields)
-        return ProgramJudge(subject=subject, prompt=prompt)
+        return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
     def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
         """Return a function that judges items, in order, with a given prompt in the program."""
@@ -234,7 +224,13 @@ class Program:
             predictions = [prediction for caller, _, prediction in trace if caller is predictor]
             if not predictions:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
-            judgement = self._judgement(predictions[-1]).rescored(choices, self.weights)
+            outputs = predictions[-1]
+            scores = {name: answer.score(outputs[name]) for name, answer in self.answers.items()}
+            judgement = Judgement(
+                score=scores[self.answer.name],
+                rationale=_text(outputs.get(self.reason)) or None,
+                answers=scores if len(scores) > 1 else None,
+            ).rescored(choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
@@ -246,14 +242,6 @@ class Program:
         names = "prompt_tokens", "completion_tokens"
         tokens = (sum(counts.get(name, 0) for counts in token_counts) for name in names)
         return ItemJudgement(judgement, *tokens)
-
-    def _judgement(self, prediction: dspy.Prediction) -> Judgement:
-        scores = {name: answer.score(prediction[name]) for name, answer in self.answers.items()}
-        return Judgement(
-            score=scores[self.answer.name],
-            rationale=_text(prediction.get(self.reason)) or None,
-            answers=scores if len(scores) > 1 else None,
-        )
 
     def tuned(
         self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
@@ -306,7 +294,6 @@ class Program:
             predictor.fields[name] = predictor.fields.get(name, {}) | option
 
     def _demo(self, demo: Demo) -> dspy.Example:
-        """Convert a demonstration of the search to a dspy.Example with the program's types."""
         inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
         answers = (answer for name, answer in self.answers.items() if name in demo)
         values = {answer.name: answer.value(int(demo[answer.name])) for answer in answers}

@@ -13,11 +13,9 @@ from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
 from judges.modules import probabilities
-from judges.prompt import LETTERS
+from judges.prompt import LETTERS, Value
 from optimize.items import Items
 
-# A rating or a label in the program's own type, such as a value of a Literal.
-Label = str | int
 # If people's ratings span more than this many whole numbers, demonstrations use a coarser scale.
 MAX_RATINGS = 100
 
@@ -27,7 +25,7 @@ class ProgramError(JudgesError, TypeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ProgramAnswer:
     """An output field of the program that is a rating, or a choice between two labels.
 
     `values` are the values that the program may write, in order; () if the type is int or float.
@@ -35,7 +33,7 @@ class Answer:
     """
 
     name: str
-    values: tuple[Label, ...] = ()
+    values: tuple[Value, ...] = ()
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
@@ -54,7 +52,7 @@ class Answer:
             raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
-    def human_score(self, label: Label | float) -> float:
+    def human_score(self, label: Value | float) -> float:
         """Convert people's label to a score.
 
         If the field is a choice, the label may be one of its two values, "tie", the share of people
@@ -74,7 +72,7 @@ class Answer:
         # For pairs, the number is a margin between A and B in [-1, 1].
         return (number + 1) / 2 if is_pair else number
 
-    def value(self, rating: int) -> Label:
+    def value(self, rating: int) -> Value:
         """The value that the program writes for this rating."""
         if self.is_choice:
             return self.values[1 - rating]
@@ -90,7 +88,7 @@ class Answer:
         return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_RATINGS)))
 
 
-def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> Answer:
+def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> ProgramAnswer:
     """The program's output that people rated: `output`, else its only rating or choice.
 
     Raises ProgramError if there is no such output, or if there are several.
@@ -109,26 +107,26 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
     )
 
 
-def answers_of(signature: dspy.Signature) -> list[Answer]:
+def answers_of(signature: dspy.Signature) -> list[ProgramAnswer]:
     """All outputs of the program that are ratings or choices."""
     answers = (_read_answer(name, info) for name, info in signature.output_fields.items())
     return list(filter(None, answers))
 
 
-def _read_answer(name: str, info: FieldInfo) -> Answer | None:
+def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
     if info.annotation in (int, float):
-        return Answer(name=name)
+        return ProgramAnswer(name=name)
     decision = decision_type(info)  # a bool or a Literal has a decision type, too
     if decision is None:
         return None
     if issubclass(decision, Score):
-        return Answer(name=name, values=_ratings(decision.criteria()))
+        return ProgramAnswer(name=name, values=_ratings(decision.criteria()))
     if issubclass(decision, Noul):
-        return Answer(name=name, values=(True, False), is_choice=True)
+        return ProgramAnswer(name=name, values=(True, False), is_choice=True)
     values = get_args(decision.model_fields["value"].annotation)
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
-        return Answer(name=name, values=tuple(sorted(values, key=int)))
-    return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
+        return ProgramAnswer(name=name, values=tuple(sorted(values, key=int)))
+    return ProgramAnswer(name=name, values=values, is_choice=True) if len(values) == 2 else None
 
 
 def _ratings(criteria: Sequence[str]) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def summarize(
     tuned, answers = search_result.tuned, None
     if tuned.weights:
         loss_of = losses(run.problem, tuned, labels.learned)
-        choices = tuned.prompt(prepared.untuned_judge.prompt).choices
+        choices = tuned.prompt(prepared.untuned).choices
         answers = tuned.weights.describe(choices, loss_of)
     return TuningResult(
         dimension=prepared.subject.name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args, get_
 import msgspec
 from msgspec import Meta
 
+from dspy_judges.errors import option_name
 from judges.cli.flags import mapping, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
@@ -28,9 +29,9 @@ MAX_NUMBER = 1e15
 # The value of `proposer_api_base` that means the default address of the proposer's provider.
 DEFAULT = "default"
 
-Text = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
-WholeNumber = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
+PositiveInt = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
+NonNegativeInt = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
 Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
@@ -54,41 +55,41 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     provider. If `data` is None, the labels are the starter set or are in memory.
     """
 
-    dimension: Text | None = None
-    pairwise: Text | None = None
-    data: Text | None = None
-    map: Mapping[Text, Text | Sequence[Text]] = {}
+    dimension: NonEmptyText | None = None
+    pairwise: NonEmptyText | None = None
+    data: NonEmptyText | None = None
+    map: Mapping[NonEmptyText, NonEmptyText | Sequence[NonEmptyText]] = {}
     values: Values = {}
-    annotations: Text | None = None
-    scale: Text | None = None
-    lm: Text = "embedded"
-    proposer_lm: Text | None = None
-    api_base: Text | None = None
-    proposer_api_base: Text | None = None
-    api_key_env: Text | None = None
-    proposer_api_key_env: Text | None = None
-    price: Text | None = None
-    proposer_price: Text | None = None
-    max_tokens: Count | None = None
-    proposer_max_tokens: Count | None = None
-    reasoning_effort: Text | None = None
-    proposer_reasoning_effort: Text | None = None
+    annotations: NonEmptyText | None = None
+    scale: NonEmptyText | None = None
+    lm: NonEmptyText = "embedded"
+    proposer_lm: NonEmptyText | None = None
+    api_base: NonEmptyText | None = None
+    proposer_api_base: NonEmptyText | None = None
+    api_key_env: NonEmptyText | None = None
+    proposer_api_key_env: NonEmptyText | None = None
+    price: NonEmptyText | None = None
+    proposer_price: NonEmptyText | None = None
+    max_tokens: PositiveInt | None = None
+    proposer_max_tokens: PositiveInt | None = None
+    reasoning_effort: NonEmptyText | None = None
+    proposer_reasoning_effort: NonEmptyText | None = None
     plan: Literal["one", "mean", "weighted"] | None = None
-    samples: Count | None = None
+    samples: PositiveInt | None = None
     temperature: Annotated[float, Meta(ge=0, le=10)] | None = None
     reasoning: Literal["none", "brief", "steps", "auto"] = "auto"
-    concurrency: Count = 64
-    cache: Text | None = None
-    optimizer: Text = "rank"
+    concurrency: PositiveInt = 64
+    cache: NonEmptyText | None = None
+    optimizer: NonEmptyText = "rank"
     objective: Objective | Literal["auto"] = "auto"
     level: Level | Literal["auto"] = "auto"
-    max_demos: WholeNumber | None = None
-    max_calls: Count | None = None
+    max_demos: NonNegativeInt | None = None
+    max_calls: PositiveInt | None = None
     max_cost: Dollars | None = None
     risk: Annotated[float, Meta(gt=0, le=0.5)] = RISK
     ship: Ship = "better"
     probes: bool = False
-    seed: WholeNumber = 0
+    seed: NonNegativeInt = 0
     verbose: bool = False
 
     @property
@@ -176,14 +177,6 @@ CHANGEABLE = frozenset(
 )
 
 
-def flag_of(name: str) -> str:
-    """The command line's flag for a setting, as "--price proposer=" for `proposer_price`."""
-    base_name = name.removeprefix("proposer_")
-    if base_name in (name, "lm"):
-        return "--" + name.replace("_", "-")
-    return f"--{base_name.replace('_', '-')} proposer="
-
-
 def read_settings(values: Mapping[str, object]) -> Settings:
     """Read and check the settings of a run, given as flags' texts or as keyword arguments.
 
@@ -239,15 +232,13 @@ def _plain_value(setting: str, value: object) -> object:
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """The SettingsError for a wrong value; its message begins with the setting's flag."""
-    reason, _, value_path = (
-        str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
-    )
+    """The SettingsError for a wrong value; its message begins with the setting's name."""
+    message = str(error).replace("`", "").replace(" | null", "")
+    reason, _, value_path = message.rpartition(" - at $.")
     setting = value_path.partition("[")[0]
     choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    value_text = ("" if setting.startswith("proposer_m") else " ") + repr(values[setting])
-    return SettingsError(f"{flag_of(setting)}{value_text}: {reason}")
+    return SettingsError(f"{option_name(setting, repr(values[setting]))}: {reason}")
 
 
 def _leaves(nested_type: object) -> list[object]:
@@ -264,36 +255,39 @@ def _check_settings(settings: Settings) -> None:
     bounds_of(settings.scale)
     for prefix in ("", "proposer_"):
         _check_model(prefix, settings)
-    for prefix, model in (("", settings.judge), ("proposer=", settings.proposer)):
+    for price, model in (("price", settings.judge), ("proposer_price", settings.proposer)):
         if settings.max_cost is not None and model.price is None:
             raise SettingsError(
-                f"--max-cost: the price of {model.lm} is not known; give --price {prefix}IN,OUT, "
-                "or --max-calls"
+                f"{option_name('max_cost')}: the price of {model.lm} is not known; give "
+                f"{option_name(price, 'IN,OUT')}, or {option_name('max_calls')}"
             )
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm) and (flags := _flags_for_text(settings)):
+    if is_decision(settings.lm) and (options := _options_for_text(settings)):
         raise SettingsError(
-            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities and "
+            f"{options[0]} is not for {settings.lm}: a decision model gives probabilities and "
             "does not write text"
         )
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
-            "--proposer-lm: the embedded model cannot follow a proposed instruction; name a "
-            "language model with --lm, or leave --proposer-lm out"
+            f"{option_name('proposer_lm')}: the embedded model cannot follow a proposed "
+            f"instruction; name a language model with {option_name('lm')}, or leave "
+            f"{option_name('proposer_lm')} out"
         )
     if settings.optimizer == "gepa" and is_embedded(settings.proposer.lm):
         raise SettingsError(
-            "--optimizer gepa: name a language model that writes instructions with --lm or "
-            "--proposer-lm"
+            f"{option_name('optimizer', 'gepa')}: name a language model that writes instructions "
+            f"with {option_name('lm')} or {option_name('proposer_lm')}"
         )
 
 
-def _flags_for_text(settings: Settings) -> list[str]:
-    """The flags in the settings that only suit a judge's model that writes text."""
+def _options_for_text(settings: Settings) -> list[str]:
+    """The options in the settings that only suit a judge's model that writes text."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    flags = [flag_of(name) for name in names if getattr(settings, name) is not None]
-    return flags if settings.reasoning in ("auto", "none") else [*flags, "--reasoning"]
+    options = [option_name(name) for name in names if getattr(settings, name) is not None]
+    if settings.reasoning not in ("auto", "none"):
+        options.append(option_name("reasoning"))
+    return options
 
 
 def _check_model(prefix: str, settings: Settings) -> None:
@@ -307,17 +301,20 @@ def _check_model(prefix: str, settings: Settings) -> None:
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
     if redactor.holds(lm or ""):
-        raise SettingsError(f"{flag_of(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
+        raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
     if prefix and is_decision(lm or ""):
         raise SettingsError(
-            f"--proposer-lm {lm}: a decision model cannot write instructions; name a chat model"
+            f"{option_name('proposer_lm', lm)}: a decision model cannot write instructions; name "
+            "a chat model"
         )
     if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
-        raise SettingsError("--api-key-env takes the name of an environment variable, not a key")
+        option = option_name(prefix + "api_key_env")
+        raise SettingsError(f"{option} takes the name of an environment variable, not a key")
     try:
         read_price(price or "0,0")
     except ValueError:
-        raise SettingsError(f"--price {price}: write IN,OUT, as in 0.40,1.60") from None
+        option = option_name(prefix + "price", price)
+        raise SettingsError(f"{option}: write IN,OUT, as in 0.40,1.60") from None
     refuse_secret(api_base)
 
 
@@ -332,5 +329,5 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
         right_flag = "--pairwise" if pairwise else "--dimension"
         raise SettingsError(f"{subject.name}: use {right_flag} {settings.subject}")
     if settings.scale is not None and pairwise:
-        raise SettingsError("--scale: pairs have votes, not ratings on a scale")
+        raise SettingsError(f"{option_name('scale')}: pairs have votes, not ratings on a scale")
     return rescale(subject, settings.scale)

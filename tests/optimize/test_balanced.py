@@ -14,8 +14,9 @@ from judges.prompt import Prompt
 from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemJudgement, SearchOptions, objective
+from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration
+from optimize.search.problem import SearchOptions, objective
 from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
     balanced_accuracy,

@@ -25,8 +25,9 @@ from judges.testing import LabelExportContract, ModelContract
 from optimize import tune
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
-from optimize.search.evaluator import SearchBudgetSpentError, SearchProblem
+from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name
+from optimize.search.problem import SearchProblem
 from optimize.statistics.correlations import COEFFICIENTS, summary_level
 from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
 

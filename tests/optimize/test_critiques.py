@@ -17,8 +17,8 @@ from simulated_model import tune_folder
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
 from optimize.search.candidates import Candidate, agreed_comment, draw_demo_set
-from optimize.search.evaluator import SearchOptions
 from optimize.search.evidence import JudgedItems
+from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import Settings

@@ -13,9 +13,10 @@ from optimize.inputs.flags import RISK
 from optimize.items import Item, Items, Vector
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
+from optimize.search.evaluator import ItemJudgement
 from optimize.search.gate import Finalist
 from optimize.search.optimizer import CrossFit
+from optimize.search.problem import Goal, SearchOptions
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import rho

@@ -9,8 +9,8 @@ from behaving_model import Model
 from search_world import Watch, problem_of, search, world, write_instruction
 
 from optimize.items import Items
-from optimize.search.evaluator import SearchOptions, objective
 from optimize.search.gepa import document_scores, explore
+from optimize.search.problem import SearchOptions, objective
 
 
 def rate(items: Items, ratings: np.ndarray) -> Items:

@@ -8,6 +8,7 @@ from openai_replies import error
 
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
+from optimize.run import tune
 from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify
 
@@ -99,6 +100,16 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked():
         assert elsewhere.proposer.api_key_env is None
     models = settings(lm=JUDGE, proposer_api_key_env="WRITER_KEY", **key)
     assert models.proposer.api_key_env == "WRITER_KEY"
+
+
+def test_a_price_that_is_missing_is_asked_for_by_its_flag_or_by_its_argument(here, capsys):
+    says = "the price of openai/writer-1 is not known; give"
+    flags = ["--lm", JUDGE, "--price", "1,10", "--proposer-lm", PROPOSER, "--max-cost", "1"]
+    assert command(["--dimension", "relevance", *flags]) == 2
+    assert f"--max-cost: {says} --price proposer=IN,OUT, or --max-calls" in capsys.readouterr().err
+    with pytest.raises(SettingsError) as error:
+        tune("relevance", lm=JUDGE, price="1,10", proposer_lm=PROPOSER, max_cost=1)
+    assert str(error.value) == f"max_cost: {says} proposer_price=IN,OUT, or max_calls"
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from optimize.items import Item, Items, choose_level
-from optimize.search.evaluator import contrast, objective
+from optimize.search.problem import contrast, objective
 
 LEVELS = ("summary", "dataset", "system")
 

@@ -13,8 +13,10 @@ from judges.client.prices import Price
 from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.protocol import FatalModelError
+from optimize.search.budget import Pricing
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import ItemJudgement, Pricing, SearchOptions
+from optimize.search.evaluator import ItemJudgement
+from optimize.search.problem import SearchOptions
 from optimize.testing import QUALITIES, WARMTH
 
 TRAIN, DEV = world(16), world(12, first=100)

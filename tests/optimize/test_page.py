@@ -15,7 +15,7 @@ from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
 from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
-from optimize.report.answer import Answer, Table, Tile
+from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.misses import Article, MissGroup, miss_groups
 from optimize.report.page import (
     Page,
@@ -68,7 +68,7 @@ def page_with(text):
     ticks, both = [(0, text)], [(text, text)]
     axes = {"x_ticks": ticks, "y_ticks": ticks}
     dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, band=[], caption=text)
-    table = Table((text,), [(text,)], f"x{text}")
+    table = ReportTable((text,), [(text,)], f"x{text}")
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
     fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
     change = Miss(kind="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
@@ -77,7 +77,7 @@ def page_with(text):
     other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(text, reaching(0.5, 0.1), text)
     why, footer = [(f"x{text}", text)], f"x{text}"
-    answer = Answer(
+    answer = ReportAnswer(
         title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s", "x"]
     )
     parts = {"facts": both, "texts": both, "folded": {text: both}}

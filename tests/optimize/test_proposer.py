@@ -8,7 +8,7 @@ from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from judges.protocol import TransientError
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import SearchOptions
+from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 

@@ -14,7 +14,7 @@ from rated_programs import ROWS, compile_with, form
 import judges
 from judges.loading import dimension_on
 from judges.modules import ScoredProgram
-from optimize.tuning.program_answer import Answer, ProgramError, answer_of
+from optimize.tuning.program_answer import ProgramAnswer, ProgramError, answer_of
 
 LEVELS = ("1: bad", "2", "3", "4", "5: good")
 OK = Noul[(True, "it is good"), (False, "it is bad")]
@@ -190,7 +190,7 @@ def answer_to(kind):
     ],
 )
 def test_ratings_and_choices_are_known_by_their_type(kind, values, is_choice):
-    assert answer_to(kind) == Answer(name="x", values=values, is_choice=is_choice)
+    assert answer_to(kind) == ProgramAnswer(name="x", values=values, is_choice=is_choice)
 
 
 THREE = Literal["bad", "fair", "good"]

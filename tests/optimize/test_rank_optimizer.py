@@ -118,11 +118,23 @@ def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_l
 
 
 def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server):
-    with pytest.raises(JudgesError, match=r"max_calls 3: too little .* is max_calls \d") as error:
+    with pytest.raises(JudgesError, match=r"max_calls=3: too little .* is max_calls=\d") as error:
         compile_with(RELEVANCE, EXAMPLES, max_calls=3, lm=lm_of(server))
     assert "--" not in str(error.value)
+    with pytest.raises(JudgesError, match=r"^num_threads=0: "):
+        compile_with(RELEVANCE, EXAMPLES, num_threads=0, lm=lm_of(server))
     with pytest.raises(JudgesError, match=r"leave metric out.*label="):
         RankOptimizer(metric=lambda *_: 1)
+
+
+def test_a_limit_in_dollars_accepts_a_proposer_whose_price_the_user_gives(server):
+    options = {"lm": lm_of(server), "proposer_lm": "openai/unpriced", "max_cost": 0.001}
+    options |= {"price": (1, 4), "ships": False}
+    needed = "^max_cost: the price of openai/unpriced is not known; give proposer_price=IN,OUT, or"
+    with pytest.raises(JudgesError, match=needed):
+        compile_with(RELEVANCE, EXAMPLES, **options)
+    with pytest.raises(JudgesError, match=r"^max_cost=0\.001: too little"):
+        compile_with(RELEVANCE, EXAMPLES, proposer_price=(1, 4), **options)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +264,7 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
     weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
     program = Program(dspy.Predict(f"text -> {outputs}"), "rating")
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    prompt = program.describe(items).prompt
+    prompt = program.describe(items)[1]
     assert [field.name for field in prompt.choices] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
         prediction = program.tuned(prompt, weights)(text="A text.")
@@ -270,7 +282,7 @@ def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_ju
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
     program = Program(judge.program())
     items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    tuned = program.tuned(program.describe(items).prompt, None, 0.7)
+    tuned = program.tuned(program.describe(items)[1], None, 0.7)
     again = judges.Judge.from_program(tuned, safe)
     assert (again.weights, again.threshold) == (weights, 0.7)
 

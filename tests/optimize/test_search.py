@@ -8,6 +8,7 @@ from search_world import SEED, Watch, judge, problem_of, search, world, write_in
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
+from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
 from optimize.search.candidates import (
     LONGEST_INSTRUCTION,
     Candidate,
@@ -15,14 +16,8 @@ from optimize.search.candidates import (
     rejection_reason,
     word_runs,
 )
-from optimize.search.evaluator import (
-    Evaluator,
-    ItemJudgement,
-    Pricing,
-    SearchBudget,
-    SearchBudgetSpentError,
-    SearchOptions,
-)
+from optimize.search.evaluator import Evaluator, ItemJudgement
+from optimize.search.problem import SearchOptions
 from optimize.search.race import Race
 from optimize.statistics.intervals import stream
 

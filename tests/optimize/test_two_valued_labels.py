@@ -59,7 +59,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in err
     assert "label has no definition" in err
     assert "it reads input and output" in err
-    assert "A definition of one line helps about as much as tuning: --dimension 'label=...'" in err
+    assert "A definition of one line helps about as much as tuning: dimension='label=...'" in err
     judge = run.judge
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
     content = (tmp_path / "run" / "judge.json").read_text() + str(judge.template())
@@ -102,11 +102,11 @@ def test_one_line_defines_labels_of_two_words_and_ratings(
     run = prepare(read_settings({"dimension": dimension, "data": file, **settings}))
     notes = " ".join(run.labels.labelled.notes)
     assert says in notes
-    assert (run.untuned_judge.name, run.subject.scale) == ("label", tuple(scale))
+    assert (run.subject.name, run.subject.scale) == ("label", tuple(scale))
     assert run.subject.words == (PASS if len(run.subject.scale) == 2 else None)
     if "=" in dimension:
         assert "label is judged by your definition; it reads input and output" in notes
-        assert "Judge the label: whether it repeats." in str(run.untuned_judge.template())
+        assert "Judge the label: whether it repeats." in run.untuned.instruction
 
 
 COLUMNS = {"relevance": "label", "document": "input", "summary": "output"}
@@ -248,6 +248,5 @@ def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(he
     data = write_jsonl("pairs.jsonl", pairs)
     run = prepare(read_settings({"pairwise": spec, "data": data}))
     assert any("and answers which is better" in note for note in run.labels.labelled.notes)
-    judge = run.untuned_judge
-    assert (judge.name, judge.kind) == ("tone", "pairwise")
-    assert question in str(judge.template())
+    assert (run.subject.name, run.subject.kind) == ("tone", "pairwise")
+    assert question in str(run.untuned.template())

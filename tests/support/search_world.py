@@ -15,18 +15,10 @@ from judges.judgement import Judgement
 from judges.prompt import Prompt
 from judges.protocol import Sampling
 from optimize.items import Item, Items
-from optimize.search.evaluator import (
-    Evaluator,
-    Goal,
-    ItemJudgement,
-    JudgeItems,
-    Pricing,
-    SearchBudget,
-    SearchOptions,
-    SearchProblem,
-    Unit,
-)
+from optimize.search.budget import Pricing, SearchBudget, Unit
+from optimize.search.evaluator import Evaluator, ItemJudgement, JudgeItems
 from optimize.search.optimizer import find_optimizer
+from optimize.search.problem import Goal, SearchOptions, SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.intervals import stream
 from optimize.testing import QUALITIES as WORDS

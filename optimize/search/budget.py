@@ -1,0 +1,127 @@
+"""The budget of a search, in calls or dollars, and the price of judging an item with a prompt."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from dspy_judges.errors import JudgesError
+from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
+from judges.client.prices import FREE
+from judges.prompt import Prompt
+from judges.scoring import reply_tokens
+
+Unit = Literal["calls", "dollars"]
+
+
+class SearchBudgetSpentError(JudgesError):
+    """Raised if the next step of the search costs more than is left of the search's budget."""
+
+
+# The errors that end a search: the budget of the search, or the budget of the models, is spent.
+BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """The price of judging one item; in dollars, if the price of the model is known.
+
+    One item takes `calls` calls with `replies` replies, as a call may return several. The untuned
+    judge takes `tokens_in` and `tokens_out` for them together. If the model is free, `per_call` is
+    the price of a call.
+    """
+
+    price: Price = FREE
+    per_call: float = 0
+    tokens_in: float = 0
+    tokens_out: float = 0
+    calls: int = 1
+    replies: int = 1
+
+    @property
+    def untuned_price(self) -> float:
+        return self.of_tokens(self.tokens_in, self.tokens_out)
+
+    def of_tokens(self, tokens_in: float, tokens_out: float) -> float:
+        """The price of judging one item with this many input and output tokens."""
+        return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
+
+    def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
+        """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
+
+        It is at least half the untuned judge's price.
+        """
+        extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
+        extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
+        extra_price = self.price.cost(extra_characters / CHARACTERS_PER_TOKEN, extra_tokens)
+        return max(self.untuned_price / 2, self.untuned_price + extra_price)
+
+
+def _static_characters(prompt: Prompt) -> int:
+    """The number of characters in the part of a prompt that is the same for every item."""
+    demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
+    n_demo_characters = sum(map(len, map(str, demo_values)))
+    descriptions = "".join(field.description for field in prompt.fields)
+    return len(prompt.instruction) + n_demo_characters + len(descriptions)
+
+
+@dataclass(slots=True)
+class SearchBudget:
+    """The budget of a search: its limit, and the cost so far, with what earlier starts paid for.
+
+    Attributes:
+        limit: The upper bound on the cost, minus the amount that is reserved.
+        slack: By how much a step may exceed the limit, because its cost is only an estimate.
+        proposal: The expected cost of asking the proposer for one instruction.
+        proposal_price: The price of the proposer's tokens; None if each request costs 1.
+        set_aside: Reserves the amount `reserved` in the budget of the models, too.
+    """
+
+    limit: float
+    unit: Unit = "calls"
+    slack: float = 0
+    proposal: float = 1
+    proposal_price: Price | None = None
+    set_aside: Callable[[float], None] = lambda cost: None
+    reserved: float = 0
+    total_cost: float = 0
+    calls: int = 0
+
+    @property
+    def remaining(self) -> float:
+        return self.limit - self.total_cost
+
+    def check(self, cost: float) -> None:
+        """Raise SearchBudgetSpentError if the cost exceeds what remains."""
+        if cost > self.remaining + self.slack:
+            needed, left = map(self._amount_text, (cost, max(0, self.remaining)))
+            raise SearchBudgetSpentError(
+                f"the next step of the search costs {needed}, but only {left} are left"
+            )
+
+    def _amount_text(self, cost: float) -> str:
+        return f"${cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f} calls"
+
+    def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
+        """Add the cost of an answered request to the proposer, but at most what remains."""
+        price = self.proposal_price
+        cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
+        self.total_cost += min(max(0, self.remaining), cost)
+        self.calls += 1
+        # Some models write more hidden reasoning than estimated.
+        self.proposal = max(self.proposal, cost)
+
+    @contextmanager
+    def reserving(self, cost: float) -> Iterator[None]:
+        """Lower the limit by `cost` inside a `with` block, to keep the amount for later steps."""
+        self._reserve(cost)
+        try:
+            yield
+        finally:
+            self._reserve(-cost)
+
+    def _reserve(self, cost: float) -> None:
+        self.limit -= cost
+        self.reserved += cost
+        self.set_aside(self.reserved)

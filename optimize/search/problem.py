@@ -1,0 +1,186 @@
+"""`SearchProblem`, which an optimizer solves: the labels, the goal, the models and the options."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, zip_longest
+from typing import Literal
+
+import numpy as np
+
+from judges.client import Client
+from judges.prompt import Field, Reasoning
+from optimize.figures.as_json import DIGITS, json_number
+from optimize.inputs.flags import MOST_FAILED, RISK
+from optimize.items import Items, Vector
+from optimize.search.candidates import Candidate, word_runs
+from optimize.search.evaluator import Evaluator
+from optimize.statistics.balanced import (
+    balanced_accuracy,
+    balanced_contrast,
+    best_threshold,
+    verdicts,
+)
+from optimize.statistics.contrasts import contrast_judges
+from optimize.statistics.correlations import Level, rho
+from optimize.statistics.intervals import Contrast
+
+# The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
+# "dataset" or "system"), or balanced accuracy over all outputs.
+Goal = Level | Literal["balanced"]
+# At most so many documents with the commoner label are judged for each with the rarer label. More
+# would lower the standard error of balanced accuracy by 6 % at most.
+COMMONER_PER_RARER = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """The options of a search, most of which are upper bounds.
+
+    The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
+    have at most `longest_demos` characters, and judging one item has at most the price
+    `max_item_price`. `reasoning` has the forms of reasoning to try besides the untuned judge's. A
+    judge ships with the probability `risk` although it is no better.
+    """
+
+    seed: int = 0
+    rounds: int = 8
+    proposals: int = 4
+    max_demos: int = 16
+    longest_demos: int = 40_000
+    max_item_price: float = math.inf
+    reasoning: tuple[Reasoning, ...] = ()
+    risk: float = RISK
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchProblem:
+    """The task of an optimizer: find a prompt that judges outputs as people do.
+
+    The optimizer learns from `train`, and its finalists are tested on `dev`; `test_reserve` is how
+    much the budget reserves for that test. `proposer` is the language model that writes
+    instructions. Candidates may ask the `questions`, of which the most promising come first;
+    without `new_questions`, only those of the untuned judge.
+    """
+
+    evaluator: Evaluator
+    proposer: Client | None = None
+    questions: tuple[Field, ...] = ()
+    new_questions: bool = True
+    train: Items
+    dev: Items
+    goal: Goal
+    options: SearchOptions = field(default_factory=SearchOptions)
+    test_reserve: float = 0
+    record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
+    print_line: Callable[[str], object] = lambda line: None
+
+    def threshold(self, candidate: Candidate, items: Items) -> float:
+        """For balanced accuracy, the best threshold for the candidate's scores so far."""
+        if self.goal != "balanced":
+            return candidate.threshold
+        return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
+
+    def decided(self, scores: Vector, threshold: float) -> Vector:
+        """The verdicts with this threshold if the goal is balanced accuracy; else the scores."""
+        return verdicts(scores, threshold) if self.goal == "balanced" else scores
+
+    @cached_property
+    def untuned(self) -> Candidate:
+        return Candidate(instruction=self.evaluator.untuned.instruction)
+
+    @cached_property
+    def labelled(self) -> Items:
+        return Items((*self.train.items, *self.dev.items))
+
+    @cached_property
+    def text_hashes(self) -> set[int]:
+        """The hashes of all word runs in the labelled texts, which no instruction may copy."""
+        texts = {text for item in self.labelled.items for text in item.texts.values()}
+        return {run for text in texts for run in word_runs(text)}
+
+    def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
+        """Record a trial, with the number of calls so far."""
+        self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
+
+    def record_candidate(
+        self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
+    ) -> None:
+        """Record a candidate with its metrics. NaN and infinity are recorded as null."""
+        self.record(
+            stage,
+            round_number,
+            candidate=candidate.id,
+            instruction=candidate.instruction,
+            demos=list(candidate.demo_set.ids),
+            how=candidate.demo_set.kind,
+            reasoning=candidate.reasoning,
+            questions=[field.name for field in candidate.questions or ()],
+            **{
+                name: value if isinstance(value, int) else json_number(value, DIGITS)
+                for name, value in figures.items()
+            },
+        )
+
+
+def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
+    """The ids of the documents that can tell judges apart, sorted so that the first few can, too.
+
+    At summary level, these are the documents whose outputs have different labels. For balanced
+    accuracy, if every document has only one label, the labels alternate, and at most twice as many
+    documents have the commoner label, because the rarer label limits the precision. In all other
+    cases, and if no document can tell judges apart, all documents are returned.
+    """
+    varied_documents = [
+        name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0
+    ]
+    informative: Iterable[str] = varied_documents if goal == "summary" else ()
+    if goal == "balanced" and not varied_documents:
+        by_label: list[list[str]] = [[], []]
+        for name, rows in items.document_rows.items():
+            by_label[int(items.human[rows[0]] >= 0.5)].append(name)
+        rarer, commoner = sorted(by_label, key=len)
+        alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
+        informative = filter(None, chain.from_iterable(alternating))
+    return tuple(informative) or items.documents
+
+
+def first_documents(
+    items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
+) -> Items:
+    """The items of as many documents as cost at most `limit`, informative documents first."""
+    names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
+    costs = np.cumsum([cost(items.of_documents([name])) for name in names])
+    return items.of_documents(names[: int((costs <= limit).sum())])
+
+
+def objective(scores: Vector, items: Items, goal: Goal) -> float:
+    """Spearman's rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
+
+    Scores other than 0 and 1 become verdicts by the threshold that is best on these same items,
+    which is biased upwards, so use it on train only.
+    """
+    if goal == "balanced":
+        return balanced_accuracy(_verdicts(scores, items), items.human)
+    return rho(goal, scores, items.human, items.document_ids, items.system_ids)
+
+
+def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
+    """The objective of `scores` minus the objective of `base`, on items without NaN in either."""
+    if goal == "balanced":
+        both_verdicts = _verdicts(scores, items), _verdicts(base, items)
+        return balanced_contrast(*both_verdicts, items.human, items.document_ids)
+    return contrast_judges(
+        scores, base, items.human, items.document_ids, items.system_ids, level=goal
+    )
+
+
+def is_reliable(scores: Vector, base: Vector) -> bool:
+    """Whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
+    n_failed, n_base_failed = np.isnan([scores, base]).sum(axis=1)
+    return bool(n_failed <= max(MOST_FAILED * len(scores), n_base_failed))
+
+
+def _verdicts(scores: Vector, items: Items) -> Vector:
+    return verdicts(scores, best_threshold(scores, items.human))

@@ -1,0 +1,100 @@
+"""A run's budget as lines for a terminal, and as the JSON object of a dry run."""
+
+from dspy_judges.errors import option_name
+from judges.catalog import candidate_questions
+from judges.client import Spending
+from judges.protocol import is_decision
+from judges.terminal import dollars_text
+from optimize.figures.as_json import DIGITS, JsonObject, to_json
+from optimize.figures.as_text import wrapped
+from optimize.search.power import chance_of_gain
+from optimize.tuning.budget import RunBudget
+from optimize.tuning.preparation import PreparedRun
+
+# A row of the table of expected spending: a purpose and four figures.
+TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
+
+
+def budget_lines(budget: RunBudget) -> list[str]:
+    """A table of expected spending, and notes on the run."""
+    table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
+    for row in (*budget.rows, budget.expected):
+        counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
+        dollars = "free" if row.cost_usd == 0 else _dollars(row)
+        table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
+    sentences = []
+    if not budget.costs.is_free:
+        sentences.append(
+            f"It takes about {budget.minutes:.1f} minutes if a call takes {budget.call_seconds:g} "
+            f"s and {budget.calls_in_flight} calls are in flight."
+        )
+    return [
+        *table,
+        f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
+        *wrapped(*sentences, *notes_on(budget), _chance(budget.prepared)),
+        "One token is assumed per four characters. Nothing has been sent or spent.",
+    ]
+
+
+def budget_line(budget: RunBudget) -> str:
+    """The calls, minutes and dollars that a run is expected to take, on one line."""
+    limit_text = f", at most {limit}" if (limit := _limit_text(budget)) else ""
+    calls, dollars = _rounded(budget.expected.calls), _dollars(budget.expected)
+    return f"planned: about {calls} calls, {budget.minutes:.1f} minutes, {dollars}{limit_text}"
+
+
+def _limit_text(budget: RunBudget) -> str:
+    """The limits in dollars and in calls; "" if there is none."""
+    limits = [dollars_text(budget.limit_in_dollars)] if budget.limit_in_dollars else []
+    if (max_calls := budget.prepared.settings.max_calls) is not None:
+        limits.append(f"{max_calls:,} calls")
+    return " and ".join(limits)
+
+
+def notes_on(budget: RunBudget) -> list[str]:
+    """A note on what can be tuned if the judge is a decision model without a proposer."""
+    settings, prepared = budget.prepared.settings, budget.prepared
+    if not is_decision(settings.lm) or settings.proposer_lm:
+        return []
+    tunable = {
+        "questions": bool(candidate_questions(prepared.subject, 1)),
+        "demonstrations": budget.options.max_demos > 0,
+        "the threshold": prepared.goal == "balanced",
+    }
+    tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
+    return [
+        f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
+        f"model with {option_name('proposer_lm')} for instructions and questions."
+    ]
+
+
+def budget_json(budget: RunBudget) -> JsonObject:
+    """The JSON object that `--dry-run --json` prints."""
+    expected, labels = budget.expected, budget.prepared.labels
+    cost = expected.cost_usd and round(expected.cost_usd, DIGITS)
+    splits = {"train": labels.train, "dev": labels.dev, "test": labels.measured.test}
+    return {
+        "documents": {name: len(items.documents) for name, items in splits.items()},
+        "chance": _chance(budget.prepared),
+        "calls": {"expected": expected.calls, "at_most": budget.prepared.settings.max_calls},
+        "minutes": round(budget.minutes, 1),
+        "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
+        "cost_usd": {"expected": cost, "at_most": budget.limit_in_dollars},
+        "spending": to_json(budget.rows),
+    }
+
+
+def _chance(prepared: PreparedRun) -> str:
+    """A sentence on how likely a better judge is to ship with this many labelled documents."""
+    labels, risk = prepared.labels, prepared.settings.risk
+    return chance_of_gain(labels.everything, labels.learned, goal=prepared.goal, risk=risk)[0]
+
+
+def _rounded(number: float) -> str:
+    """The number rounded to two significant digits, because a plan is not more precise."""
+    digits = max(0, len(str(round(number))) - 2)
+    return f"{round(number, -digits):,.0f}"
+
+
+def _dollars(row: Spending) -> str:
+    return "price unknown" if row.cost_usd is None else dollars_text(row.cost_usd)
