@@ -19,7 +19,7 @@ from dspy_judges.errors import arguments_in_messages
 from judges.client import open_lm
 from judges.client.dspy import configured_lm
 from judges.judge import Judge
-from judges.labels.types import LabelledSet
+from judges.labels.types import LabelError, LabelledSet
 from judges.protocol import Model
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
@@ -178,7 +178,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
 
         Raises:
             ProgramError: The program cannot be tuned. ProgramError is a TypeError.
-            ValueError: An example lacks a field or has a wrong label, or the examples have too few
+            LabelError: An example lacks a field or has a wrong label, or the examples have too few
                 documents or too few different ratings.
             JudgesError: Any error that `tune()` raises.
         """
@@ -225,7 +225,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         everything = program.read(rows, self.label, group)
         documents = everything.documents
         if len(documents) < FEWEST_DOCUMENTS:
-            raise ValueError(
+            raise LabelError(
                 f"the examples have {len(documents)} documents; at least {FEWEST_DOCUMENTS} are "
                 "needed"
             )
@@ -240,7 +240,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         dev = everything.of_documents(shuffled[half:])
         for items in (train, dev):
             if np.ptp(items.human) == 0:
-                raise ValueError(
+                raise LabelError(
                     f"half of the examples are all rated {items.human[0]:g}, so there is nothing "
                     "to rank: give more examples, or another seed"
                 )

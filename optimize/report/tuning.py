@@ -125,7 +125,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
 def _meaning(test: SplitResult, documents: str) -> str:
     interval = test.objective_gain.interval
     if interval is None:
-        return f"{documents} are too few for an interval, so this may be luck."
+        return f"{documents} are too few, or too alike, for an interval: this may be luck."
     if test.is_gain_confirmed:
         return f"So tuning helped: these {documents} had no part in it."
     if interval.high < 0:

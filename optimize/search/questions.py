@@ -74,7 +74,7 @@ def ask_questions(
         useful_by_half.append(_useful(answers, half))
         if not useful_by_half[-1]:
             n_asked = len(judge.questions or ())
-            raise NotTestedError(f"none of {n_asked} improves on the rating alone")
+            raise NotTestedError(f"of the {n_asked} asked, none improves on the answer alone")
         is_tested = np.isin(items.document_ids, half_items.documents)
         learning_items = items.of_rows(np.flatnonzero(~is_tested))
         untuned_scores = half.decided(

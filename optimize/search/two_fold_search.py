@@ -107,11 +107,11 @@ def _test_questions(
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
         return QuestionsOutcome(test=ask_questions(halves, both_explorations))
-    except (NotTestedError, *BUDGET_ERRORS) as error:
-        return QuestionsOutcome(
-            why_untested=f" Questions were not tested: {error}.",
-            limit_reached=not isinstance(error, NotTestedError),
-        )
+    except NotTestedError as error:
+        return QuestionsOutcome(why_untested=f" Questions do not ship: {error}.")
+    except BUDGET_ERRORS as error:
+        why_untested = f" Questions were not tested: {error}."
+        return QuestionsOutcome(why_untested=why_untested, limit_reached=True)
 
 
 def _explore(

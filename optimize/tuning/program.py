@@ -25,6 +25,7 @@ from judges.client import BudgetSpentError, FailureMonitor
 from judges.client.dspy import as_lm
 from judges.dimension import Dimension
 from judges.judgement import Judgement, quote
+from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
 from judges.protocol import FatalModelError, is_decision, is_embedded
@@ -127,7 +128,7 @@ class Program:
     def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program.
 
-        Raises ValueError if an example lacks a field or has a wrong label; the message names the
+        Raises LabelError if an example lacks a field or has a wrong label; the message names the
         example.
         """
         if label is None:
@@ -137,7 +138,7 @@ class Program:
     def _item(self, number: int, row: Example, label: str, group: str | None) -> Item:
         needed_names = [*self.text_names, label, *([group] if group else [])]
         if missing := [name for name in needed_names if row.get(name) is None]:
-            raise ValueError(
+            raise LabelError(
                 f"example {number} has no {missing[0]!r}; an example needs "
                 f"{', '.join(needed_names)}; for other names use "
                 "RankOptimizer(label=..., group=...)"
@@ -145,7 +146,7 @@ class Program:
         try:
             human = self.answer.human_score(row[label])
         except (TypeError, ValueError) as error:
-            raise ValueError(f"example {number}: {label}: {error}") from None
+            raise LabelError(f"example {number}: {label}: {error}") from None
         inputs = {name: row[name] for name in self.text_names}
         texts = {name: _text(value) for name, value in inputs.items()}
         self._inputs[_inputs_key(texts)] = inputs

@@ -65,7 +65,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     (step,) = run_steps(run_result(test=test))
     # 40 of 40 may well be 37 when labelled again, whose interval begins at .80; 20 of 40 be 12. A
     # judge that passes 79 % at random holds .79 and .17.
-    assert "--min-tpr X --min-tnr X`. Labels are too few for a floor in CI: use `--against`" in step
+    assert "--min-tpr X --min-tnr X`. Labels are too few for a floor that an equally" in step
 
 
 def test_without_fails_on_test_it_says_so_and_asks_for_them():
@@ -86,7 +86,7 @@ DECIDES = "The gate, over the other 60 documents, decides."
         ({"test": gain(-0.2, -0.3, -0.1)}, "So the tuned judge is worse: these 20 documents"),
         ({"test": gain(0.01, 0.0004, 0.04)}, "20 documents are too few to tell this from luck."),
         ({"test": gain(0.1, -0.1, 0.3)}, "20 documents are too few to tell this from luck."),
-        ({"test": gain(0.1, None, None)}, "too few for an interval, so this may be luck."),
+        ({"test": gain(0.1, None, None)}, "or too alike, for an interval: this may be luck."),
         ({"test": gain(NAN, None, None)}, "not known whether tuning helped"),
         (
             {"unseen": gain(-0.03, -0.13, 0.07)},
@@ -136,7 +136,7 @@ def test_the_judge_is_told_beside_one_annotator(ends, says):
     own = card(people=one_annotator(gain(-0.05, *ends)))
     assert run_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
     assert "One annotator's rho with others: 0.470" in text(own)
-    assert text(own).endswith("the judge's: 0.420.")
+    assert text(own).endswith("the judge's: 0.420; n=60.")
 
 
 def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say():
