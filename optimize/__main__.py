@@ -14,7 +14,7 @@ if __name__ == "__main__":
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
 from judges.terminal import print_note
-from optimize.inputs.flags import Outcome, Parser, add_label_flags, run
+from optimize.inputs.flags import CommandParser, Outcome, add_label_flags, run
 from optimize.tuning.settings import flag_of, read_settings
 
 ABOUT = """\
@@ -42,9 +42,9 @@ MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effo
 NO_SETTINGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
 
 
-def parser() -> Parser:
+def parser() -> CommandParser:
     """The parser for the command's flags; its result has only the flags that the user gave."""
-    parser = Parser(
+    parser = CommandParser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
         description=ABOUT,

@@ -20,8 +20,8 @@ from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import (
     Bounds,
+    CommandParser,
     Outcome,
-    Parser,
     add_label_flags,
     bounds_of,
     run,
@@ -45,7 +45,7 @@ SCALE_HELP = "the labels' scale, if neither the file nor the dimension has it"
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"

@@ -26,7 +26,7 @@ from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.inputs.flags import (
     MAP_HELP,
-    Parser,
+    CommandParser,
     SettingsError,
     bounds_of,
     rescale,
@@ -34,11 +34,11 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.inputs.subjects import find_subject, judged_texts
-from optimize.label_page.label_log import Row, Value
+from optimize.label_page.label_log import ItemFields, LabelValue
 from optimize.label_page.server import Server
-from optimize.label_page.session import JudgeAnswer, Session, numbers_of
+from optimize.label_page.session import JudgeAnswer, LabelSession, numbers_of
 from optimize.measuring.asking import on_labels_scale
-from optimize.measuring.request import asking_options
+from optimize.measuring.task_flags import asking_options
 from optimize.search.evaluator import reason_of
 
 COMMAND = "dspy-judges label"
@@ -58,8 +58,8 @@ examples:
 exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
-def parser() -> Parser:
-    command_parser = Parser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
+def parser() -> CommandParser:
+    command_parser = CommandParser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     group = command_parser.add_mutually_exclusive_group(required=True)
@@ -104,7 +104,7 @@ def label(flags: argparse.Namespace) -> int:
     rows, out = _label_rows(labelled, flags.seed), _label_file(flags, labelled, subject)
     judge = _judge_of(flags, subject)
     with in_use(out):
-        session = Session(
+        session = LabelSession(
             subject=subject, rows=rows, texts=inputs, outputs=outputs, path=out, seed=flags.seed
         )
         for note in (*labelled.notes, *session.notes):
@@ -119,7 +119,7 @@ def label(flags: argparse.Namespace) -> int:
     return DONE
 
 
-def _serve(session: Session, port: int) -> int:
+def _serve(session: LabelSession, port: int) -> int:
     """Serve the page until Ctrl-C; return the number of labels."""
     with Server(session, port) as server:
         answers = ", ".join(map(str, numbers_of(session.subject)))
@@ -145,11 +145,11 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
 
-def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
+def _label_rows(labelled: Labelled, seed: int) -> list[ItemFields]:
     """The fields of each output or pair for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
-    rows: list[Row] = []
+    rows: list[ItemFields] = []
     for item in labelled.pairs:
         row = {"id": item.id, "group": item.document_id, **item.texts}
         for side, source_side in zip(
@@ -220,7 +220,9 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     return judge
 
 
-def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dict[str, JudgeAnswer]:
+def _ask(
+    judge: AnyJudge, rows: Sequence[ItemFields], flags: argparse.Namespace
+) -> dict[str, JudgeAnswer]:
     """The judge's answers by the rows' ids, for as many rows as the limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
@@ -239,7 +241,9 @@ def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dic
     return answers
 
 
-def _answer(judgement: AnyJudgement, number_of_answer: Mapping[Value | None, float]) -> JudgeAnswer:
+def _answer(
+    judgement: AnyJudgement, number_of_answer: Mapping[LabelValue | None, float]
+) -> JudgeAnswer:
     """A judgement as the page shows it, with the possible answer that is nearest to its score."""
     value = min(
         number_of_answer, key=lambda answer: abs(number_of_answer[answer] - judgement.score)

@@ -25,22 +25,22 @@ from optimize.inputs.flags import (
     MAP_HELP,
     VALUES_HELP,
     Bounds,
+    CommandParser,
     Outcome,
-    Parser,
     SettingsError,
     bounds_of,
     run,
     values_of,
 )
 from optimize.inputs.labelled import PASS_FAIL, only_dimension
-from optimize.items import Item, Items, Vector, choose_level
+from optimize.items import Item, Items, choose_level
 from optimize.measuring.capacity import Decision, missing_for_intervals
 from optimize.measuring.exports import read_scores
 from optimize.measuring.floors import read_floors
 from optimize.measuring.scored import are_shares
 from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
+from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, Vector, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
@@ -52,7 +52,7 @@ FAILS = (0.05, 0.2, 0.5)
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         description="How many documents to label next, and which, so that the true rate or mean\n"
         "and the judge's agreement with people have intervals of a given width. They are\n"

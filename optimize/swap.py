@@ -21,7 +21,9 @@ from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
-from optimize.measuring.request import (
+from optimize.measuring.scorecard import Scorecard
+from optimize.measuring.swap import SwapResult, certificate
+from optimize.measuring.task_flags import (
     NamedSubject,
     all_entries,
     asking_options,
@@ -29,8 +31,6 @@ from optimize.measuring.request import (
     read_judges,
     read_task,
 )
-from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Answer, Fact, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text

@@ -25,7 +25,14 @@ from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
 from optimize.figures.as_json import JsonObject, judgement_rows, object_json
-from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
+from optimize.inputs.flags import (
+    CommandParser,
+    Outcome,
+    SettingsError,
+    refuse_secret,
+    run,
+    values_of,
+)
 from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, LabelSource, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
@@ -38,9 +45,9 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.changed import ChangedSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
-from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scorecard import correlation_of, rho
 from optimize.measuring.scored import Scored
+from optimize.measuring.task_flags import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
@@ -214,7 +221,7 @@ def measure(
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from dspy_judges.errors import UsageError
-from judges.cli.flags import Flags
-from judges.cli.flags import Parser as OneLineParser
+from judges.cli.flags import Flags, Parser
 from judges.client import holds_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import read_bounds, read_values
@@ -112,7 +111,7 @@ def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
-class Parser(OneLineParser):
+class CommandParser(Parser):
     """The parser for a command of this package; adds the flag --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -21,7 +21,14 @@ from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
 from optimize.items import VOTES
-from optimize.label_page.label_log import Label, LabelLog, RefusedError, Row, SeenAnswers, Value
+from optimize.label_page.label_log import (
+    ClickError,
+    ItemFields,
+    LabelLog,
+    LabelRecord,
+    LabelValue,
+    SeenAnswers,
+)
 from optimize.statistics.plain import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
@@ -35,7 +42,7 @@ LONGEST_NAME = 80
 class JudgeAnswer(msgspec.Struct, frozen=True):
     """A judge's answer on an item: `value` is the possible answer that is nearest to `score`."""
 
-    value: Value | None
+    value: LabelValue | None
     score: float
     reason: str
 
@@ -50,15 +57,15 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
     annotator: str
     item: int = -1
-    value: Value = ""
+    value: LabelValue = ""
     mark: Mark | None = None
     comment: str = ""
-    before: Value | None = None
+    before: LabelValue | None = None
     after: SeenAnswers | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Session:
+class LabelSession:
     """The items in a random order, and the log with their labels. All methods are thread-safe.
 
     `rows` has the fields of each output or pair; `texts` names the fields that the page shows above
@@ -67,7 +74,7 @@ class Session:
     """
 
     subject: Subject
-    rows: Sequence[Row]
+    rows: Sequence[ItemFields]
     texts: Sequence[str]
     outputs: Mapping[str, str]
     path: Path
@@ -98,7 +105,7 @@ class Session:
     def _checked_name(self, annotator: str) -> str:
         name = self._log.known_name(annotator)
         if is_missing_value(name) or len(name) > LONGEST_NAME or not name.isprintable():
-            raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
+            raise ClickError(f"give a name of 1 to {LONGEST_NAME} letters")
         return name
 
     def _content(self, item: int) -> State:
@@ -115,7 +122,9 @@ class Session:
             "judged": [{"name": name, "text": row[key]} for name, key in self.outputs.items()],
         }
 
-    def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
+    def state(
+        self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
+    ) -> State:
         """The state of the page for an annotator.
 
         The state contains the given item, or by default the annotator's next item without a label.
@@ -152,16 +161,16 @@ class Session:
             name, item = self._checked_name(click.annotator), click.item
             value, comment = None if click.mark else click.value, click.comment.strip()
             if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
-                raise RefusedError(
+                raise ClickError(
                     f"{click.value!r:.40} is not an answer, or the item does not exist"
                 )
             latest = self._log.of(name).latest.get(item)
             if latest is None or (latest.value, latest.comment) != (value, comment):
                 if (latest and latest.value) != click.before:
-                    raise RefusedError(
+                    raise ClickError(
                         "this label was given or changed in another window meanwhile", 409
                     )
-                label = Label(name, datetime.now(UTC), value, comment, click.after)
+                label = LabelRecord(name, datetime.now(UTC), value, comment, click.after)
                 label.skipped, label.unsure = click.mark == "skipped", click.mark == "unsure"
                 self._log.append(item, label)
             return self.state(name)
@@ -175,7 +184,7 @@ class Session:
             if not entries:
                 return self.state(name)
             item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
-            self._log.append(item, Label(name, datetime.now(UTC), None))
+            self._log.append(item, LabelRecord(name, datetime.now(UTC), None))
             return self.state(name, item, label)
 
     def review(self, annotator: str) -> State:
@@ -241,16 +250,16 @@ class Session:
                 rows.append({"annotators": [annotator, name], **figures})
         return rows
 
-    def _numbers_of(self, values: Mapping[int, Value | None]) -> dict[int, float]:
+    def _numbers_of(self, values: Mapping[int, LabelValue | None]) -> dict[int, float]:
         numbers = self._numbers
         return {item: numbers[value] for item, value in values.items() if value in numbers}
 
 
-def _document(row: Row) -> str:
+def _document(row: ItemFields) -> str:
     return str(row["group"])
 
 
-def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
+def numbers_of(subject: Subject) -> Mapping[LabelValue | None, float]:
     """The possible answers with the number that each counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
         return dict(VOTES.items())

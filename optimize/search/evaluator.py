@@ -23,7 +23,7 @@ from judges.prompt import Field, Prompt, Reasoning
 from judges.scoring import reply_tokens
 from optimize.figures.as_json import DIGITS, json_number
 from optimize.inputs.flags import MOST_FAILED, RISK
-from optimize.items import Item, Items, Vector
+from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, word_runs
 from optimize.statistics.balanced import (
     balanced_accuracy,
@@ -33,7 +33,7 @@ from optimize.statistics.balanced import (
 )
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, rho
-from optimize.statistics.intervals import Contrast
+from optimize.statistics.intervals import Contrast, Vector
 
 # After this many items, a candidate's cost per item is their mean cost, and no estimate.
 ITEMS_MEASURED = 12

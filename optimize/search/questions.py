@@ -13,7 +13,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
@@ -27,7 +27,7 @@ from optimize.search.evaluator import (
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold
-from optimize.statistics.intervals import Mask
+from optimize.statistics.intervals import Mask, Vector
 
 # Upper bound on the questions in one request; those by the proposer come last.
 MOST_QUESTIONS = 12

@@ -1,4 +1,4 @@
-"""Read a command's flags: what is judged, its labels, and all judges and recordings of judges."""
+"""Turn a command's flags into a task and its entries: labels, judges and recordings."""
 
 import argparse
 from collections import Counter
