@@ -114,7 +114,7 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
     if flags.dry_run:
-        print_lines(expectation_lines(entries))
+        print_lines(expectation_lines(entries, flags.price))
         return None
     with ask_all(flags, "compare", task, entries) as (folder, entries):
         result = CompareRun(
@@ -143,7 +143,7 @@ def ask_all(
         judges=[entry.name for entry in entries],
     )
     with open_run(flags.out, name, config, print_note) as folder:
-        for line in expectation_lines(entries):
+        for line in expectation_lines(entries, flags.price):
             print_note(line)
         options = asking_options(flags)
         options["store"] = folder / REPLIES

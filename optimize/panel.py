@@ -182,9 +182,9 @@ def join(flags: argparse.Namespace) -> Outcome | None:
         _join(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
     ids = labels.learning.union(*labels.measuring.by_name.values())
-    entries = [entry.with_items(entry.items.of_ids(ids), flags.price) for entry in entries]
+    entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
-        print_lines(expectation_lines(entries))
+        print_lines(expectation_lines(entries, flags.price))
         return None
     with ask_all(flags, "panel", task, entries) as (folder, entries):
         figures = learn_and_measure(task, _scored_by_name(entries), labels, flags.seed)

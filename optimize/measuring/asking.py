@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import SupportsFloat, Unpack
 
-from judges.cli.costs import CostEstimate, estimate_runs
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -17,8 +16,6 @@ from judges.client import (
     ModelOptions,
     Session,
     answers_in_process,
-    find_price,
-    price_of,
 )
 from judges.dimension import Subject
 from judges.judge import Judge
@@ -208,14 +205,13 @@ class JudgeUsage:
 class Entry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
-    `expected` is the estimated cost for each paid model. After the judge was asked, `scored` holds
-    its scores, or `reason` says why it has none. A recording has `scored` and no `judge`.
+    After the judge was asked, `scored` holds its scores, or `reason` says why it has none. A
+    recording has `scored` and no `judge`.
     """
 
     name: str
     judge: AnyJudge | None = None
     items: Items = field(default_factory=lambda: Items(()))
-    expected: tuple[CostEstimate, ...] = ()
     scored: Scored | None = None
     usage: JudgeUsage = JudgeUsage()
     reason: str = ""
@@ -225,26 +221,15 @@ class Entry:
         """Whether no request is sent: the judge is recorded, or its models run in this process."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
-    def with_items(self, items: Items, price: tuple[float, float] | None) -> "Entry":
-        """The entry with `items` to judge and its expected cost; a recording has neither.
-
-        `price` is for models that are in no price table.
-        """
-        if self.judge is None:
-            return self
-        estimates = estimate_runs(
-            self.judge,
-            n_rows=len(items),
-            characters=sum(len(text) for item in items.items for text in item.texts.values()),
-            price=None if find_price(self.judge.lm) else price_of(price),
-        )
-        paid_estimates = tuple(e for e in estimates if not all(map(is_embedded, e.models)))
-        return replace(self, items=items, expected=paid_estimates)
-
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
         return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
+
+
+def asked_models(entries: Sequence[Entry]) -> list[str]:
+    """The names of all models that the judges ask."""
+    return [part.lm for entry in entries if entry.judge for part in entry.judge.parts]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
@@ -260,13 +245,11 @@ def ask_entries(
 
     All models are opened before the first request, so that a missing API key is noticed before
     anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
-    the remaining judges are still asked. The option `price` is the price of models that are in no
-    price table.
+    the remaining judges are still asked.
     """
-    price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    with Session(keep_going=False, **options) as session:
+    with Session(keep_going=False, asked=asked_models(entries), **options) as session:
         clients: dict[str, Client] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
@@ -276,7 +259,6 @@ def ask_entries(
                 judge.lm,
                 role=entry.name,
                 api_base=judge.api_base,
-                price=None if find_price(judge.lm) else price,
                 unlimited=entry.in_process,
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
