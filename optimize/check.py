@@ -28,7 +28,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
-from optimize.inputs.flags import bounds_of, fitting_scale, values_of
+from optimize.inputs.flags import add_turns_flag, bounds_of, fitting_scale, values_of
 from optimize.inputs.labelled import Labelled
 from optimize.inputs.subjects import input_flag, judged_texts, unread_text
 from optimize.report.answer import Fact
@@ -65,8 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
-    help_text = "for conversations: judge turn or conversation (turn)"
-    add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
+    add_turns_flag(command)
     help_text = (
         "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
     )

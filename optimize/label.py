@@ -28,6 +28,7 @@ from optimize.inputs.flags import (
     MAP_HELP,
     CommandParser,
     SettingsError,
+    add_turns_flag,
     bounds_of,
     rescale,
     whole_ratings,
@@ -43,7 +44,6 @@ from optimize.search.evaluator import reason_of
 
 COMMAND = "dspy-judges label"
 MOST_ANSWERS = 10
-PARTS = ("turn", "conversation")
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is saved
@@ -72,10 +72,8 @@ def parser() -> CommandParser:
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
-    help_text = (
-        f"its answers are shown at the end if they differ: {JUDGE}; for conversations: turn or "
-        "conversation"
-    )
+    add_turns_flag(command_parser)
+    help_text = f"its answers are shown at the end if they differ: {JUDGE}"
     add_list("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
@@ -90,8 +88,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
-    judged_parts = [f"judge={part}" for part in flags.judge if part in PARTS]
-    columns = mapping([*flags.map, *judged_parts])
+    columns = mapping(flags.map)
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         names = [name for name in labelled.reading.texts if NAME.match(name)]
@@ -203,18 +200,17 @@ def _new_subject(
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     """The judge that --judge names; SettingsError if its possible answers differ from people's."""
-    specs = [spec for spec in flags.judge if spec not in PARTS]
-    if not specs:
+    if not flags.judge:
         return None
-    if len(specs) > 1:
-        raise SettingsError(f"--judge {' --judge '.join(specs)}: name one judge")
-    judge = loading.load(specs[0], lm=flags.lm, api_base=flags.api_base)
+    if len(flags.judge) > 1:
+        raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
+    judge = loading.load(flags.judge[0], lm=flags.lm, api_base=flags.api_base)
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         raise SettingsError(
-            f"--judge {specs[0]}: a {judge.kind} judge, which does not give the answers of "
+            f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
             f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"
         )
     return judge

@@ -129,8 +129,20 @@ def add_label_flags(group: Flags, required: str | None = None) -> None:
     add("--data", metavar="FILE", required=required is not None, help=required or DATA_HELP)
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
-    help_text = "for conversations: judge turn or conversation (turn)"
-    add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
+    add_turns_flag(group)
+
+
+def add_turns_flag(group: Flags) -> None:
+    """Add the flag --turns, which is an entry of the mapping."""
+
+    def entry(turns: str) -> str:
+        if turns not in ("last", "all"):
+            raise argparse.ArgumentTypeError(f"{turns!r}: must be last or all")
+        return f"turns={turns}"
+
+    help_text = "of conversations, judge the last or all turns (last)"
+    add_list = partial(group.add_argument, action="append", default=[])
+    add_list("--turns", dest="map", metavar="TURNS", type=entry, help=help_text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
 from judges.labels.columns import ROW_NUMBER, ColumnNames
-from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
+from judges.labels.conversations import ALL_TURNS, CONVERSATION
 from judges.labels.flags import split_mapping
 from judges.labels.names import (
     OUTPUTS,
@@ -127,7 +127,7 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     """
     columns = labelled.reading.texts
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
-    if CONVERSATION in columns and (not outputs or JUDGE_MAPPINGS[1] in mapping.items()):
+    if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
     judged = _judged_text(labelled, outputs, mapping)
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]

@@ -204,6 +204,23 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
     assert serve(work, *TASK, "relevance", "--judge", "relevance").code == 0
 
 
+def test_turns_says_what_of_a_conversation_is_labelled(serve):
+    turns = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here."}]
+    write_jsonl("chats.jsonl", [{"id": "c", "messages": turns}])
+
+    def judged(*flags: str) -> str:
+        texts = []
+
+        def work(session: LabelSession) -> None:
+            texts.extend(session.state("Anna")["item"]["judged"])
+
+        assert serve(work, "chats.jsonl", "--dimension", "x=it is", *flags).code == 0
+        return texts[0]["text"]
+
+    assert judged() == judged("--turns", "last") == "Here."
+    assert judged("--turns", "all") == "User: Where?\nAssistant: Here."
+
+
 def files() -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in Path().glob("*") if path.exists()}
 
@@ -229,6 +246,7 @@ def files() -> dict[Path, bytes]:
         ((*TASK, "x", "--out", "no/x.jsonl"), 1, "No such file"),
         ((*TASK, "x", "--out", "outputs.linked.jsonl"), 1, "is a link"),
         ((*TASK, "x", "--map", "x"), 2, "NAME=COLUMN"),
+        ((*TASK, "x", "--turns", "some"), 2, "must be last or all"),
         ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
         ((*TASK, "x", "--judge", "none"), 2, "no judge"),
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
