@@ -19,6 +19,7 @@ from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison
+from judges.judge import Judge
 from judges.labels.flags import MapEntry
 from judges.loading import load
 from judges.panel import AnyJudge
@@ -37,6 +38,7 @@ from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, LabelSource, l
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
+    Entry,
     Task,
     ask_entries,
     from_numbers,
@@ -213,11 +215,23 @@ def measure(
     labelled = load_labels(source, judge.name, judge.subject)
     task = Task.of(labelled, judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
-    items = task.items(judge).items
-    with judge.open_client(keep_going=keep_going, **options) as client:
-        judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        judgement_by_id = dict(zip((item.id for item in items), judgements, strict=True))
-    return Measurement.of(task.scored(name, judgement_by_id, judge), task.labelled)
+    models = {}
+    if isinstance(judge, Judge) and (model := judge.configured_model()):
+        judge, models = judge.with_model(model.name), {model.name: model}
+    entry = Entry(name=name, judge=judge, items=task.items(judge))
+    (entry,) = ask_entries(
+        [entry],
+        task,
+        seed=seed,
+        keep_going=keep_going,
+        models=models,
+        only_live=True,
+        **options,
+    )
+    if entry.error:
+        raise entry.error
+    assert entry.scored
+    return Measurement.of(entry.scored, task.labelled)
 
 
 def parser() -> argparse.ArgumentParser:

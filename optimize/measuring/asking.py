@@ -24,7 +24,7 @@ from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
 from judges.labels.values import Values
 from judges.panel import AnyJudge
-from judges.protocol import FatalModelError, is_embedded
+from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, JsonObject, json_number
@@ -205,8 +205,8 @@ class JudgeUsage:
 class Entry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
-    After the judge was asked, `scored` holds its scores, or `reason` says why it has none. A
-    recording has `scored` and no `judge`.
+    After the judge was asked, `scored` holds its scores, or `reason` says why it has none; `error`
+    is the error that stopped it, if any. A recording has `scored` and no `judge`.
     """
 
     name: str
@@ -215,6 +215,7 @@ class Entry:
     scored: Scored | None = None
     usage: JudgeUsage = JudgeUsage()
     reason: str = ""
+    error: BudgetSpentError | FatalModelError | None = None
 
     @property
     def in_process(self) -> bool:
@@ -239,17 +240,27 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
 
 
 def ask_entries(
-    entries: Sequence[Entry], task: Task, *, seed: int, **options: Unpack[ModelOptions]
+    entries: Sequence[Entry],
+    task: Task,
+    *,
+    seed: int,
+    keep_going: bool = False,
+    models: Mapping[str, Model] | None = None,
+    only_live: bool = False,
+    **options: Unpack[ModelOptions],
 ) -> list[Entry]:
     """The entries with their scores; requests whose replies are in `store` are not sent again.
 
     All models are opened before the first request, so that a missing API key is noticed before
-    anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
-    the remaining judges are still asked.
+    anything is paid. A judge that fails or reaches a limit gets an error in place of scores, and
+    the remaining judges are still asked. `keep_going` and `models` are as for `Session`,
+    and `only_live` is as for `Progress`.
     """
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    with Session(keep_going=False, asked=asked_models(entries), **options) as session:
+    with Session(
+        keep_going=keep_going, models=models, asked=asked_models(entries), **options
+    ) as session:
         clients: dict[str, Client] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
@@ -263,7 +274,7 @@ def ask_entries(
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
         asked = [
-            _ask(entry, task, clients[entry.name], seed) if entry.judge else entry
+            _ask(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
             for entry in entries
         ]
         if session.cache is not None and (note := session.cache.note):
@@ -271,15 +282,18 @@ def ask_entries(
     return asked
 
 
-def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
+def _ask(entry: Entry, task: Task, client: Client, seed: int, only_live: bool) -> Entry:
     """The entry with the scores of its items, or with the reason why there are none."""
-    judge, items, reason = entry.judge, entry.items, ""
+    judge, items = entry.judge, entry.items
     assert judge is not None
     judgement_by_id: dict[str, AnyJudgement] = {}
     clients = (client,) if entry.in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     started = time.monotonic()
-    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as progress:
+    budget = client.account.budget
+    with Progress(
+        entry.name, len(items), sys.stderr, budget=budget, only_live=only_live
+    ) as progress:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
@@ -288,11 +302,13 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
+            entry = replace(entry, reason=reason, error=error)
     seconds = math.nan if n_earlier_calls else time.monotonic() - started
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
-    scored = None if reason else task.scored(entry.name, judgement_by_id, judge)
-    return replace(entry, scored=scored, usage=usage, reason=reason)
+    if entry.error:
+        return replace(entry, usage=usage)
+    return replace(entry, usage=usage, scored=task.scored(entry.name, judgement_by_id, judge))
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
