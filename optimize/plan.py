@@ -7,40 +7,40 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import mapping, split_name
-from judges.labels.readers import read_items, read_labels
+from judges.cli.flags import mapping
+from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
-from judges.terminal import print_error
-from optimize.estimate import SCALE_HELP, Sample, label_bounds
 from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
-    MAP_HELP,
-    VALUES_HELP,
     Bounds,
     CommandParser,
     Outcome,
     SettingsError,
-    bounds_of,
     run,
     values_of,
 )
-from optimize.inputs.labelled import PASS_FAIL, only_dimension
+from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Item, Items, choose_level
 from optimize.measuring.capacity import Decision, missing_for_intervals
-from optimize.measuring.exports import read_scores
 from optimize.measuring.floors import read_floors
+from optimize.measuring.partial_labels import (
+    PartialLabels,
+    add_partial_label_flags,
+    label_bounds,
+    read_dimension,
+    scores_by_id,
+)
 from optimize.measuring.scored import are_shares
 from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, Vector, stream
+from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
@@ -59,22 +59,16 @@ def parser() -> argparse.ArgumentParser:
         "written in random order: it is fine to label only the first ones.",
     )
     add = command_parser.add_argument
-    add_list = partial(add, action="append", default=[])
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
-    add("--scores", metavar="FILE", help="the judge's scores for all outputs")
-    add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
-    add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
+    add_partial_label_flags(command_parser, needs_scores=False)
     help_text = "the wanted width of the intervals (0.1)"
     add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
-    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
     add("--seed", type=int, default=0, metavar="N", help="the seed of the draw (0)")
-    add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
 
@@ -138,8 +132,12 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
-    score = _scores(flags.scores, labelled, dimension)
-    sample = Sample.of(labelled, labelled.outputs, dimension, score)
+    scores = dict.fromkeys((output.id for output in labelled.outputs), 0.0)
+    if flags.scores:
+        if not dimension:
+            raise SettingsError("--scores needs --dimension NAME if no labels name it")
+        scores = scores_by_id(flags.scores, labelled, dimension)
+    sample = PartialLabels.of(labelled, labelled.outputs, dimension, scores)
     if np.ptp(sample.weight):
         raise SettingsError(
             f"{labelled.name}: its documents were drawn with unequal chances, and plan draws at "
@@ -150,7 +148,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
-    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + score)]).size
+    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     n_to_label = FIRST_ROUND - n_with_label_and_score
     if n_with_label_and_score >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, sample)
@@ -159,7 +157,9 @@ def plan(flags: argparse.Namespace) -> Outcome:
             decisions = [decision]
             n_needed = next(iter(decision.n_labels.values())) or math.inf
             n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
-            n_to_label = math.ceil(min(unlabelled.size, n_missing * documents.size / score.size))
+            n_to_label = math.ceil(
+                min(unlabelled.size, n_missing * documents.size / sample.score.size)
+            )
         else:
             figures = figures_of(sample, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
@@ -183,7 +183,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
     return Outcome(result, lines(result))
 
 
-def _decision(sample: Sample, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
+def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
     """The plan for floors, with the share of fails among the labels so far."""
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
@@ -193,24 +193,20 @@ def _decision(sample: Sample, bounds: Bounds, floors: Mapping[str, float]) -> De
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """Read all outputs, with the labels that exist so far, and the dimension of these labels."""
-    columns, dimension = mapping(flags.map) or None, flags.dimension
+    columns = mapping(flags.map)
     items = read_items(flags.file, map=columns)
     assert isinstance(items, LabelledSet)
-    # The file with all outputs may hold the labels, too.
-    source = flags.labels or (flags.file if items.reading.ratings else None)
-    if not source:
-        return items, dimension or ""
-    bounds = bounds_of(flags.scale)
-    labelled = read_labels(
-        source,
-        dimensions=dimension and [dimension],
-        scales=bounds and {"*": bounds},
-        texts=(),
-        values=values_of(flags.values),
-    )
+    if not (flags.labels or items.reading.ratings):
+        return items, flags.dimension or ""
+    source = LabelSource(data=flags.labels, values=values_of(flags.values))
+    if not flags.labels:  # the file with all outputs holds the labels, too
+        source = replace(source, data=flags.file, map=columns)
+    labelled, dimension = read_dimension(flags, source)
     rated = {output.id: output for output in labelled.outputs if output.ratings}
     if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
-        raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
+        raise LabelError(
+            f"{source.data}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it"
+        )
     outputs = []
     for output in items.outputs:
         labels = rated.get(output.id, output)
@@ -222,24 +218,10 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         scales=labelled.scales,
         reading=labelled.reading,
     )
-    return with_labels, only_dimension(labelled)
+    return with_labels, dimension
 
 
-def _scores(spec: str | None, labelled: LabelledSet, dimension: str) -> Vector:
-    """The judge's score of each output, NaN if it is missing; 0 for all if there is no --scores."""
-    if spec is None:
-        return np.zeros(len(labelled.outputs))
-    if not dimension:
-        raise SettingsError("--scores needs --dimension NAME if no labels name it")
-    metric, file = split_name(spec)
-    score_of_id = read_scores(Path(file), dimension, labelled, print_error, metric)
-    scores = np.array([score_of_id.get(output.id, math.nan) for output in labelled.outputs])
-    if np.isnan(scores).all():
-        raise LabelError(f"{file}: no output of {labelled.name} has a score")
-    return scores
-
-
-def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
+def figures_of(sample: PartialLabels, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
     """The plan for each figure: people's mean, and the judge's agreement if its scores vary."""
     labelled_part = sample.select(sample.has_label)
     n_labelled = np.unique(labelled_part.document).size

@@ -119,14 +119,15 @@ class CommandParser(Parser):
         self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_label_flags(group: Flags, required: str | None = None) -> None:
-    """Add the flags that name the labels and say how to read them.
+def add_label_flags(group: Flags) -> None:
+    """Add the flags that name the labels and say how to read them."""
+    group.add_argument("--data", metavar="FILE", help=DATA_HELP)
+    add_reading_flags(group)
 
-    If `required` is given, it is the help text of --data, which is then a required flag.
-    """
-    add = group.add_argument
-    add_list = partial(add, action="append", default=[])
-    add("--data", metavar="FILE", required=required is not None, help=required or DATA_HELP)
+
+def add_reading_flags(group: Flags) -> None:
+    """Add the flags that say how the columns, words and conversations of a file are read."""
+    add_list = partial(group.add_argument, action="append", default=[])
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
     add_turns_flag(group)
