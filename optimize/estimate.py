@@ -13,12 +13,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import (
-    Bounds,
-    CommandParser,
-    Outcome,
-    run,
-)
+from optimize.inputs.flags import Bounds, CommandParser, Outcome, run
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.partial_labels import (
     PartialLabels,
@@ -135,7 +130,6 @@ def estimate(flags: argparse.Namespace) -> Outcome:
 
 
 def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: str) -> PartialLabels:
-    """The outputs that have a score."""
     scores = scores_by_id(flags.scores, labelled, dimension)
     outputs = [output for output in labelled.outputs if output.id in scores]
     n_without_score = len(labelled.outputs) - len(outputs)
@@ -154,17 +148,13 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
 
 
 def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
-    """Half of the interval's width, and how many more labels would halve the interval.
-
-    Without an interval, the width is None. The number is None if no number would suffice.
-    """
+    """Half of the interval's width, and how many more labels would give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: Estimate) -> JsonObject:
-    """An estimate as JSON, without rounding."""
     target_width, n_more = _halved_width(estimate)
     record = fields_json(estimate, "label_sd", "agreement", digits=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}

@@ -35,7 +35,6 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.inputs.subjects import find_subject, judged_texts
-from optimize.label_page.label_log import ItemFields, LabelValue
 from optimize.label_page.server import Server
 from optimize.label_page.session import JudgeAnswer, LabelSession, numbers_of
 from optimize.measuring.asking import on_labels_scale
@@ -117,7 +116,6 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _serve(session: LabelSession, port: int) -> int:
-    """Serve the page until Ctrl-C; return the number of labels."""
     with Server(session, port) as server:
         answers = ", ".join(map(str, numbers_of(session.subject)))
         lines = [
@@ -142,11 +140,11 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
 
-def _label_rows(labelled: Labelled, seed: int) -> list[ItemFields]:
+def _label_rows(labelled: Labelled, seed: int) -> list[Mapping[str, object]]:
     """The fields of each output or pair for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
-    rows: list[ItemFields] = []
+    rows: list[Mapping[str, object]] = []
     for item in labelled.pairs:
         row = {"id": item.id, "group": item.document_id, **item.texts}
         for side, source_side in zip(
@@ -217,7 +215,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
 
 
 def _ask(
-    judge: AnyJudge, rows: Sequence[ItemFields], flags: argparse.Namespace
+    judge: AnyJudge, rows: Sequence[Mapping[str, object]], flags: argparse.Namespace
 ) -> dict[str, JudgeAnswer]:
     """The judge's answers by the rows' ids, for as many rows as the limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
@@ -231,26 +229,22 @@ def _ask(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[str(row["id"])] = _answer(judgement, numbers_of(judge.subject))
+                    answers[str(row["id"])] = _answer(judgement, judge.subject)
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
     return answers
 
 
-def _answer(
-    judgement: AnyJudgement, number_of_answer: Mapping[LabelValue | None, float]
-) -> JudgeAnswer:
+def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     """A judgement as the page shows it, with the possible answer that is nearest to its score."""
-    value = min(
-        number_of_answer, key=lambda answer: abs(number_of_answer[answer] - judgement.score)
-    )
+    numbers = numbers_of(subject)
+    value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
     return JudgeAnswer(value, judgement.score, reason_of(judgement))
 
 
 def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
-    """The path of the label file; raises SettingsError if its name does not end with .jsonl."""
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")

@@ -207,7 +207,6 @@ def join(flags: argparse.Namespace) -> Outcome | None:
 
 
 def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
-    """Every member's scores; raises SettingsError if a member has none."""
     for entry in entries:
         if entry.scored is None:
             raise SettingsError(
@@ -357,7 +356,6 @@ def _sentences(run: PanelRun) -> list[str]:
 
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The header and rows of the table of members, from the largest weight to the smallest."""
     members = sorted(run.members, key=lambda member: (-member.weight, -(member.alone or 0)))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (

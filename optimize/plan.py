@@ -18,14 +18,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
-from optimize.inputs.flags import (
-    Bounds,
-    CommandParser,
-    Outcome,
-    SettingsError,
-    run,
-    values_of,
-)
+from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Item, Items, choose_level
 from optimize.measuring.capacity import Decision, missing_for_intervals
@@ -192,7 +185,6 @@ def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    """Read all outputs, with the labels that exist so far, and the dimension of these labels."""
     columns = mapping(flags.map)
     items = read_items(flags.file, map=columns)
     assert isinstance(items, LabelledSet)
@@ -267,7 +259,7 @@ def figures_of(sample: PartialLabels, bounds: Bounds, target: float) -> dict[str
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn_documents: Sequence[str]
 ) -> NextFile:
-    """Write all outputs of the drawn documents, in the order of the draw."""
+    """Write all outputs of the drawn documents, in the order of the draw, for people to label."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
     drawn = [output for output in labelled.outputs if output.document_id in position]
@@ -275,19 +267,15 @@ def _write(
     content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    return NextFile(out=str(out), n_outputs=len(drawn), next=_label_command(flags, labelled, out))
-
-
-def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path) -> str:
-    """The command with which people label the outputs of this file."""
     name = flags.dimension or "".join(labelled.dimensions) or "NAME"
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     # The label page can add labels only to a file that a label page wrote.
     can_append = flags.labels and "rating" in labelled.reading.ratings
     label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    command_words = ["dspy-judges", "label", str(file), "--dimension", name]
-    command_words += ["--scale", scale] if scale else []
-    return shlex.join([*command_words, "--out", label_file])
+    label_words = ["dspy-judges", "label", str(out), "--dimension", name]
+    label_words += ["--scale", scale] if scale else []
+    label_command = shlex.join([*label_words, "--out", label_file])
+    return NextFile(out=str(out), n_outputs=len(drawn), next=label_command)
 
 
 def lines(result: PlanResult) -> list[str]:
@@ -301,23 +289,20 @@ def lines(result: PlanResult) -> list[str]:
         sentences += [f"{each}." for each in decisions]
     if result.figures:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
-    sentences += [_figure_line(name, each, n_left) for name, each in result.figures.items()]
+    for name, planned in result.figures.items():
+        width, n_more = planned.width, planned.more_documents
+        width_text = TOO_FEW if width is None else f"width {width:.3f}"
+        if n_more is None:
+            outlook = f"not by all {n_left:,} left" if n_left else "not reached"
+        elif n_more == 0:
+            outlook = "reached"
+        else:
+            outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
+        sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
     if (file := result.file) is None:
         return wrapped(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
     return [*wrapped(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
-
-
-def _figure_line(name: str, planned_figure: PlannedFigure, n_left: int) -> str:
-    width, n_more = planned_figure.width, planned_figure.more_documents
-    width_text = TOO_FEW if width is None else f"width {width:.3f}"
-    if n_more is None:
-        outlook = f"not by all {n_left:,} left" if n_left else "not reached"
-    elif n_more == 0:
-        outlook = "reached"
-    else:
-        outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {outlook}"
 
 
 if __name__ == "__main__":

@@ -93,7 +93,6 @@ def _page(result: SwapResult) -> Page:
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
-    """Raise SettingsError for flags that do not fit a swap."""
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
     values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
@@ -197,7 +196,6 @@ def swap_answer(result: SwapResult) -> Answer:
 
 
 def _rates_text(card: Scorecard) -> str:
-    """TPR and TNR; empty if labels are not pass and fail."""
     if not card.two_values:
         return ""
     tpr, tnr, _ = card.two_values.rates
@@ -227,7 +225,6 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
 
 
 def _cost_and_time(judge: ComparedJudge) -> str:
-    """The cost and time for 1,000 rows."""
     seconds = judge.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
     return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"

@@ -220,13 +220,7 @@ def measure(
         judge, models = judge.with_model(model.name), {model.name: model}
     entry = Entry(name=name, judge=judge, items=task.items(judge))
     (entry,) = ask_entries(
-        [entry],
-        task,
-        seed=seed,
-        keep_going=keep_going,
-        models=models,
-        only_live=True,
-        **options,
+        [entry], task, seed=seed, keep_going=keep_going, models=models, only_live=True, **options
     )
     if entry.error:
         raise entry.error
@@ -301,7 +295,6 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
 
 
 def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
-    """Raise SettingsError for flags that do not fit each other, before a model is asked."""
     is_swap = flags.against is not None
     if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
         raise SettingsError(

@@ -159,12 +159,6 @@ class Outcome:
     fault_code: int = FAILED
 
 
-def print_json(result: object) -> None:
-    from optimize.figures.as_json import as_json, to_json  # a slow import that --help does not need
-
-    print_output(as_json(to_json(result), indent=1))
-
-
 def run(
     name: str,
     flags: argparse.Namespace,
@@ -181,7 +175,13 @@ def run(
     def print_outcome() -> int:
         if (outcome := compute(flags)) is None:
             return DONE
-        print_json(outcome.result) if flags.json else print_lines(outcome.lines)
+        if flags.json:
+            # A slow import that --help does not need.
+            from optimize.figures.as_json import as_json, to_json
+
+            print_output(as_json(to_json(outcome.result), indent=1))
+        else:
+            print_lines(outcome.lines)
         for line in wrapped(*(f"{name}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE

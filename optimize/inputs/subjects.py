@@ -1,6 +1,6 @@
 """Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,15 +38,6 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def _why_unknown(name: str) -> str:
-    """The error for a name that the catalogue lacks, which suggests similar names."""
-    try:
-        loading.read_subject(name)
-    except UnknownDimensionError as error:
-        return str(error)
-    return ""
-
-
 def subject_of(
     spec: str, labels: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, Labelled] | None:
@@ -58,7 +49,11 @@ def subject_of(
     catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
-    name, unknown = judge_name(written_name), _why_unknown(written_name)
+    name, unknown = judge_name(written_name), ""
+    try:
+        loading.read_subject(written_name)
+    except UnknownDimensionError as error:
+        unknown = str(error)  # suggests similar names
     if labels.data is None:
         advice = f"no --data FILE names labels, and {unknown}"
         if Path(written_name).is_file():
@@ -85,10 +80,7 @@ def subject_of(
 
 
 def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; the definition is "" if `spec` is a NAME alone.
-
-    Raises SettingsError if nothing follows the `=`, or if `labels` name no data.
-    """
+    """Split NAME=DEFINITION; raises SettingsError for an empty one, and if labels name no data."""
     name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
@@ -105,7 +97,6 @@ def _subject_on(
     scale: str | None,
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
-    """A new comparison or dimension for these labels."""
     if isinstance(labelled, LabelledPairs):
         texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
@@ -129,30 +120,19 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
-    judged = _judged_text(labelled, outputs, mapping)
+    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(candidates) != 1 or not NAME.match(candidates[0]):
+        choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
+        if not outputs and len(columns) == 2:
+            first, second = columns.values()
+            choices = [
+                f"{map_flag('output', [output])} {map_flag('input', [other])}"
+                for output, other in ((first, second), (second, first))
+            ]
+        raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
+    judged = candidates[0]
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]
     return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
-
-
-def _judged_text(
-    labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
-) -> str:
-    """The only text that can be the judged output; raises LabelError if several can be.
-
-    `outputs` are the texts with a name that is usual for outputs.
-    """
-    columns = labelled.reading.texts
-    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(candidates) == 1 and NAME.match(candidates[0]):
-        return candidates[0]
-    choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
-    if not outputs and len(columns) == 2:
-        first, second = columns.values()
-        choices = [
-            f"{map_flag('output', [output])} {map_flag('input', [other])}"
-            for output, other in ((first, second), (second, first))
-        ]
-    raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:

@@ -26,8 +26,6 @@ from judges.tables.problems import count
 LabelValue = int | float | str
 # The source of the answers that an annotator had seen before giving a label.
 SeenAnswers = Literal["annotators", "judge"]
-# The fields of an output or a pair, which are the start of its labels' lines in the label file.
-ItemFields = Mapping[str, object]
 
 
 class ClickError(JudgesError, ValueError):
@@ -104,7 +102,7 @@ class LabelLog:
         self,
         path: Path,
         subject: Subject,
-        rows: Sequence[ItemFields],
+        rows: Sequence[Mapping[str, object]],
         answers: Collection[LabelValue | None],
     ) -> None:
         self.path, self.rows, self.notes = path, rows, list[str]()
@@ -160,7 +158,7 @@ class LabelLog:
             self.labels[label.annotator].add(item, label)
         return item is not None
 
-    def _contradiction(self, row: ItemFields, label: LabelRecord, item: int | None) -> str:
+    def _contradiction(self, row: dict[str, object], label: LabelRecord, item: int | None) -> str:
         """A phrase on how a line contradicts this session; "" if it agrees with the session."""
         expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
         shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}

@@ -6,7 +6,6 @@ the judge's score differs from the annotator's rating by 1 or more, or if the ju
 preference is another.
 """
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,14 +20,7 @@ from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
 from optimize.items import VOTES
-from optimize.label_page.label_log import (
-    ClickError,
-    ItemFields,
-    LabelLog,
-    LabelRecord,
-    LabelValue,
-    SeenAnswers,
-)
+from optimize.label_page.label_log import ClickError, LabelLog, LabelRecord, LabelValue, SeenAnswers
 from optimize.statistics.plain import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
@@ -74,7 +66,7 @@ class LabelSession:
     """
 
     subject: Subject
-    rows: Sequence[ItemFields]
+    rows: Sequence[Mapping[str, object]]
     texts: Sequence[str]
     outputs: Mapping[str, str]
     path: Path
@@ -109,7 +101,6 @@ class LabelSession:
         return name
 
     def _content(self, item: int) -> State:
-        """The texts, outputs and position of an item, for the page."""
         row, documents = self.rows[item], [*map(_document, self.rows)]
         document = documents[item]
         return {
@@ -197,31 +188,21 @@ class LabelSession:
             own, items = self._log.of(annotator).latest, list[State]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    others = self._other_answers(annotator, item, source)
-                    labels = {"own": own[item].content, **others, "after": source}
+                    labels: State = {"own": own[item].content, "after": source}
+                    labels |= {"others": [], "judge": None}
+                    if source == "judge":
+                        labels["judge"] = msgspec.to_builtins(self._judge_of(item))
+                    else:
+                        labels["others"] = [
+                            {"annotator": name, **other.latest[item].content}
+                            for name, other in self._log.of_others(annotator).items()
+                            if item in other.latest
+                        ]
                     items.append(self._content(item) | labels)
             return {"items": items}
 
-    def _other_answers(self, annotator: str, item: int, source: SeenAnswers) -> State:
-        """The answers of this source on an item: those of other annotators, or the judge's."""
-        if source == "judge":
-            return {"others": [], "judge": msgspec.to_builtins(self._judge_of(item))}
-        others = [
-            {"annotator": name, **labels.latest[item].content}
-            for name, labels in self._log.of_others(annotator).items()
-            if item in labels.latest
-        ]
-        return {"others": others, "judge": None}
-
     def _judge_of(self, item: int) -> JudgeAnswer | None:
         return (self.judge or {}).get(str(self.rows[item]["id"]))
-
-    def _judge_number(self, item: int) -> float:
-        """The judge's rating, or the number of its verdict or preference; NaN if it gave none."""
-        judge = self._judge_of(item)
-        if judge is None:
-            return math.nan
-        return judge.score if self.subject.kind == "rating" else self._numbers[judge.value]
 
     def _disagreements(self, annotator: str) -> dict[SeenAnswers, list[int]]:
         """The items on which the annotator disagrees, by the source of the other answer."""
@@ -232,12 +213,14 @@ class LabelSession:
             differences = [abs(number - other.get(item, number)) for other in others]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
-            elif abs(number - self._judge_number(item)) >= 1:
-                items["judge"].append(item)
+            elif judge := self._judge_of(item):
+                is_rating = self.subject.kind == "rating"
+                judge_number = judge.score if is_rating else self._numbers[judge.value]
+                if abs(number - judge_number) >= 1:
+                    items["judge"].append(item)
         return items
 
     def _agreement(self, annotator: str) -> list[State]:
-        """The agreement of this annotator with every other annotator, on labels given blind."""
         own, rows = self._numbers_of(self._log.of(annotator).blind), list[State]()
         for name, labels in self._log.of_others(annotator).items():
             other = self._numbers_of(labels.blind)
@@ -255,7 +238,7 @@ class LabelSession:
         return {item: numbers[value] for item, value in values.items() if value in numbers}
 
 
-def _document(row: ItemFields) -> str:
+def _document(row: Mapping[str, object]) -> str:
     return str(row["group"])
 
 

@@ -138,17 +138,14 @@ def from_numbers(
             )
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
-        judgement_by_id[str(item_id)] = _judgement(number, reason, pairwise=pairwise)
+        judged: AnyJudgement = Judgement(score=number, rationale=reason)
+        if math.isnan(number):
+            judged = (Preference if pairwise else Judgement).failed(reason or "no score")
+        elif pairwise:
+            preferred = choice_of(number) or "tie"
+            judged = Preference(margin=number, preferred=preferred, comparison=reason)
+        judgement_by_id[str(item_id)] = judged
     return judgement_by_id
-
-
-def _judgement(number: float, reason: str | None, *, pairwise: bool) -> AnyJudgement:
-    if math.isnan(number):
-        return (Preference if pairwise else Judgement).failed(reason or "no score")
-    if pairwise:
-        preferred = choice_of(number) or "tie"
-        return Preference(margin=number, preferred=preferred, comparison=reason)
-    return Judgement(score=number, rationale=reason)
 
 
 def from_replies(

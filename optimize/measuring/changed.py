@@ -211,10 +211,7 @@ def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
-    """Write these outputs without labels.
-
-    Raises SettingsError if the file exists with other content, or does not end in .jsonl.
-    """
+    """Write these outputs without labels; SettingsError if the file has other content."""
     assert isinstance(task.labelled, LabelledSet)
     row_by_id = {output.id: output.row for output in task.labelled.outputs}
     content = "".join(f"{json.dumps(row_by_id[output_id])}\n" for output_id in ids).encode()

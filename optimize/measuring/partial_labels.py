@@ -26,8 +26,7 @@ def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
     add = group.add_argument
     help_text = "the judge's scores for all outputs"
     add("--scores", metavar="FILE", required=needs_scores, help=help_text)
-    help_text = "what was rated, if the labels are on several dimensions"
-    add("--dimension", metavar="NAME", help=help_text)
+    add("--dimension", metavar="NAME", help="what was rated, if labels are on several dimensions")
     help_text = "the labels' scale, if neither the file nor the dimension has it"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add_reading_flags(group)
