@@ -269,9 +269,7 @@ def _next_facts(
     defined = [
         name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
     ]
-    # Judges of labels with two values can be tuned without a definition.
-    judge_names = [judge_name(name) for name in dimensions if name in labelled.words]
-    two_valued = [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
+    two_valued = _names_without_definition(labelled, dimensions)
     definition = _definition_advice((two_valued or dimensions)[0], is_verdict=bool(two_valued))
     name = next(iter(defined or two_valued), None)
     if name is None:
@@ -309,6 +307,12 @@ def _text_facts(labelled: LabelledSet, options: ReadOptions) -> Iterator[Fact]:
             yield "texts", f"the judge reads the output alone, unless you add {flag}"
     except LabelError as error:
         yield "texts", str(error).removeprefix(f"{labelled.name}: ")
+
+
+def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
+    """Names for judges of labels with two values; these can be tuned without a definition."""
+    judge_names = [judge_name(name) for name in names if name in labelled.words]
+    return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
 
 
 def _tune_fact(

@@ -292,7 +292,6 @@ def learn_and_measure(
 
 
 def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
-    """The figures of what ships and of the best single judge, on the rows that both scored."""
     panel, best = with_both_scores(panel, best)
     figures = [
         order_figures(scored) if scored.is_pairs else rho(scored) for scored in (best, panel)
@@ -336,7 +335,6 @@ def write_page(path: Path, run: PanelRun) -> None:
 
 
 def _sentences(run: PanelRun) -> list[str]:
-    """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
     return [

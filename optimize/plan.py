@@ -20,7 +20,7 @@ from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
-from optimize.items import Item, Items, choose_level
+from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import Decision, missing_for_intervals
 from optimize.measuring.floors import read_floors
 from optimize.measuring.partial_labels import (
@@ -154,7 +154,8 @@ def plan(flags: argparse.Namespace) -> Outcome:
                 min(unlabelled.size, n_missing * documents.size / sample.score.size)
             )
         else:
-            figures = figures_of(sample, bounds, flags.target_width)
+            items = items_of(labelled, dimension)
+            figures = figures_of(sample, items, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
             n_if_unreachable = unlabelled.size if None in more_by_figure else 0
             n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
@@ -177,7 +178,6 @@ def plan(flags: argparse.Namespace) -> Outcome:
 
 
 def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
-    """The plan for floors, with the share of fails among the labels so far."""
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     decided = sample.select(sample.has_label & (sample.label != 0.5))
@@ -213,8 +213,13 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     return with_labels, dimension
 
 
-def figures_of(sample: PartialLabels, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
-    """The plan for each figure: people's mean, and the judge's agreement if its scores vary."""
+def figures_of(
+    sample: PartialLabels, items: Items, bounds: Bounds, target: float
+) -> dict[str, PlannedFigure]:
+    """The plan for each figure: people's mean, and the judge's agreement if its scores vary.
+
+    `items` are the labelled outputs.
+    """
     labelled_part = sample.select(sample.has_label)
     n_labelled = np.unique(labelled_part.document).size
     n_documents = np.unique(sample.document).size
@@ -224,13 +229,8 @@ def figures_of(sample: PartialLabels, bounds: Bounds, target: float) -> dict[str
     if np.nanmax(sample.score) > np.nanmin(sample.score):
         if is_rate:  # leave out the outputs whose annotators are tied
             labelled_part = labelled_part.select(labelled_part.label != 0.5)
+            items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
-        items = Items(
-            tuple(
-                Item(id="", document_id=str(document), system=None, texts={}, human=label)
-                for _, label, document in zip(*score_label_document, strict=True)
-            )
-        )
         level, answer_words = choose_level(items), None
         if is_rate and are_shares(sample.score):
             answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS

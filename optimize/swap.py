@@ -212,7 +212,6 @@ def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
 
 
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
-    """How many rows change, and on how many of them people side with each judge."""
     n_changed, unit = result.n_changed, result.comparison.card.unit
     if not n_changed:
         return f"None of the {unit} changes."

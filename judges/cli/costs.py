@@ -49,12 +49,7 @@ class CostEstimate(NamedTuple):
 
 
 def estimate_runs(
-    judge: AnyJudge,
-    *,
-    n_rows: int,
-    characters: int,
-    asked: Collection[str],
-    price: Price | None = None,
+    judge: AnyJudge, *, n_rows: int, characters: int, asked: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
     """An estimate for each model that a judge sends requests to.
 

@@ -136,11 +136,10 @@ class Session:
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
+        price = choose_price(lm, self._asked, price_of(options.get("price")))
         return Client(
             model,
-            account=budget.account(
-                role, choose_price(lm, self._asked, price_of(options.get("price")))
-            ),
+            account=budget.account(role, price),
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
             monitor=None if self._keep_going else FailureMonitor(),

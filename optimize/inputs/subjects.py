@@ -1,6 +1,6 @@
 """Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,19 +120,30 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
-    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(candidates) != 1 or not NAME.match(candidates[0]):
-        choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
-        if not outputs and len(columns) == 2:
-            first, second = columns.values()
-            choices = [
-                f"{map_flag('output', [output])} {map_flag('input', [other])}"
-                for output, other in ((first, second), (second, first))
-            ]
-        raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
-    judged = candidates[0]
+    judged = _judged_text(labelled, outputs, mapping)
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]
     return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
+
+
+def _judged_text(
+    labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
+) -> str:
+    """The only text that can be the judged output; raises LabelError if several can be.
+
+    `outputs` are the texts with a name that is usual for outputs.
+    """
+    columns = labelled.reading.texts
+    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(candidates) == 1 and NAME.match(candidates[0]):
+        return candidates[0]
+    choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
+    if not outputs and len(columns) == 2:
+        first, second = columns.values()
+        choices = [
+            f"{map_flag('output', [output])} {map_flag('input', [other])}"
+            for output, other in ((first, second), (second, first))
+        ]
+    raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:

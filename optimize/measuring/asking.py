@@ -288,14 +288,12 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int, only_live: bool) -
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     started = time.monotonic()
     budget = client.account.budget
-    with Progress(
-        entry.name, len(items), sys.stderr, budget=budget, only_live=only_live
-    ) as progress:
+    with Progress(entry.name, len(items), sys.stderr, budget=budget, only_live=only_live) as bar:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
                 judgement_by_id[item.id] = result
-                progress.step(failed=result.failure is not None)
+                bar.step(failed=result.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"

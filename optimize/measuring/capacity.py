@@ -144,7 +144,6 @@ def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> di
 
 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
-    """A text with the number of documents, and the figures that get an interval on them."""
     figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 

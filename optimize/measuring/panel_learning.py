@@ -233,7 +233,11 @@ class _MemberScores:
     def training(self, rows: Mask) -> _Training:
         """The learning data from these rows."""
         group, standardised = self.group[rows], self.standardised[rows]
-        ranks = _ranks(np.column_stack([self.human[rows], standardised]), group)
+        columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
+        # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
+        ranks = centred(columns.groupby(group).rank().to_numpy(), group)
+        deviation = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
+        ranks = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
         # Documents whose outputs people rate alike show nothing about the members.
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
@@ -282,11 +286,3 @@ class _MemberScores:
                 rows = (document_fold != fold) & ((system_fold != part) | (n_parts == 1))
                 if held_out.any() and rows.any():
                     yield held_out, rows
-
-
-def _ranks(values: Matrix, group: Codes) -> Matrix:
-    """Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values."""
-    ranks = centred(pd.DataFrame(values).groupby(group).rank().to_numpy(), group)
-    deviation = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
-    standard: Matrix = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
-    return standard
