@@ -16,7 +16,7 @@ from judges.tables.text import Row, TableRow
 CONVERSATION = "conversation"
 # The flag --turns adds one of these entries to the mapping, to judge the last assistant turn or the
 # whole conversation.
-LAST_TURN, ALL_TURNS = ("turns", "last"), ("turns", "all")
+TURNS_MAPPINGS = LAST_TURN, ALL_TURNS = ("turns", "last"), ("turns", "all")
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {

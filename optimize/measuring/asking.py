@@ -249,15 +249,14 @@ def ask_entries(
     """The entries with their scores; requests whose replies are in `store` are not sent again.
 
     All models are opened before the first request, so that a missing API key is noticed before
-    anything is paid. A judge that fails or reaches a limit gets an error in place of scores, and
-    the remaining judges are still asked. `keep_going` and `models` are as for `Session`,
-    and `only_live` is as for `Progress`.
+    anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
+    the remaining judges are still asked. `keep_going` and `models` are as for `Session`, and
+    `only_live` is as for `Progress`.
     """
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    with Session(
-        keep_going=keep_going, models=models, asked=asked_models(entries), **options
-    ) as session:
+    asked = asked_models(entries)
+    with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
         clients: dict[str, Client] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
@@ -270,13 +269,13 @@ def ask_entries(
                 unlimited=entry.in_process,
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
-        asked = [
+        asked_entries = [
             _ask(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
             for entry in entries
         ]
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-    return asked
+    return asked_entries
 
 
 def _ask(entry: Entry, task: Task, client: Client, seed: int, only_live: bool) -> Entry:

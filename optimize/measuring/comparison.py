@@ -104,10 +104,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
     entries = [_without_failed_scores(entry) for entry in entries]
-    scored_by_name = {entry.name: entry.scored for entry in entries if entry.scored}
-    if not scored_by_name:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored_by_judge = on_common_rows(scored_by_name)
+    scored_by_judge = on_common_rows(_scored_by_name(entries))
     held_out = held_out_from_all(scored_by_judge)
     # If some judges say pass or fail and others rate, rho ranks all of them.
     is_binary = all(scored.is_binary for scored in held_out.values())
@@ -142,6 +139,13 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
         left_out=[entry for entry in entries if entry.scored is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
     )
+
+
+def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
+    scored_by_name = {entry.name: entry.scored for entry in entries if entry.scored}
+    if not scored_by_name:
+        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
+    return scored_by_name
 
 
 def _without_failed_scores(entry: Entry) -> Entry:
