@@ -224,7 +224,8 @@ class BaseJudge(ABC):
             return
         models = {} if model is None else {model.name: model}
         options = {"api_base": None if models else self.api_base, **options}
-        with Session(keep_going=keep_going, models=models, **options) as session:
+        asked = [part.lm for part in self.parts]
+        with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
             yield session.client(next(iter(models), self.lm))
 
     @contextmanager

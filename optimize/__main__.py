@@ -15,7 +15,7 @@ from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
 from judges.terminal import print_note
-from optimize.inputs.flags import Outcome, Parser, add_label_flags, run
+from optimize.inputs.flags import CommandParser, Outcome, add_label_flags, run
 from optimize.tuning.settings import read_settings
 
 ABOUT = """\
@@ -43,9 +43,9 @@ MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effo
 NO_SETTINGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
 
 
-def parser() -> Parser:
+def parser() -> CommandParser:
     """The parser for the command's flags; its result has only the flags that the user gave."""
-    parser = Parser(
+    parser = CommandParser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
         description=ABOUT,

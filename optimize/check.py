@@ -28,14 +28,20 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
-from optimize.inputs.flags import bounds_of, fitting_scale, scale_of_labels, values_of
+from optimize.figures.as_text import WIDTH
+from optimize.inputs.flags import (
+    add_turns_flag,
+    bounds_of,
+    fitting_scale,
+    scale_of_labels,
+    values_of,
+)
 from optimize.inputs.labelled import Labelled
 from optimize.inputs.subjects import input_flag, judged_texts, unread_text
 from optimize.report.answer import Fact
 
 # A line of the output: a title of one word, and a sentence or a command.
 COMMAND = "next"  # this title marks a command, which stays on one line so that it can be copied
-_WIDTH = 80
 _MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -65,8 +71,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
-    help_text = "for conversations: judge turn or conversation (turn)"
-    add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
+    add_turns_flag(command)
     help_text = (
         "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
     )
@@ -120,7 +125,7 @@ def _check(flags: argparse.Namespace) -> int:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_facts(labelled, options.map), *(("note", note) for note in notes)]
         last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
-        lines = [*textwrap.wrap(headline, _WIDTH), *_lines(facts), "", *_lines(last_facts)]
+        lines = [*textwrap.wrap(headline, WIDTH), *_lines(facts), "", *_lines(last_facts)]
         print_output("\n".join(lines))
     return 1 if problems else 0
 
@@ -193,7 +198,7 @@ def _counts_text(labelled: Labelled) -> str:
 
 
 def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
-    """Yield lines on what was read from a file without problems."""
+    """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labelled.grouped_by
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
@@ -202,11 +207,6 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    yield from _column_facts(labelled, mapping)
-
-
-def _column_facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
-    """Yield lines on the columns that were read, and on the columns that were not."""
     reading = labelled.reading
     texts = reading.texts
     if isinstance(labelled, LabelledSet):
@@ -387,14 +387,13 @@ def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None)
 
 
 def _lines(facts: Iterable[Fact]) -> Iterator[str]:
-    """Yield the facts as lines of 80 columns; a command stays on one line."""
     for title, text in facts:
         if title == COMMAND:
             yield f"{title:<11}{text}"
         else:
             yield from textwrap.wrap(
                 textwrap.shorten(text, 2000, placeholder=" ..."),
-                _WIDTH,
+                WIDTH,
                 initial_indent=f"{title:<11}",
                 subsequent_indent=" " * 11,
                 break_on_hyphens=False,

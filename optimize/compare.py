@@ -18,11 +18,11 @@ from pathlib import Path
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
 from optimize.figures.as_json import FLAT, object_json
-from optimize.inputs.flags import Outcome, Parser, SettingsError, run
+from optimize.inputs.flags import CommandParser, Outcome, SettingsError, run
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.comparison import JudgeComparison, compare_judges
-from optimize.measuring.request import (
+from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
     check_names,
@@ -54,7 +54,7 @@ usage; 130 interrupted (run the same command again to go on)"""
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
@@ -114,7 +114,7 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
     if flags.dry_run:
-        print_lines(expectation_lines(entries))
+        print_lines(expectation_lines(entries, flags.price))
         return None
     with ask_all(flags, "compare", task, entries) as (folder, entries):
         result = CompareRun(
@@ -143,7 +143,7 @@ def ask_all(
         judges=[entry.name for entry in entries],
     )
     with open_run(flags.out, name, config, print_note) as folder:
-        for line in expectation_lines(entries):
+        for line in expectation_lines(entries, flags.price):
             print_note(line)
         options = asking_options(flags)
         options["store"] = folder / REPLIES

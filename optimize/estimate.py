@@ -4,107 +4,55 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import split_name
-from judges.dimension import Dimension
-from judges.labels.types import LabelError, LabelledOutput, LabelledSet
+from judges.labels.types import LabelError, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import (
-    Bounds,
-    Outcome,
-    Parser,
-    add_label_flags,
-    bounds_of,
-    run,
+from optimize.inputs.flags import Bounds, CommandParser, Outcome, run
+from optimize.inputs.labelled import LabelSource
+from optimize.measuring.partial_labels import (
+    PartialLabels,
+    add_partial_label_flags,
+    label_bounds,
+    read_dimension,
+    scores_by_id,
 )
-from optimize.inputs.labelled import LabelSource, only_dimension
-from optimize.inputs.subjects import find_subject
-from optimize.measuring.exports import read_scores
 from optimize.measuring.scored import are_shares
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import (
     Estimate,
     SystemDifference,
-    estimate_mean,
     labels_needed,
     system_differences,
 )
-from optimize.statistics.intervals import IntervalEstimate, Mask, Vector
+from optimize.statistics.intervals import IntervalEstimate
 
 NAME = "dspy-judges estimate"
-SCALE_HELP = "the labels' scale, if neither the file nor the dimension has it"
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
         "outputs must be a random sample, or have sampling weights.",
     )
     add = command_parser.add_argument
-    add_label_flags(command_parser, required="all outputs, some of them with labels")
+    help_text = "all outputs, some of them with labels"
+    add("--data", metavar="FILE", required=True, help=help_text)
     add("--annotations", metavar="FILE", help="the labels, if they are in a separate file")
-    add("--scores", metavar="FILE", required=True, help="the judge's scores for all outputs")
-    help_text = "what was rated, if the labels are on several dimensions"
-    add("--dimension", metavar="NAME", help=help_text)
-    add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
-    add("--json", action="store_true", help="print everything as JSON")
+    add_partial_label_flags(command_parser, needs_scores=True)
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
     return run(NAME, parser().parse_args(arguments), estimate)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """Outputs as vectors: labels and scores (NaN if missing), documents, systems and weights."""
-
-    label: Vector
-    score: Vector
-    document: NDArray[np.generic]
-    system: NDArray[np.generic]
-    weight: Vector
-
-    @classmethod
-    def of(
-        cls, labelled: LabelledSet, outputs: Sequence[LabelledOutput], name: str, score: Vector
-    ) -> "Sample":
-        label = [labelled.label(o, name) if o.ratings.get(name) else np.nan for o in outputs]
-        return cls(
-            label=np.array(label, dtype=float),
-            score=score,
-            document=np.array([output.document_id for output in outputs]),
-            system=np.array([output.system or "" for output in outputs]),
-            weight=np.array([output.weight for output in outputs]),
-        )
-
-    @property
-    def has_label(self) -> Mask:
-        return ~np.isnan(self.label)
-
-    @property
-    def is_two_valued(self) -> bool:
-        """Whether the labels are passes (1), fails (0) and ties of annotators (0.5) only."""
-        return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
-
-    def select(self, rows: Mask) -> "Sample":
-        return Sample(**{vector.name: getattr(self, vector.name)[rows] for vector in fields(self)})
-
-    def mean(self, bounds: Bounds) -> Estimate:
-        """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
-        vectors = self.label, self.score, self.document
-        return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,17 +88,12 @@ class EstimateResult:
 
 def estimate(flags: argparse.Namespace) -> Outcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    bounds = bounds_of(flags.scale)
-    labelled = LabelSource.of(flags).outputs(
-        dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
-    )
-    dimension = only_dimension(labelled)
-    metric, scores_file = split_name(flags.scores)
-    sample = _read_sample(labelled, Path(scores_file), dimension, metric)
+    labelled, dimension = read_dimension(flags, LabelSource.of(flags))
+    sample = _read_sample(flags, labelled, dimension)
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_shares(sample.score) and sample.is_two_valued
 
-    def mean_of(sample_part: Sample) -> Estimate:
+    def mean_of(sample_part: PartialLabels) -> Estimate:
         mean = sample_part.mean(bounds)
         # For pass and fail, `judge_only` is the share of passes, not the mean of the scores.
         judge_only = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
@@ -186,14 +129,11 @@ def estimate(flags: argparse.Namespace) -> Outcome:
     return Outcome(result, lines(result))
 
 
-def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str) -> Sample:
-    """The outputs that have a score, as a `Sample`."""
-    scores_by_id = read_scores(path, dimension, labelled, print_error, metric)
-    outputs = [output for output in labelled.outputs if output.id in scores_by_id]
-    if not outputs:
-        raise LabelError(f"{path.name}: no id is the id of an output in {labelled.name}")
+def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: str) -> PartialLabels:
+    scores = scores_by_id(flags.scores, labelled, dimension)
+    outputs = [output for output in labelled.outputs if output.id in scores]
     n_without_score = len(labelled.outputs) - len(outputs)
-    n_unknown = len(scores_by_id) - len(outputs)
+    n_unknown = len(scores) - len(outputs)
     if n_unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
@@ -204,48 +144,17 @@ def _read_sample(labelled: LabelledSet, path: Path, dimension: str, metric: str)
             f"{n_without_score} outputs without a score and {n_unknown} scores without an output "
             "are left out"
         )
-    scores = np.array([scores_by_id[output.id] for output in outputs])
-    return Sample.of(labelled, outputs, dimension, scores)
-
-
-def label_bounds(
-    flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: Sample
-) -> Bounds:
-    """The ends of the labels' scale, by --scale, the file or the dimension; 0 and 1 for words.
-
-    Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
-    label, since all labels may be near one end of the scale.
-    """
-    labels, subject = sample.label[sample.has_label], find_subject(dimension)
-    low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    bounds = bounds_of(flags.scale) or labelled.scales.get(dimension)
-    if bounds is None and dimension in labelled.words:
-        bounds = 0.0, 1.0
-    if bounds is None and isinstance(subject, Dimension):
-        # If nothing exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
-        highest = max(high, np.nanmax(sample.score, initial=0))
-        if highest > 1 or subject.scale[-1] == 1:
-            bounds = subject.scale[0], subject.scale[-1]
-    if bounds is None or low < bounds[0] or bounds[1] < high:
-        raise LabelError(
-            f"{labelled.name}: labels on {dimension} run from {low:g} to {high:g}, and their "
-            "scale is not known: add --scale LOW-HIGH, as in --scale 1-5"
-        )
-    return bounds
+    return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
 def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
-    """Half of the interval's width, and how many more labels would halve the interval.
-
-    Without an interval, the width is None. The number is None if no number would suffice.
-    """
+    """Half of the interval's width, and how many more labels would give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: Estimate) -> JsonObject:
-    """An estimate as JSON, without rounding."""
     target_width, n_more = _halved_width(estimate)
     record = fields_json(estimate, "label_sd", "agreement", digits=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}

@@ -16,9 +16,8 @@ from judges.labels.names import OUTPUTS, only_text
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import Matrix, Vector
 
-Vector = npt.NDArray[np.float64]
-Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 # `choose_level` takes summary level only if documents have this many outputs on average.

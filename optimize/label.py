@@ -27,8 +27,9 @@ from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.inputs.flags import (
     MAP_HELP,
-    Parser,
+    CommandParser,
     SettingsError,
+    add_turns_flag,
     bounds_of,
     rescale,
     scale_of_labels,
@@ -36,15 +37,13 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, Labelled
 from optimize.inputs.subjects import find_subject, judged_texts
-from optimize.label_page.label_log import Row, Value
 from optimize.label_page.server import Server
-from optimize.label_page.session import JudgeAnswer, Session, numbers_of
+from optimize.label_page.session import JudgeAnswer, LabelSession, numbers_of
 from optimize.measuring.asking import on_labels_scale
-from optimize.measuring.request import asking_options
+from optimize.measuring.task_flags import asking_options
 
 COMMAND = "dspy-judges label"
 MOST_ANSWERS = 10
-PARTS = ("turn", "conversation")
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is saved
@@ -59,8 +58,8 @@ examples:
 exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
-def parser() -> Parser:
-    command_parser = Parser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
+def parser() -> CommandParser:
+    command_parser = CommandParser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     group = command_parser.add_mutually_exclusive_group(required=True)
@@ -73,10 +72,8 @@ def parser() -> Parser:
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
-    help_text = (
-        f"its answers are shown at the end if they differ: {JUDGE}; for conversations: turn or "
-        "conversation"
-    )
+    add_turns_flag(command_parser)
+    help_text = f"its answers are shown at the end if they differ: {JUDGE}"
     add_list("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
@@ -92,8 +89,7 @@ def command(arguments: Sequence[str]) -> int:
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
     flags.scale = scale_of_labels(flags)
-    judged_parts = [f"judge={part}" for part in flags.judge if part in PARTS]
-    columns = split_mapping(mapping([*flags.map, *judged_parts]), None).columns
+    columns = split_mapping(mapping(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         names = [name for name in labelled.reading.texts if NAME.match(name)]
@@ -106,7 +102,7 @@ def label(flags: argparse.Namespace) -> int:
     rows, out = _label_rows(labelled, flags.seed), _label_file(flags, labelled, subject)
     judge = _judge_of(flags, subject)
     with in_use(out):
-        session = Session(
+        session = LabelSession(
             subject=subject, rows=rows, texts=inputs, outputs=outputs, path=out, seed=flags.seed
         )
         for note in (*labelled.notes, *session.notes):
@@ -121,8 +117,7 @@ def label(flags: argparse.Namespace) -> int:
     return DONE
 
 
-def _serve(session: Session, port: int) -> int:
-    """Serve the page until Ctrl-C; return the number of labels."""
+def _serve(session: LabelSession, port: int) -> int:
     with Server(session, port) as server:
         answers = ", ".join(map(str, numbers_of(session.subject)))
         lines = [
@@ -147,11 +142,11 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
 
-def _label_rows(labelled: Labelled, seed: int) -> list[Row]:
+def _label_rows(labelled: Labelled, seed: int) -> list[Mapping[str, object]]:
     """The fields of each output or pair for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
-    rows: list[Row] = []
+    rows: list[Mapping[str, object]] = []
     for item in labelled.pairs:
         row = {"id": item.id, "group": item.document_id, **item.texts}
         for side, source_side in zip(
@@ -205,24 +200,25 @@ def _new_subject(
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     """The judge that --judge names; SettingsError if its possible answers differ from people's."""
-    specs = [spec for spec in flags.judge if spec not in PARTS]
-    if not specs:
+    if not flags.judge:
         return None
-    if len(specs) > 1:
-        raise SettingsError(f"--judge {' --judge '.join(specs)}: name one judge")
-    judge = loading.load(specs[0], lm=flags.lm, api_base=flags.api_base)
+    if len(flags.judge) > 1:
+        raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
+    judge = loading.load(flags.judge[0], lm=flags.lm, api_base=flags.api_base)
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         raise SettingsError(
-            f"--judge {specs[0]}: a {judge.kind} judge, which does not give the answers of "
+            f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
             f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"
         )
     return judge
 
 
-def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dict[str, JudgeAnswer]:
+def _ask(
+    judge: AnyJudge, rows: Sequence[Mapping[str, object]], flags: argparse.Namespace
+) -> dict[str, JudgeAnswer]:
     """The judge's answers by the rows' ids, for as many rows as the limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
@@ -235,24 +231,22 @@ def _ask(judge: AnyJudge, rows: Sequence[Row], flags: argparse.Namespace) -> dic
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[str(row["id"])] = _answer(judgement, numbers_of(judge.subject))
+                    answers[str(row["id"])] = _answer(judgement, judge.subject)
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
     return answers
 
 
-def _answer(judgement: AnyJudgement, number_of_answer: Mapping[Value | None, float]) -> JudgeAnswer:
+def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     """A judgement as the page shows it, with the possible answer that is nearest to its score."""
-    value = min(
-        number_of_answer, key=lambda answer: abs(number_of_answer[answer] - judgement.score)
-    )
+    numbers = numbers_of(subject)
+    value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
     return JudgeAnswer(value, judgement.score, judgement.rationale or "")
 
 
 def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
-    """The path of the label file; raises SettingsError if its name does not end with .jsonl."""
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")

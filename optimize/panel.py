@@ -31,14 +31,20 @@ from optimize.figures.as_text import (
     table_lines,
     wrapped,
 )
-from optimize.inputs.flags import Outcome, Parser, SettingsError, run
+from optimize.inputs.flags import CommandParser, Outcome, SettingsError, run
 from optimize.items import DataCounts, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
 from optimize.measuring.comparison import contrast_of, on_common_rows
-from optimize.measuring.panel_learning import Kind, PanelFit, PanelGain, Part, learn_panel
-from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
+from optimize.measuring.panel_learning import (
+    PanelFit,
+    PanelGain,
+    PanelKind,
+    WeightedMember,
+    learn_panel,
+)
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
+from optimize.measuring.task_flags import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Page, Section, write
@@ -62,7 +68,7 @@ example:
 exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (run the
 same command again to go on; it pays for no reply twice)"""
 
-KIND_TEXTS: Mapping[Kind, str] = {
+KIND_TEXTS: Mapping[PanelKind, str] = {
     "own": "no panel, but the best single judge",
     "learned": "a panel with learned weights",
 }
@@ -106,7 +112,7 @@ class PanelFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelMember:
+class MemberResult:
     """A member's weight in the judge that ships, and its figures in `PanelFit`."""
 
     entry: Entry = field(metadata=FLAT)
@@ -116,8 +122,8 @@ class PanelMember:
     passed_over: str | None
 
     @classmethod
-    def of(cls, entry: Entry, fit: PanelFit) -> "PanelMember":
-        weights, name = {part.name: part.weight for part in fit.parts}, entry.name
+    def of(cls, entry: Entry, fit: PanelFit) -> "MemberResult":
+        weights, name = {member.name: member.weight for member in fit.members}, entry.name
         return cls(
             entry=entry,
             weight=round(weights.get(name, 0.0), DIGITS),
@@ -135,7 +141,7 @@ class PanelRun:
     """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
 
     figures: PanelFigures = field(metadata=FLAT)
-    members: Sequence[PanelMember]
+    members: Sequence[MemberResult]
     cost_per_1000_rows: float | None
     cost_usd: float | None
     seconds: float
@@ -144,7 +150,7 @@ class PanelRun:
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         usage=f"{NAME} --data FILE JUDGE ... [options]",
         description=ABOUT,
@@ -173,20 +179,20 @@ def join(flags: argparse.Namespace) -> Outcome | None:
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:
         # If the judges cannot be joined or saved, this fails before anything is paid.
-        _join(judges, [Part(name, 1.0) for name in judges]).dumps()
+        _join(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
     ids = labels.learning.union(*labels.measuring.by_name.values())
-    entries = [entry.with_items(entry.items.of_ids(ids), flags.price) for entry in entries]
+    entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
-        print_lines(expectation_lines(entries))
+        print_lines(expectation_lines(entries, flags.price))
         return None
     with ask_all(flags, "panel", task, entries) as (folder, entries):
         figures = learn_and_measure(task, _scored_by_name(entries), labels, flags.seed)
         usage = {entry.name: entry.usage for entry in entries if entry.judge}
-        shipped_judges = usage.keys() & {part.name for part in figures.fit.parts}
+        shipped_judges = usage.keys() & {member.name for member in figures.fit.members}
         result = PanelRun(
             figures=figures,
-            members=[PanelMember.of(entry, figures.fit) for entry in entries],
+            members=[MemberResult.of(entry, figures.fit) for entry in entries],
             cost_per_1000_rows=total_dollars(
                 usage[name].cost_per_1000_rows for name in shipped_judges
             ),
@@ -201,7 +207,6 @@ def join(flags: argparse.Namespace) -> Outcome | None:
 
 
 def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
-    """Every member's scores; raises SettingsError if a member has none."""
     for entry in entries:
         if entry.scored is None:
             raise SettingsError(
@@ -220,14 +225,14 @@ def _save(
 ) -> str | None:
     """Write judge.json; returns the reason if it cannot be written."""
     fit = figures.fit
-    if recorded_members := [part.name for part in fit.parts if part.name not in judges]:
+    if recorded_members := [member.name for member in fit.members if member.name not in judges]:
         return (
             f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
     judge: AnyJudge = judges[fit.best]
     if fit.kind != "own":
-        panel = _join(judges, fit.parts)
+        panel = _join(judges, fit.members)
         data_json = {**object_json(figures.data), "constructed": figures.data.is_constructed}
         provenance = object_json(figures) | {"data": data_json}
         items = task.items(panel).of_ids(labels.learning)
@@ -287,7 +292,6 @@ def learn_and_measure(
 
 
 def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
-    """The figures of what ships and of the best single judge, on the rows that both scored."""
     panel, best = with_both_scores(panel, best)
     figures = [
         order_figures(scored) if scored.is_pairs else rho(scored) for scored in (best, panel)
@@ -298,9 +302,9 @@ def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
     return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
 
 
-def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:
+def _join(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Panel:
     """The panel of these members; what it judges is read from the first member."""
-    members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
+    members = [Member(judge=judges[each.name], **each._asdict()) for each in weighted]
     return Panel.join(members[0].judge.subject, members)
 
 
@@ -331,7 +335,6 @@ def write_page(path: Path, run: PanelRun) -> None:
 
 
 def _sentences(run: PanelRun) -> list[str]:
-    """Sentences on what ships and why, and how far it agrees with people on held-out labels."""
     figures, fit = run.figures, run.figures.fit
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
     return [
@@ -351,7 +354,6 @@ def _sentences(run: PanelRun) -> list[str]:
 
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The header and rows of the table of members, from the largest weight to the smallest."""
     members = sorted(run.members, key=lambda member: (-member.weight, -(member.alone or 0)))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (

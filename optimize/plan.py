@@ -7,36 +7,30 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import mapping, split_name
-from judges.labels.readers import read_items, read_labels
+from judges.cli.flags import mapping
+from judges.labels.flags import split_mapping
+from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
-from judges.terminal import print_error
-from optimize.estimate import SCALE_HELP, Sample, label_bounds
 from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
-from optimize.inputs.flags import (
-    MAP_HELP,
-    VALUES_HELP,
-    Bounds,
-    Outcome,
-    Parser,
-    SettingsError,
-    bounds_of,
-    run,
-    values_of,
-)
-from optimize.inputs.labelled import PASS_FAIL, only_dimension
-from optimize.items import Item, Items, Vector, choose_level
+from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
+from optimize.inputs.labelled import PASS_FAIL, LabelSource
+from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import Decision, missing_for_intervals
-from optimize.measuring.exports import read_scores
 from optimize.measuring.floors import read_floors
+from optimize.measuring.partial_labels import (
+    PartialLabels,
+    add_partial_label_flags,
+    label_bounds,
+    read_dimension,
+    scores_by_id,
+)
 from optimize.measuring.scored import are_shares
 from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
@@ -52,29 +46,23 @@ FAILS = (0.05, 0.2, 0.5)
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         description="How many documents to label next, and which, so that the true rate or mean\n"
         "and the judge's agreement with people have intervals of a given width. They are\n"
         "written in random order: it is fine to label only the first ones.",
     )
     add = command_parser.add_argument
-    add_list = partial(add, action="append", default=[])
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
-    add("--scores", metavar="FILE", help="the judge's scores for all outputs")
-    add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
-    add("--scale", metavar="LOW-HIGH", help=SCALE_HELP)
+    add_partial_label_flags(command_parser, needs_scores=False)
     help_text = "the wanted width of the intervals (0.1)"
     add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
         help_text = f"plan to decide if {name.upper()} is above X, instead of a width"
         add(f"--min-{name}", type=float, metavar="X", help=help_text)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
-    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
     add("--seed", type=int, default=0, metavar="N", help="the seed of the draw (0)")
-    add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
 
@@ -138,8 +126,12 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
-    score = _scores(flags.scores, labelled, dimension)
-    sample = Sample.of(labelled, labelled.outputs, dimension, score)
+    scores = dict.fromkeys((output.id for output in labelled.outputs), 0.0)
+    if flags.scores:
+        if not dimension:
+            raise SettingsError("--scores needs --dimension NAME if no labels name it")
+        scores = scores_by_id(flags.scores, labelled, dimension)
+    sample = PartialLabels.of(labelled, labelled.outputs, dimension, scores)
     if np.ptp(sample.weight):
         raise SettingsError(
             f"{labelled.name}: its documents were drawn with unequal chances, and plan draws at "
@@ -150,7 +142,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
-    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + score)]).size
+    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     n_to_label = FIRST_ROUND - n_with_label_and_score
     if n_with_label_and_score >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, sample)
@@ -159,9 +151,12 @@ def plan(flags: argparse.Namespace) -> Outcome:
             decisions = [decision]
             n_needed = next(iter(decision.n_labels.values())) or math.inf
             n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
-            n_to_label = math.ceil(min(unlabelled.size, n_missing * documents.size / score.size))
+            n_to_label = math.ceil(
+                min(unlabelled.size, n_missing * documents.size / sample.score.size)
+            )
         else:
-            figures = figures_of(sample, bounds, flags.target_width)
+            items = items_of(labelled, dimension)
+            figures = figures_of(sample, items, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
             n_if_unreachable = unlabelled.size if None in more_by_figure else 0
             n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
@@ -183,8 +178,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
     return Outcome(result, lines(result))
 
 
-def _decision(sample: Sample, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
-    """The plan for floors, with the share of fails among the labels so far."""
+def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     decided = sample.select(sample.has_label & (sample.label != 0.5))
@@ -192,25 +186,20 @@ def _decision(sample: Sample, bounds: Bounds, floors: Mapping[str, float]) -> De
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    """Read all outputs, with the labels that exist so far, and the dimension of these labels."""
-    columns, dimension = mapping(flags.map) or None, flags.dimension
+    columns, values, _ = split_mapping(mapping(flags.map), values_of(flags.values))
     items = read_items(flags.file, map=columns)
     assert isinstance(items, LabelledSet)
-    # The file with all outputs may hold the labels, too.
-    source = flags.labels or (flags.file if items.reading.ratings else None)
-    if not source:
-        return items, dimension or ""
-    bounds = bounds_of(flags.scale)
-    labelled = read_labels(
-        source,
-        dimensions=dimension and [dimension],
-        scales=bounds and {"*": bounds},
-        texts=(),
-        values=values_of(flags.values),
-    )
+    if not (flags.labels or items.reading.ratings):
+        return items, flags.dimension or ""
+    source = LabelSource(data=flags.labels, values=values)
+    if not flags.labels:  # the file with all outputs holds the labels, too
+        source = replace(source, data=flags.file, map=columns)
+    labelled, dimension = read_dimension(flags, source)
     rated = {output.id: output for output in labelled.outputs if output.ratings}
     if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
-        raise LabelError(f"{source}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it")
+        raise LabelError(
+            f"{source.data}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it"
+        )
     outputs = []
     for output in items.outputs:
         labels = rated.get(output.id, output)
@@ -222,25 +211,16 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         scales=labelled.scales,
         reading=labelled.reading,
     )
-    return with_labels, only_dimension(labelled)
+    return with_labels, dimension
 
 
-def _scores(spec: str | None, labelled: LabelledSet, dimension: str) -> Vector:
-    """The judge's score of each output, NaN if it is missing; 0 for all if there is no --scores."""
-    if spec is None:
-        return np.zeros(len(labelled.outputs))
-    if not dimension:
-        raise SettingsError("--scores needs --dimension NAME if no labels name it")
-    metric, file = split_name(spec)
-    score_of_id = read_scores(Path(file), dimension, labelled, print_error, metric)
-    scores = np.array([score_of_id.get(output.id, math.nan) for output in labelled.outputs])
-    if np.isnan(scores).all():
-        raise LabelError(f"{file}: no output of {labelled.name} has a score")
-    return scores
+def figures_of(
+    sample: PartialLabels, items: Items, bounds: Bounds, target: float
+) -> dict[str, PlannedFigure]:
+    """The plan for each figure: people's mean, and the judge's agreement if its scores vary.
 
-
-def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, PlannedFigure]:
-    """The plan for each figure: people's mean, and the judge's agreement if its scores vary."""
+    `items` are the labelled outputs.
+    """
     labelled_part = sample.select(sample.has_label)
     n_labelled = np.unique(labelled_part.document).size
     n_documents = np.unique(sample.document).size
@@ -250,13 +230,8 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
     if np.nanmax(sample.score) > np.nanmin(sample.score):
         if is_rate:  # leave out the outputs whose annotators are tied
             labelled_part = labelled_part.select(labelled_part.label != 0.5)
+            items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
-        items = Items(
-            tuple(
-                Item(id="", document_id=str(document), system=None, texts={}, human=label)
-                for _, label, document in zip(*score_label_document, strict=True)
-            )
-        )
         level, answer_words = choose_level(items), None
         if is_rate and are_shares(sample.score):
             answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
@@ -285,7 +260,7 @@ def figures_of(sample: Sample, bounds: Bounds, target: float) -> dict[str, Plann
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn_documents: Sequence[str]
 ) -> NextFile:
-    """Write all outputs of the drawn documents, in the order of the draw."""
+    """Write all outputs of the drawn documents, in the order of the draw, for people to label."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
     drawn = [output for output in labelled.outputs if output.document_id in position]
@@ -293,19 +268,15 @@ def _write(
     content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    return NextFile(out=str(out), n_outputs=len(drawn), next=_label_command(flags, labelled, out))
-
-
-def _label_command(flags: argparse.Namespace, labelled: LabelledSet, file: Path) -> str:
-    """The command with which people label the outputs of this file."""
     name = flags.dimension or "".join(labelled.dimensions) or "NAME"
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     # The label page can add labels only to a file that a label page wrote.
     can_append = flags.labels and "rating" in labelled.reading.ratings
     label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    command_words = ["dspy-judges", "label", str(file), "--dimension", name]
-    command_words += ["--scale", scale] if scale else []
-    return shlex.join([*command_words, "--out", label_file])
+    label_words = ["dspy-judges", "label", str(out), "--dimension", name]
+    label_words += ["--scale", scale] if scale else []
+    label_command = shlex.join([*label_words, "--out", label_file])
+    return NextFile(out=str(out), n_outputs=len(drawn), next=label_command)
 
 
 def lines(result: PlanResult) -> list[str]:
@@ -319,23 +290,20 @@ def lines(result: PlanResult) -> list[str]:
         sentences += [f"{each}." for each in decisions]
     if result.figures:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
-    sentences += [_figure_line(name, each, n_left) for name, each in result.figures.items()]
+    for name, planned in result.figures.items():
+        width, n_more = planned.width, planned.more_documents
+        width_text = TOO_FEW if width is None else f"width {width:.3f}"
+        if n_more is None:
+            outlook = f"not by all {n_left:,} left" if n_left else "not reached"
+        elif n_more == 0:
+            outlook = "reached"
+        else:
+            outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
+        sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
     if (file := result.file) is None:
         return wrapped(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
     return [*wrapped(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
-
-
-def _figure_line(name: str, planned_figure: PlannedFigure, n_left: int) -> str:
-    width, n_more = planned_figure.width, planned_figure.more_documents
-    width_text = TOO_FEW if width is None else f"width {width:.3f}"
-    if n_more is None:
-        outlook = f"not by all {n_left:,} left" if n_left else "not reached"
-    elif n_more == 0:
-        outlook = "reached"
-    else:
-        outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
-    return f"{name:<17}  {figure_text(planned_figure.figure)}, {width_text}: {outlook}"
 
 
 if __name__ == "__main__":

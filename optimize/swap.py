@@ -21,7 +21,9 @@ from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
-from optimize.measuring.request import (
+from optimize.measuring.scorecard import Scorecard
+from optimize.measuring.swap import SwapResult, certificate
+from optimize.measuring.task_flags import (
     NamedSubject,
     all_entries,
     asking_options,
@@ -29,8 +31,6 @@ from optimize.measuring.request import (
     read_judges,
     read_task,
 )
-from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
@@ -93,7 +93,6 @@ def _page(result: SwapResult) -> Page:
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
-    """Raise SettingsError for flags that do not fit a swap."""
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
     values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
@@ -197,7 +196,6 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
 
 
 def _rates_text(card: Scorecard) -> str:
-    """TPR and TNR; empty if labels are not pass and fail."""
     if not card.two_values:
         return ""
     tpr, tnr, _ = card.two_values.rates
@@ -214,7 +212,6 @@ def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
 
 
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
-    """How many rows change, and on how many of them people side with each judge."""
     n_changed, unit = result.n_changed, result.comparison.card.unit
     if not n_changed:
         return f"None of the {unit} changes."
@@ -227,7 +224,6 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
 
 
 def _cost_and_time(judge: ComparedJudge) -> str:
-    """The cost and time for 1,000 rows."""
     seconds = judge.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
     return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"

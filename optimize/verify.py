@@ -19,17 +19,26 @@ from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison
+from judges.judge import Judge
 from judges.labels.flags import MapEntry, split_mapping
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
 from optimize.figures.as_json import JsonObject, judgement_rows, object_json
-from optimize.inputs.flags import Outcome, Parser, SettingsError, refuse_secret, run, values_of
+from optimize.inputs.flags import (
+    CommandParser,
+    Outcome,
+    SettingsError,
+    refuse_secret,
+    run,
+    values_of,
+)
 from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, LabelSource, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
+    Entry,
     Task,
     ask_entries,
     from_numbers,
@@ -38,9 +47,9 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.changed import ChangedSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
-from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scorecard import correlation_of, rho
 from optimize.measuring.scored import Scored
+from optimize.measuring.task_flags import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
@@ -207,15 +216,21 @@ def measure(
     labelled = load_labels(source, judge.name, judge.subject)
     task = Task.of(labelled, judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
-    items = task.items(judge).items
-    with judge.open_client(keep_going=keep_going, **options) as client:
-        judgements = judge.judge_rows((item.texts for item in items), client, seed=seed)
-        judgement_by_id = dict(zip((item.id for item in items), judgements, strict=True))
-    return Measurement.of(task.scored(name, judgement_by_id, judge), task.labelled)
+    models = {}
+    if isinstance(judge, Judge) and (model := judge.configured_model()):
+        judge, models = judge.with_model(model.name), {model.name: model}
+    entry = Entry(name=name, judge=judge, items=task.items(judge))
+    (entry,) = ask_entries(
+        [entry], task, seed=seed, keep_going=keep_going, models=models, only_live=True, **options
+    )
+    if entry.error:
+        raise entry.error
+    assert entry.scored
+    return Measurement.of(entry.scored, task.labelled)
 
 
 def parser() -> argparse.ArgumentParser:
-    command_parser = Parser(
+    command_parser = CommandParser(
         prog=NAME,
         usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
@@ -281,7 +296,6 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
 
 
 def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None:
-    """Raise SettingsError for flags that do not fit each other, before a model is asked."""
     is_swap = flags.against is not None
     if flags.looks > MAX_LOOKS or (flags.looks > 1 and not (floors or is_swap)):
         raise SettingsError(

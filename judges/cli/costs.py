@@ -1,7 +1,7 @@
 """What judging a table is expected to cost, and what it did cost."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -9,12 +9,11 @@ from judges.client import (
     CHARACTERS_PER_TOKEN,
     Price,
     Session,
+    choose_price,
     estimate_tokens,
-    find_price,
     gives_n_replies,
 )
 from judges.panel import AnyJudge
-from judges.protocol import is_embedded
 from judges.scoring import reply_tokens
 
 
@@ -50,12 +49,12 @@ class CostEstimate(NamedTuple):
 
 
 def estimate_runs(
-    judge: AnyJudge, *, n_rows: int, characters: int, price: Price | None = None
+    judge: AnyJudge, *, n_rows: int, characters: int, asked: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
     """An estimate for each model that a judge sends requests to.
 
     `characters` is the total length of the texts in all rows. `price` is the price that the user
-    gave, if any. For a panel, this price applies only to models whose price is unknown.
+    gave, if any, and `asked` has all models that the command asks (see `choose_price`).
     """
     estimates, orders = [], 2 if judge.kind == "pairwise" else 1
     for part in judge.parts:
@@ -66,11 +65,7 @@ def estimate_runs(
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
         tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
-        table_price = find_price(part.lm)
-        price_used = price or table_price
-        if part is not judge or is_embedded(part.lm):
-            # The models of a panel have different prices, and the embedded model is free.
-            price_used = table_price or price
+        price_used = choose_price(part.lm, asked, price)
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt
         estimates.append(CostEstimate((part.lm,), n_requests, tokens_in, tokens_out, cost))

@@ -128,9 +128,10 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
     new_columns = results.new_columns(columns) if is_flat else []
     price, estimates = price_of(args.price), list[CostEstimate]()
+    asked = [part.lm for judge in judges for part in judge.parts]
     for judge in judges:
         estimates += estimate_runs(
-            judge, n_rows=n_rows, characters=characters[judge.name], price=price
+            judge, n_rows=n_rows, characters=characters[judge.name], asked=asked, price=price
         )
     return TableRun(
         judges=tuple(judges),
@@ -190,7 +191,8 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     options = request_options(args)
     options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
     options["store"] = path
-    with in_use(args.out), Session(keep_going=False, **options) as session:
+    asked = run.estimate.models
+    with in_use(args.out), Session(keep_going=False, asked=asked, **options) as session:
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
             if (stored_settings := store.read_settings()) is None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from judges.client.open import open_model as open_model
     from judges.client.prices import CHARACTERS_PER_TOKEN as CHARACTERS_PER_TOKEN
     from judges.client.prices import Price as Price
+    from judges.client.prices import choose_price as choose_price
     from judges.client.prices import estimate_tokens as estimate_tokens
     from judges.client.prices import find_price as find_price
     from judges.client.prices import price_of as price_of

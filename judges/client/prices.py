@@ -5,7 +5,7 @@ The table is read as a file, since importing litellm takes two seconds and may u
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -108,6 +108,18 @@ def find_price(model: str) -> Price | None:
         if has_same_provider and has_prices and provider != "perplexity":
             return _price_of_entry(entry)
     return None
+
+
+def choose_price(lm: str, asked: Collection[str], price: Price | None) -> Price | None:
+    """The price of `lm`, one of the `asked` models, if the user gave a price.
+
+    The user's price is that of the only paid model. If there are several, it is the price of those
+    that no table lists.
+    """
+    n_paid_models = len({model for model in asked if not is_embedded(model)})
+    if is_embedded(lm) or n_paid_models > 1:
+        return find_price(lm) or price
+    return price or find_price(lm)
 
 
 def _price_of_entry(entry: Mapping[str, object]) -> Price:

@@ -12,7 +12,7 @@ from judges.client.budget import Budget
 from judges.client.client import TIMEOUT, Client, answers_in_process
 from judges.client.monitor import FailureMonitor
 from judges.client.open import open_model
-from judges.client.prices import Price, find_price, price_of
+from judges.client.prices import Price, choose_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 from judges.protocol import Model, is_decision, is_embedded
 
@@ -76,6 +76,8 @@ class Session:
         keep_going: If false, a run stops when almost all judgements fail, or when the endpoint
             stops answering.
         models: Models that are already open; the keys are model names or roles.
+        asked: The names of all models that will be asked, which say for which of them the option
+            `price` is (see `choose_price`). By default it is for every model.
         **options: The `ModelOptions`. The limits hold for all clients of the session together.
     """
 
@@ -84,6 +86,7 @@ class Session:
         *,
         keep_going: bool = True,
         models: Mapping[str, Model] | None = None,
+        asked: Collection[str] = (),
         **options: Unpack[ModelOptions],
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
@@ -94,7 +97,7 @@ class Session:
         # The cache is opened together with the first client whose replies may be cached.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
-        self._models = models or {}
+        self._models, self._asked = models or {}, asked
         self._clients: dict[str, Client] = {}
 
     def client(
@@ -133,10 +136,10 @@ class Session:
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
-        price = None if is_embedded(lm) else price_of(options.get("price"))
+        price = choose_price(lm, self._asked, price_of(options.get("price")))
         return Client(
             model,
-            account=budget.account(role, price or find_price(lm)),
+            account=budget.account(role, price),
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
             monitor=None if self._keep_going else FailureMonitor(),
@@ -154,14 +157,13 @@ class Session:
         lm: str,
         api_base: str | None,
     ) -> Client:
-        """The client for a further model of a panel, at the first one's price if it has none.
+        """The client for a further model of a panel.
 
         `first` is the model and the address of the panel's first client.
         """
         if lm == first[0] and api_base in (first[1], overrides.get("api_base")):
             return self._clients[first_role]
         options = ModelOptions(**{**overrides, "api_base": api_base or ""})
-        options["price"] = find_price(lm) or overrides.get("price")
         role = f"{first_role}: {lm}" + (f" at {api_base}" if api_base else "")
         return self.client(lm, role=role, unlimited=is_embedded(lm), **options)
 

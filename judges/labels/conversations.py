@@ -14,9 +14,9 @@ from judges.tables.problems import joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
-# The flag --judge adds one of these entries to the mapping, to judge the last assistant turn or the
+# The flag --turns adds one of these entries to the mapping, to judge the last assistant turn or the
 # whole conversation.
-JUDGE_MAPPINGS = (("judge", "turn"), ("judge", CONVERSATION))
+TURNS_MAPPINGS = LAST_TURN, ALL_TURNS = ("turns", "last"), ("turns", "all")
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
@@ -38,11 +38,11 @@ _PAIR_TEXTS: _TextsAndNote = (
 )
 _WHOLE_TEXTS: _TextsAndNote = (
     {CONVERSATION},
-    "the whole conversation is judged (--judge turn: the last assistant turn)",
+    "the whole conversation is judged (--turns last: the last assistant turn)",
 )
 _LAST_TURN_TEXTS: _TextsAndNote = (
     {"input", "dialogue", "output"},
-    "the last assistant turn is judged (--judge conversation: the whole conversation)",
+    "the last assistant turn is judged (--turns all: the whole conversation)",
 )
 # The speaker (also `Assistant calls` and `Tool result`) and the text.
 Turn = tuple[str, str]
@@ -199,10 +199,10 @@ def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     return next(pairs, None)
 
 
-def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole: bool) -> Table:
+def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
     """Return the table with its conversations turned into texts, and a note on what is judged.
 
-    With `judge_whole`, the whole conversation is judged, else its last assistant turn.
+    With `all_turns`, the whole conversation is judged, else its last assistant turn.
     """
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
@@ -213,7 +213,7 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, judge_whole:
     read_columns = columns[:1]
     if _pair_columns(columns):
         (text_names, description), read_columns = _PAIR_TEXTS, columns
-    elif judge_whole or not (has_outputs or any(row.cells.get("output") for row in rows)):
+    elif all_turns or not (has_outputs or any(row.cells.get("output") for row in rows)):
         text_names, description = _WHOLE_TEXTS
     elif has_outputs:
         text_names, description = {*columns}, "each is read as one text"

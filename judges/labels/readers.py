@@ -10,7 +10,7 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import VOTE_COLUMNS, Columns
-from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS, with_texts
+from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, read_bounds, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
@@ -247,10 +247,10 @@ def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
     label of each annotator on each output is kept.
     """
     mapping = {
-        name: column for name, column in options.map.items() if (name, column) not in JUDGE_MAPPINGS
+        name: column for name, column in options.map.items() if (name, column) not in TURNS_MAPPINGS
     }
-    judge_whole = JUDGE_MAPPINGS[1] in options.map.items() or CONVERSATION in (options.texts or ())
-    table = with_texts(without_footers(table), mapping, judge_whole=judge_whole)
+    all_turns = ALL_TURNS in options.map.items() or CONVERSATION in (options.texts or ())
+    table = with_texts(without_footers(table), mapping, all_turns=all_turns)
     return latest_labels(
         Columns(table, mapping, options.texts or (), options.numbers, options.labelled)
     )

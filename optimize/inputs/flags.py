@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from dspy_judges.errors import UsageError, option_name
-from judges.cli.flags import Flags, mapping
-from judges.cli.flags import Parser as OneLineParser
+from judges.cli.flags import Flags, Parser, mapping
 from judges.client import holds_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import ANY_SCALE, read_bounds, read_values, split_mapping
@@ -120,7 +119,7 @@ def scale_of_labels(flags: argparse.Namespace) -> str | None:
     return split_mapping(mapping(flags.map), None).scale if scale is None else scale
 
 
-class Parser(OneLineParser):
+class CommandParser(Parser):
     """The parser for a command of this package; adds the flag --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -128,18 +127,31 @@ class Parser(OneLineParser):
         self.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_label_flags(group: Flags, required: str | None = None) -> None:
-    """Add the flags that name the labels and say how to read them.
+def add_label_flags(group: Flags) -> None:
+    """Add the flags that name the labels and say how to read them."""
+    group.add_argument("--data", metavar="FILE", help=DATA_HELP)
+    add_reading_flags(group)
 
-    If `required` is given, it is the help text of --data, which is then a required flag.
-    """
-    add = group.add_argument
-    add_list = partial(add, action="append", default=[])
-    add("--data", metavar="FILE", required=required is not None, help=required or DATA_HELP)
+
+def add_reading_flags(group: Flags) -> None:
+    """Add the flags that say how the columns, words and conversations of a file are read."""
+    add_list = partial(group.add_argument, action="append", default=[])
     add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
-    help_text = "for conversations: judge turn or conversation (turn)"
-    add_list("--judge", dest="map", metavar="PART", type="judge={}".format, help=help_text)
+    add_turns_flag(group)
+
+
+def add_turns_flag(group: Flags) -> None:
+    """Add the flag --turns, which is an entry of the mapping."""
+
+    def entry(turns: str) -> str:
+        if turns not in ("last", "all"):
+            raise argparse.ArgumentTypeError(f"{turns!r}: must be last or all")
+        return f"turns={turns}"
+
+    help_text = "of conversations, judge the last or all turns (last)"
+    add_list = partial(group.add_argument, action="append", default=[])
+    add_list("--turns", dest="map", metavar="TURNS", type=entry, help=help_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +165,6 @@ class Outcome:
     lines: Sequence[str]
     faults: Sequence[str] = ()
     fault_code: int = FAILED
-
-
-def print_json(result: object) -> None:
-    from optimize.figures.as_json import as_json, to_json  # a slow import that --help does not need
-
-    print_output(as_json(to_json(result), indent=1))
 
 
 def run(
@@ -178,7 +184,13 @@ def run(
         flags.scale = scale_of_labels(flags)
         if (outcome := compute(flags)) is None:
             return DONE
-        print_json(outcome.result) if flags.json else print_lines(outcome.lines)
+        if flags.json:
+            # A slow import that --help does not need.
+            from optimize.figures.as_json import as_json, to_json
+
+            print_output(as_json(to_json(outcome.result), indent=1))
+        else:
+            print_lines(outcome.lines)
         for line in wrapped(*(f"{name}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE

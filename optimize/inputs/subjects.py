@@ -10,7 +10,7 @@ from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
 from judges.labels.columns import ROW_NUMBER, ColumnNames
-from judges.labels.conversations import CONVERSATION, JUDGE_MAPPINGS
+from judges.labels.conversations import ALL_TURNS, CONVERSATION
 from judges.labels.names import (
     OUTPUTS,
     is_source_or_output,
@@ -38,15 +38,6 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def _why_unknown(name: str) -> str:
-    """The error for a name that the catalogue lacks, which suggests similar names."""
-    try:
-        loading.read_subject(name)
-    except UnknownDimensionError as error:
-        return str(error)
-    return ""
-
-
 def subject_of(
     spec: str, labels: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, Labelled] | None:
@@ -58,7 +49,11 @@ def subject_of(
     catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
-    name, unknown = judge_name(written_name), _why_unknown(written_name)
+    name, unknown = judge_name(written_name), ""
+    try:
+        loading.read_subject(written_name)
+    except UnknownDimensionError as error:
+        unknown = str(error)  # suggests similar names
     if labels.data is None:
         advice = f"no --data FILE names labels, and {unknown}"
         if Path(written_name).is_file():
@@ -85,10 +80,7 @@ def subject_of(
 
 
 def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; the definition is "" if `spec` is a NAME alone.
-
-    Raises SettingsError if nothing follows the `=`, or if `labels` name no data.
-    """
+    """Split NAME=DEFINITION; raises SettingsError for an empty one, and if labels name no data."""
     name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
@@ -105,7 +97,6 @@ def _subject_on(
     scale: str | None,
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
-    """A new comparison or dimension for these labels."""
     if isinstance(labelled, LabelledPairs):
         texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
@@ -127,7 +118,7 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     """
     columns = labelled.reading.texts
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
-    if CONVERSATION in columns and (not outputs or JUDGE_MAPPINGS[1] in mapping.items()):
+    if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
     judged = _judged_text(labelled, outputs, mapping)
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]

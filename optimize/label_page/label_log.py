@@ -23,14 +23,12 @@ from judges.labels.types import LabelError
 from judges.tables.problems import count
 
 # The value of a label: a rating, one of two words, or A, B or tie.
-Value = int | float | str
+LabelValue = int | float | str
 # The source of the answers that an annotator had seen before giving a label.
 SeenAnswers = Literal["annotators", "judge"]
-# The fields of an output or a pair, which are the start of its labels' lines in the label file.
-Row = Mapping[str, object]
 
 
-class RefusedError(JudgesError, ValueError):
+class ClickError(JudgesError, ValueError):
     """A click is refused; `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int = 400) -> None:
@@ -38,7 +36,7 @@ class RefusedError(JudgesError, ValueError):
         self.status = status
 
 
-class Label(msgspec.Struct):
+class LabelRecord(msgspec.Struct):
     """A label or a mark, as in a line of the label file.
 
     If the value is None, the line takes back an earlier label or mark. Lines that are `skipped` or
@@ -48,7 +46,7 @@ class Label(msgspec.Struct):
 
     annotator: str
     labelled_at: datetime
-    value: Value | None
+    value: LabelValue | None
     comment: str = ""
     changed_after: SeenAnswers | None = None
     skipped: bool = False
@@ -68,16 +66,16 @@ class AnnotatorLabels:
     `exposed` has the items on which the annotator has seen one.
     """
 
-    latest: dict[int, Label] = field(default_factory=dict)
-    marks: dict[int, Label] = field(default_factory=dict)
-    blind: dict[int, Value | None] = field(default_factory=dict)
+    latest: dict[int, LabelRecord] = field(default_factory=dict)
+    marks: dict[int, LabelRecord] = field(default_factory=dict)
+    blind: dict[int, LabelValue | None] = field(default_factory=dict)
     exposed: set[int] = field(default_factory=set)
 
     @property
-    def values(self) -> dict[int, Value | None]:
+    def values(self) -> dict[int, LabelValue | None]:
         return {item: label.value for item, label in self.latest.items()}
 
-    def add(self, item: int, label: Label) -> None:
+    def add(self, item: int, label: LabelRecord) -> None:
         self.latest.pop(item, None)
         self.marks.pop(item, None)
         if label.value is not None:
@@ -94,14 +92,18 @@ class LabelLog:
     """The label file, and the labels in it by annotator.
 
     Each label is one line of the file. It is written by a single write, and counts once it is on
-    disk. If another program changes the file, every later call raises RefusedError.
+    disk. If another program changes the file, every later call raises ClickError.
 
     `rows` has the fields of each item, which every line with its label repeats, and `answers` the
     possible answers. `notes` are on lines of the file that were removed or are ignored.
     """
 
     def __init__(
-        self, path: Path, subject: Subject, rows: Sequence[Row], answers: Collection[Value | None]
+        self,
+        path: Path,
+        subject: Subject,
+        rows: Sequence[Mapping[str, object]],
+        answers: Collection[LabelValue | None],
     ) -> None:
         self.path, self.rows, self.notes = path, rows, list[str]()
         self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
@@ -142,7 +144,7 @@ class LabelLog:
         """Add the label of a line; return False if it is on another output or another dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
-            label = msgspec.convert({**row, "value": row[self._key]}, Label)
+            label = msgspec.convert({**row, "value": row[self._key]}, LabelRecord)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
             item = index.get(row["id"]) if isinstance(row["id"], str) else None
             if row.get("dimension") != self._common_fields.get("dimension"):
@@ -156,7 +158,7 @@ class LabelLog:
             self.labels[label.annotator].add(item, label)
         return item is not None
 
-    def _contradiction(self, row: Row, label: Label, item: int | None) -> str:
+    def _contradiction(self, row: dict[str, object], label: LabelRecord, item: int | None) -> str:
         """A phrase on how a line contradicts this session; "" if it agrees with the session."""
         expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
         shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
@@ -171,7 +173,7 @@ class LabelLog:
     def locked(self) -> Iterator[None]:
         """Hold the lock of the file for the time of the block.
 
-        Raises RefusedError if another program has changed the file.
+        Raises ClickError if another program has changed the file.
         """
         with self._lock:
             try:
@@ -183,13 +185,13 @@ class LabelLog:
                 reason = (
                     "another program changed it, or the command has ended; start the command again"
                 )
-                raise RefusedError(f"{self.path}: {reason}", 507)
+                raise ClickError(f"{self.path}: {reason}", 507)
             yield
 
-    def append(self, item: int, label: Label) -> None:
+    def append(self, item: int, label: LabelRecord) -> None:
         """Append a label to the file, and count it.
 
-        Raises RefusedError if the label cannot be written; the file is then unchanged.
+        Raises ClickError if the label cannot be written; the file is then unchanged.
         """
         fields = msgspec.to_builtins(label)
         fields[self._key] = fields.pop("value")
@@ -202,7 +204,7 @@ class LabelLog:
             os.fsync(self._file.fileno())
         except OSError as error:
             self._file.truncate(self._size)
-            raise RefusedError(f"not saved: {self.path}: {error.strerror}", 507) from None
+            raise ClickError(f"not saved: {self.path}: {error.strerror}", 507) from None
         self._size += len(line)
         self.labels[label.annotator].add(item, label)
 

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from optimize.label_page.label_log import RefusedError
-from optimize.label_page.session import Click, Session
+from optimize.label_page.label_log import ClickError
+from optimize.label_page.session import Click, LabelSession
 
 PAGE = Path(__file__).with_name("page.html")
 # The placeholder in page.html for the nonce of the content security policy; each response gets a
@@ -37,7 +37,7 @@ class Server(ThreadingHTTPServer):
 
     request_queue_size = 128  # with the default of 5, simultaneous connections are reset
 
-    def __init__(self, session: Session, port: int = 0) -> None:
+    def __init__(self, session: LabelSession, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.token = session, secrets.token_urlsafe()
         # Other host names are refused, because a hostile page's host name could resolve to this
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Call this method of the session, and respond with its result or with why it refused."""
         try:
             self._answer(200, getattr(self.server.session, action)(argument))
-        except RefusedError as error:
+        except ClickError as error:
             self._answer(error.status, {"error": str(error)})
 
     def _action(self) -> str | None:

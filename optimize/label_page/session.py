@@ -6,7 +6,6 @@ the judge's score differs from the annotator's rating by 1 or more, or if the ju
 preference is another.
 """
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
 from optimize.items import VOTES
-from optimize.label_page.label_log import Label, LabelLog, RefusedError, Row, SeenAnswers, Value
+from optimize.label_page.label_log import ClickError, LabelLog, LabelRecord, LabelValue, SeenAnswers
 from optimize.statistics.plain import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
@@ -35,7 +34,7 @@ LONGEST_NAME = 80
 class JudgeAnswer(msgspec.Struct, frozen=True):
     """A judge's answer on an item: `value` is the possible answer that is nearest to `score`."""
 
-    value: Value | None
+    value: LabelValue | None
     score: float
     reason: str
 
@@ -50,15 +49,15 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
     annotator: str
     item: int = -1
-    value: Value = ""
+    value: LabelValue = ""
     mark: Mark | None = None
     comment: str = ""
-    before: Value | None = None
+    before: LabelValue | None = None
     after: SeenAnswers | None = None
 
 
 @dataclass(kw_only=True, eq=False)
-class Session:
+class LabelSession:
     """The items in a random order, and the log with their labels. All methods are thread-safe.
 
     `rows` has the fields of each output or pair; `texts` names the fields that the page shows above
@@ -67,7 +66,7 @@ class Session:
     """
 
     subject: Subject
-    rows: Sequence[Row]
+    rows: Sequence[Mapping[str, object]]
     texts: Sequence[str]
     outputs: Mapping[str, str]
     path: Path
@@ -98,11 +97,10 @@ class Session:
     def _checked_name(self, annotator: str) -> str:
         name = self._log.known_name(annotator)
         if is_missing_value(name) or len(name) > LONGEST_NAME or not name.isprintable():
-            raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
+            raise ClickError(f"give a name of 1 to {LONGEST_NAME} letters")
         return name
 
     def _content(self, item: int) -> State:
-        """The texts, outputs and position of an item, for the page."""
         row, documents = self.rows[item], [*map(_document, self.rows)]
         document = documents[item]
         return {
@@ -115,7 +113,9 @@ class Session:
             "judged": [{"name": name, "text": row[key]} for name, key in self.outputs.items()],
         }
 
-    def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
+    def state(
+        self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
+    ) -> State:
         """The state of the page for an annotator.
 
         The state contains the given item, or by default the annotator's next item without a label.
@@ -152,16 +152,16 @@ class Session:
             name, item = self._checked_name(click.annotator), click.item
             value, comment = None if click.mark else click.value, click.comment.strip()
             if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
-                raise RefusedError(
+                raise ClickError(
                     f"{click.value!r:.40} is not an answer, or the item does not exist"
                 )
             latest = self._log.of(name).latest.get(item)
             if latest is None or (latest.value, latest.comment) != (value, comment):
                 if (latest and latest.value) != click.before:
-                    raise RefusedError(
+                    raise ClickError(
                         "this label was given or changed in another window meanwhile", 409
                     )
-                label = Label(name, datetime.now(UTC), value, comment, click.after)
+                label = LabelRecord(name, datetime.now(UTC), value, comment, click.after)
                 label.skipped, label.unsure = click.mark == "skipped", click.mark == "unsure"
                 self._log.append(item, label)
             return self.state(name)
@@ -175,7 +175,7 @@ class Session:
             if not entries:
                 return self.state(name)
             item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
-            self._log.append(item, Label(name, datetime.now(UTC), None))
+            self._log.append(item, LabelRecord(name, datetime.now(UTC), None))
             return self.state(name, item, label)
 
     def review(self, annotator: str) -> State:
@@ -188,31 +188,21 @@ class Session:
             own, items = self._log.of(annotator).latest, list[State]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    others = self._other_answers(annotator, item, source)
-                    labels = {"own": own[item].content, **others, "after": source}
+                    labels: State = {"own": own[item].content, "after": source}
+                    labels |= {"others": [], "judge": None}
+                    if source == "judge":
+                        labels["judge"] = msgspec.to_builtins(self._judge_of(item))
+                    else:
+                        labels["others"] = [
+                            {"annotator": name, **other.latest[item].content}
+                            for name, other in self._log.of_others(annotator).items()
+                            if item in other.latest
+                        ]
                     items.append(self._content(item) | labels)
             return {"items": items}
 
-    def _other_answers(self, annotator: str, item: int, source: SeenAnswers) -> State:
-        """The answers of this source on an item: those of other annotators, or the judge's."""
-        if source == "judge":
-            return {"others": [], "judge": msgspec.to_builtins(self._judge_of(item))}
-        others = [
-            {"annotator": name, **labels.latest[item].content}
-            for name, labels in self._log.of_others(annotator).items()
-            if item in labels.latest
-        ]
-        return {"others": others, "judge": None}
-
     def _judge_of(self, item: int) -> JudgeAnswer | None:
         return (self.judge or {}).get(str(self.rows[item]["id"]))
-
-    def _judge_number(self, item: int) -> float:
-        """The judge's rating, or the number of its verdict or preference; NaN if it gave none."""
-        judge = self._judge_of(item)
-        if judge is None:
-            return math.nan
-        return judge.score if self.subject.kind == "rating" else self._numbers[judge.value]
 
     def _disagreements(self, annotator: str) -> dict[SeenAnswers, list[int]]:
         """The items on which the annotator disagrees, by the source of the other answer."""
@@ -223,12 +213,14 @@ class Session:
             differences = [abs(number - other.get(item, number)) for other in others]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
-            elif abs(number - self._judge_number(item)) >= 1:
-                items["judge"].append(item)
+            elif judge := self._judge_of(item):
+                is_rating = self.subject.kind == "rating"
+                judge_number = judge.score if is_rating else self._numbers[judge.value]
+                if abs(number - judge_number) >= 1:
+                    items["judge"].append(item)
         return items
 
     def _agreement(self, annotator: str) -> list[State]:
-        """The agreement of this annotator with every other annotator, on labels given blind."""
         own, rows = self._numbers_of(self._log.of(annotator).blind), list[State]()
         for name, labels in self._log.of_others(annotator).items():
             other = self._numbers_of(labels.blind)
@@ -241,16 +233,16 @@ class Session:
                 rows.append({"annotators": [annotator, name], **figures})
         return rows
 
-    def _numbers_of(self, values: Mapping[int, Value | None]) -> dict[int, float]:
+    def _numbers_of(self, values: Mapping[int, LabelValue | None]) -> dict[int, float]:
         numbers = self._numbers
         return {item: numbers[value] for item, value in values.items() if value in numbers}
 
 
-def _document(row: Row) -> str:
+def _document(row: Mapping[str, object]) -> str:
     return str(row["group"])
 
 
-def numbers_of(subject: Subject) -> Mapping[Value | None, float]:
+def numbers_of(subject: Subject) -> Mapping[LabelValue | None, float]:
     """The possible answers with the number that each counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
         return dict(VOTES.items())

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import SupportsFloat, Unpack
 
-from judges.cli.costs import CostEstimate, estimate_runs
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -17,8 +16,6 @@ from judges.client import (
     ModelOptions,
     Session,
     answers_in_process,
-    find_price,
-    price_of,
 )
 from judges.dimension import Subject
 from judges.judge import Judge
@@ -27,7 +24,7 @@ from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
 from judges.labels.values import Values
 from judges.panel import AnyJudge
-from judges.protocol import FatalModelError, is_embedded
+from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, JsonObject, json_number
@@ -141,17 +138,14 @@ def from_numbers(
             )
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
-        judgement_by_id[str(item_id)] = _judgement(number, reason, pairwise=pairwise)
+        judged: AnyJudgement = Judgement(score=number, rationale=reason)
+        if math.isnan(number):
+            judged = (Preference if pairwise else Judgement).failed(reason or "no score")
+        elif pairwise:
+            preferred = choice_of(number) or "tie"
+            judged = Preference(margin=number, preferred=preferred, comparison=reason)
+        judgement_by_id[str(item_id)] = judged
     return judgement_by_id
-
-
-def _judgement(number: float, reason: str | None, *, pairwise: bool) -> AnyJudgement:
-    if math.isnan(number):
-        return (Preference if pairwise else Judgement).failed(reason or "no score")
-    if pairwise:
-        preferred = choice_of(number) or "tie"
-        return Preference(margin=number, preferred=preferred, comparison=reason)
-    return Judgement(score=number, rationale=reason)
 
 
 def from_replies(
@@ -208,43 +202,32 @@ class JudgeUsage:
 class Entry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
-    `expected` is the estimated cost for each paid model. After the judge was asked, `scored` holds
-    its scores, or `reason` says why it has none. A recording has `scored` and no `judge`.
+    After the judge was asked, `scored` holds its scores, or `reason` says why it has none; `error`
+    is the error that stopped it, if any. A recording has `scored` and no `judge`.
     """
 
     name: str
     judge: AnyJudge | None = None
     items: Items = field(default_factory=lambda: Items(()))
-    expected: tuple[CostEstimate, ...] = ()
     scored: Scored | None = None
     usage: JudgeUsage = JudgeUsage()
     reason: str = ""
+    error: BudgetSpentError | FatalModelError | None = None
 
     @property
     def in_process(self) -> bool:
         """Whether no request is sent: the judge is recorded, or its models run in this process."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
-    def with_items(self, items: Items, price: tuple[float, float] | None) -> "Entry":
-        """The entry with `items` to judge and its expected cost; a recording has neither.
-
-        `price` is for models that are in no price table.
-        """
-        if self.judge is None:
-            return self
-        estimates = estimate_runs(
-            self.judge,
-            n_rows=len(items),
-            characters=sum(len(text) for item in items.items for text in item.texts.values()),
-            price=None if find_price(self.judge.lm) else price_of(price),
-        )
-        paid_estimates = tuple(e for e in estimates if not all(map(is_embedded, e.models)))
-        return replace(self, items=items, expected=paid_estimates)
-
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
         return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
+
+
+def asked_models(entries: Sequence[Entry]) -> list[str]:
+    """The names of all models that the judges ask."""
+    return [part.lm for entry in entries if entry.judge for part in entry.judge.parts]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
@@ -254,19 +237,26 @@ def total_dollars(amounts: Iterable[float | None]) -> float | None:
 
 
 def ask_entries(
-    entries: Sequence[Entry], task: Task, *, seed: int, **options: Unpack[ModelOptions]
+    entries: Sequence[Entry],
+    task: Task,
+    *,
+    seed: int,
+    keep_going: bool = False,
+    models: Mapping[str, Model] | None = None,
+    only_live: bool = False,
+    **options: Unpack[ModelOptions],
 ) -> list[Entry]:
     """The entries with their scores; requests whose replies are in `store` are not sent again.
 
     All models are opened before the first request, so that a missing API key is noticed before
     anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
-    the remaining judges are still asked. The option `price` is the price of models that are in no
-    price table.
+    the remaining judges are still asked. `keep_going` and `models` are as for `Session`, and
+    `only_live` is as for `Progress`.
     """
-    price = options.pop("price", None)
     if all(entry.in_process for entry in entries):
         options["store"] = None
-    with Session(keep_going=False, **options) as session:
+    asked = asked_models(entries)
+    with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
         clients: dict[str, Client] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
@@ -276,41 +266,43 @@ def ask_entries(
                 judge.lm,
                 role=entry.name,
                 api_base=judge.api_base,
-                price=None if find_price(judge.lm) else price,
                 unlimited=entry.in_process,
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
-        asked = [
-            _ask(entry, task, clients[entry.name], seed) if entry.judge else entry
+        asked_entries = [
+            _ask(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
             for entry in entries
         ]
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-    return asked
+    return asked_entries
 
 
-def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
+def _ask(entry: Entry, task: Task, client: Client, seed: int, only_live: bool) -> Entry:
     """The entry with the scores of its items, or with the reason why there are none."""
-    judge, items, reason = entry.judge, entry.items, ""
+    judge, items = entry.judge, entry.items
     assert judge is not None
     judgement_by_id: dict[str, AnyJudgement] = {}
     clients = (client,) if entry.in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     started = time.monotonic()
-    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as progress:
+    budget = client.account.budget
+    with Progress(entry.name, len(items), sys.stderr, budget=budget, only_live=only_live) as bar:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
                 judgement_by_id[item.id] = result
-                progress.step(failed=result.failure is not None)
+                bar.step(failed=result.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
+            entry = replace(entry, reason=reason, error=error)
     seconds = math.nan if n_earlier_calls else time.monotonic() - started
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
-    scored = None if reason else task.scored(entry.name, judgement_by_id, judge)
-    return replace(entry, scored=scored, usage=usage, reason=reason)
+    if entry.error:
+        return replace(entry, usage=usage)
+    return replace(entry, usage=usage, scored=task.scored(entry.name, judgement_by_id, judge))
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:

@@ -117,7 +117,6 @@ def _tuning_capacity(
 
 
 def _contrast(items: Items) -> str:
-    """A text on how many documents have outputs that people rate differently."""
     document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
     n_documents, n_several = len(items.documents), len(document_ratings)
     if not n_several:
@@ -145,16 +144,8 @@ def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> di
 
 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
-    """A text with the number of documents, and the figures that get an interval on them."""
     figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
-
-
-def _documents_short(test: Items, label: int) -> int:
-    """How many documents with this label test lacks for an interval, if it has enough outputs."""
-    rows = np.flatnonzero(test.human == label)
-    n_short = FEW_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
-    return max(0, n_short) if rows.size >= FEW_OUTPUTS else 0
 
 
 def _advice_for_intervals(
@@ -175,8 +166,11 @@ def _advice_for_intervals(
             n_needed -= int((all_items.human == label).sum())
         if n_on_test:
             amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
-            if words and (n_documents_short := _documents_short(test, label)):
-                n_more = math.ceil(n_documents_short * n_documents / len(test.documents))
+            # How many documents with this label test lacks, if it has enough outputs.
+            rows = np.flatnonzero(test.human == label)
+            n_short = FEW_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
+            if words and rows.size >= FEW_OUTPUTS and n_short > 0:
+                n_more = math.ceil(n_short * n_documents / len(test.documents))
                 amount = f"{n_more:,} more documents with {label_name}"
             advice.append(f"{amount} for an interval of {figure} on test")
     return advice

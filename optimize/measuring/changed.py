@@ -25,9 +25,9 @@ from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.request import NamedSubject
 from optimize.measuring.scored import are_shares
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
+from optimize.measuring.task_flags import NamedSubject
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval, stream
@@ -211,10 +211,7 @@ def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]
 
 
 def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
-    """Write these outputs without labels.
-
-    Raises SettingsError if the file exists with other content, or does not end in .jsonl.
-    """
+    """Write these outputs without labels; SettingsError if the file has other content."""
     assert isinstance(task.labelled, LabelledSet)
     row_by_id = {output.id: output.row for output in task.labelled.outputs}
     content = "".join(f"{json.dumps(row_by_id[output_id])}\n" for output_id in ids).encode()

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from judges.client import Client
 from judges.dimension import Comparison, Dimension
 from judges.panel import AnyJudge
-from optimize.items import Items, Vector, output_name, scores_of
-from optimize.statistics.intervals import stream
+from optimize.items import Items, output_name, scores_of
+from optimize.statistics.intervals import Vector, stream
 
 OUTPUTS_PROBED = 16
 

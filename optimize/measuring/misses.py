@@ -15,7 +15,7 @@ from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.intervals import Mask, Vector
 
-Kind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
+MissKind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
 # A rating is a miss if the output's rank is wrong by at least this share of all ranks.
 LARGE_DIFFERENCE = 0.25
 # Numbers that differ by less look the same in two decimals.
@@ -67,7 +67,7 @@ class Remarks:
 class Miss:
     """One miss: the output's ids, people's label, the judge's verdict and score, and remarks."""
 
-    kind: Kind = field(metadata={"json": "miss"})
+    kind: MissKind = field(metadata={"json": "miss"})
     id: str
     document_id: str | None = ""
     system: str | None = ""
@@ -77,7 +77,7 @@ class Miss:
     remarks: Remarks = field(metadata=FLAT)
 
     @classmethod
-    def of(cls, scored: Scored, kind: Kind, row: int) -> "Miss":
+    def of(cls, scored: Scored, kind: MissKind, row: int) -> "Miss":
         item, score = scored.items.items[row], scored.scores[row]
         return cls(
             kind=kind,
@@ -94,7 +94,7 @@ class Miss:
         return fields_json(self, digits=None)
 
 
-def misses(scored: Scored) -> dict[Kind, list[int]]:
+def misses(scored: Scored) -> dict[MissKind, list[int]]:
     """The rows of each kind of miss, the worst first.
 
     A verdict is a miss if it differs from people's; the worst is the one that the judge was surest
@@ -102,7 +102,7 @@ def misses(scored: Scored) -> dict[Kind, list[int]]:
     is a miss if the judge does not prefer the output that people prefer. The worst of these misses
     has the largest difference from people.
     """
-    masks: dict[Kind, Mask]
+    masks: dict[MissKind, Mask]
     if scored.is_binary:
         # A failed judgement is NaN, so it is neither a pass nor a fail.
         passes, fails, people_pass = scored.passes == 1, scored.passes == 0, scored.human == 1

@@ -26,7 +26,7 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
 from optimize.statistics.joining import centred, joining_weights
 
-Kind = Literal["own", "learned"]
+PanelKind = Literal["own", "learned"]
 DOCUMENT_FOLDS, SYSTEM_FOLDS, REPEATS = 5, 4, 3
 # With fewer systems, a fold or the systems outside the fold would be too few to rank.
 FEWEST_SYSTEMS = 6
@@ -34,7 +34,7 @@ FEWEST_SYSTEMS = 6
 LEAST_SPREAD = 1e-6
 
 
-class Part(NamedTuple):
+class WeightedMember(NamedTuple):
     """A member of the judge that ships, with its weight.
 
     The member's score on the panel's scale is `intercept + slope * score`.
@@ -58,15 +58,15 @@ class PanelGain(NamedTuple):
 class PanelFit:
     """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
-    Its score is the weighted mean over `parts`. `alone` holds each member's rho with these labels,
-    and `best` names the best member. `gain` is the panel's rho minus the best member's, even if the
-    panel does not ship. `adds` holds how much rho the panel loses without each member.
+    Its score is the weighted mean over `members`. `alone` holds each judge's rho with these labels,
+    and `best` names the best judge. `gain` is the panel's rho minus the best judge's, even if the
+    panel does not ship. `adds` holds how much rho the panel loses without each judge.
     `passed_over` holds the judges that cannot be members, each with the reason.
     """
 
-    kind: Kind
+    kind: PanelKind
     best: str
-    parts: tuple[Part, ...]
+    members: tuple[WeightedMember, ...]
     gain: PanelGain
     alone: Mapping[str, float]
     adds: Mapping[str, PanelGain]
@@ -79,8 +79,8 @@ class PanelFit:
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
         """The scores of the judge that ships, by its members' scores; NaN if a member failed."""
         weighted_scores = [
-            part.weight * (part.intercept + part.slope * scores_by_name[part.name])
-            for part in self.parts
+            member.weight * (member.intercept + member.slope * scores_by_name[member.name])
+            for member in self.members
         ]
         # Rounded, so that equal scores stay equal, whatever the order of summation.
         scores: Vector = np.round(np.sum(weighted_scores, axis=0), 12)
@@ -117,7 +117,7 @@ def learn_panel(
     columns = np.stack([scores[name] for name in names], axis=1)
     standardised = columns * transforms[:, 0] + transforms[:, 1]
     is_complete = ~np.isnan(standardised).any(axis=1)
-    labelled = _Labelled(
+    labelled = _MemberScores(
         *(vector[is_complete] for vector in (standardised, human, document, system, group))
     )
     all_members = np.ones(len(names), bool)
@@ -130,14 +130,14 @@ def learn_panel(
         )
     training = labelled.training(np.ones(labelled.human.size, bool))
     best, weights = training.best_member(all_members), training.weights(all_members)
-    kind: Kind = "own"
-    parts: tuple[Part, ...] = (Part(names[best], 1),)
+    kind: PanelKind = "own"
+    members: tuple[WeightedMember, ...] = (WeightedMember(names[best], 1),)
     if gain.value > gain.error:
-        kind, parts = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
+        kind, members = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
     return PanelFit(
         kind=kind,
         best=names[best],
-        parts=parts,
+        members=members,
         gain=gain,
         alone=dict(zip(names, training.alone.tolist(), strict=True)),
         adds=dict(zip(names, adds or [gain], strict=True)),
@@ -146,18 +146,18 @@ def learn_panel(
 
 
 def _weighted_members(
-    names: Sequence[str], weights: Vector, transforms: Matrix, labelled: "_Labelled", pairs: bool
-) -> tuple[Part, ...]:
+    names: Sequence[str], weights: Vector, transforms: Matrix, scores: "_MemberScores", pairs: bool
+) -> tuple[WeightedMember, ...]:
     """The members with a weight above 0, the largest first, rescaled to people's ratings."""
     scale, offset = 1 / transforms[:, 0].max(), 0.0
     if not pairs:
         # The panel's scores get the mean and standard deviation of people's ratings.
-        joined = labelled.standardised @ weights
-        scale = labelled.human.std() / joined.std()
-        offset = labelled.human.mean() - scale * joined.mean()
-    part_values = np.column_stack([weights, transforms * scale + (0, offset)]).tolist()
+        joined = scores.standardised @ weights
+        scale = scores.human.std() / joined.std()
+        offset = scores.human.mean() - scale * joined.mean()
+    member_values = np.column_stack([weights, transforms * scale + (0, offset)]).tolist()
     order = [member for member in np.argsort(-weights, kind="stable") if weights[member] > 0]
-    return tuple(Part(names[member], *part_values[member]) for member in order)
+    return tuple(WeightedMember(names[member], *member_values[member]) for member in order)
 
 
 def _passed_over(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
@@ -217,7 +217,7 @@ class _Training:
 
 
 @dataclass(frozen=True, slots=True)
-class _Labelled:
+class _MemberScores:
     """Labelled outputs that all members scored.
 
     `standardised` (outputs, members) holds the standardised scores. Outputs with the same number in
@@ -233,7 +233,11 @@ class _Labelled:
     def training(self, rows: Mask) -> _Training:
         """The learning data from these rows."""
         group, standardised = self.group[rows], self.standardised[rows]
-        ranks = _ranks(np.column_stack([self.human[rows], standardised]), group)
+        columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
+        # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
+        ranks = centred(columns.groupby(group).rank().to_numpy(), group)
+        deviation = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
+        ranks = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
         # Documents whose outputs people rate alike show nothing about the members.
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
@@ -282,11 +286,3 @@ class _Labelled:
                 rows = (document_fold != fold) & ((system_fold != part) | (n_parts == 1))
                 if held_out.any() and rows.any():
                     yield held_out, rows
-
-
-def _ranks(values: Matrix, group: Codes) -> Matrix:
-    """Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values."""
-    ranks = centred(pd.DataFrame(values).groupby(group).rank().to_numpy(), group)
-    deviation = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
-    standard: Matrix = np.divide(ranks, deviation, out=np.zeros_like(ranks), where=deviation > 0)
-    return standard

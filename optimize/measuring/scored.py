@@ -10,9 +10,10 @@ from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, Labelled
-from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
+from optimize.items import Indices, Items, given_texts, is_two_valued, scores_of, text_key
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import Vector
 
 # Rows that a judge was tuned on are left out if this many rows and documents remain.
 MIN_ROWS = 10

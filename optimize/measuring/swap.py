@@ -34,7 +34,7 @@ from optimize.statistics.floor import MOST_FURTHER
 from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
 from optimize.statistics.rows import read_rows
 
-Outcome = Literal["better", "not worse", "worse", "undecided"]
+SwapOutcome = Literal["better", "not worse", "worse", "undecided"]
 Side = Literal["neither", "new", "old"]
 SIDES: tuple[Side, Side, Side] = ("neither", "new", "old")
 # Upper bound on the changed rows that JSON lists.
@@ -52,7 +52,7 @@ class Certificate:
 
     new: str
     old: str
-    outcome: Outcome = field(metadata={"json": "swap"})
+    outcome: SwapOutcome = field(metadata={"json": "swap"})
     margin: float
     looks: int
     difference: Difference | None
@@ -280,7 +280,7 @@ def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: 
     return None
 
 
-def outcome_of(interval: Interval | None, margin: float) -> Outcome:
+def outcome_of(interval: Interval | None, margin: float) -> SwapOutcome:
     """The outcome: the interval is compared with the margin, or for "better" with 0."""
     if interval is None or interval.low <= -margin <= interval.high:
         return "undecided"

@@ -155,27 +155,22 @@ class TuningResult:
         record["gain"] = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
-        if self.test and (card := self.card):
-            record |= self._figures_json(self.test, card)
-        return record
-
-    def _figures_json(self, test: SplitResult, card: Scorecard) -> JsonObject:
-        """The figures other than rho: order, scales, annotators, pass and fail, accuracy."""
-        order = self._of_both(lambda each: each.order)
-        record: JsonObject = {"order": order, "scales": to_json(card.scales)}
+        if self.test is None or (card := self.card) is None:
+            return record
+        record["order"] = self._of_both(lambda each: each.order)
+        record["scales"] = to_json(card.scales)
         if card.people:
             record["people"] = to_json(card.people)
         if card.two_values:
             record["two_values"] = self._of_both(lambda each: each.two_values)
         if card.is_pairs:
-            accuracy = test.map(lambda each: json_number(each.order.value, DIGITS))
+            accuracy = self.test.map(lambda each: json_number(each.order.value, DIGITS))
             record["accuracy"] = accuracy.to_json()
-        if test.balanced_gain:
+        if self.test.balanced_gain:
             record["balanced_gain"] = {
                 name: figure_json(split.objective_gain) for name, split in self.splits.items()
             }
         return record
 
     def _of_both(self, figure_of: Callable[[Scorecard], object]) -> JsonObject:
-        """A figure of both judges' scorecards, by split."""
         return {name: split.map(figure_of).to_json() for name, split in self.splits.items()}

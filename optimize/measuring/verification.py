@@ -9,7 +9,7 @@ from math import comb
 
 import numpy as np
 
-from judges.judgement import AnyJudgement, Judgement, Preference
+from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
 from judges.winrate import win_rate
 from optimize.figures.as_json import FLAT
@@ -70,7 +70,13 @@ class Associations:
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
             position = IntervalEstimate(rates.position_bias, interval)
         elif scored.is_binary:
-            repeats = _repeats(scored.judgements)
+            shares = [
+                sum(comb(round(share * each.samples), 2) for share in each.distribution.values())
+                / comb(each.samples, 2)
+                for each in scored.judgements
+                if isinstance(each, Judgement) and each.distribution and each.samples > 1
+            ]
+            repeats = float(np.mean(shares)) if shares else None
         return cls(length=_length_association(scored), position=position, repeats=repeats)
 
 
@@ -89,17 +95,6 @@ def _length_association(scored: Scored) -> LengthAssociation | None:
     contrast = contrast_judges(scores, human, lengths, scored.documents, level=level)
     rhos = [correlation(level, values, lengths, scored.documents) for values in (scores, human)]
     return LengthAssociation(judge=rhos[0].value, people=rhos[1].value, interval=contrast.interval)
-
-
-def _repeats(judgements: Sequence[AnyJudgement]) -> float | None:
-    """How often two samples for a row give the same verdict, as a mean over rows."""
-    shares = [
-        sum(comb(round(share * judgement.samples), 2) for share in judgement.distribution.values())
-        / comb(judgement.samples, 2)
-        for judgement in judgements
-        if isinstance(judgement, Judgement) and judgement.distribution and judgement.samples > 1
-    ]
-    return float(np.mean(shares)) if shares else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

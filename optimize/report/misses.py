@@ -7,7 +7,7 @@ from judges.judgement import choice_of
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_text import counted
 from optimize.items import output_name
-from optimize.measuring.misses import Kind, Miss, misses
+from optimize.measuring.misses import Miss, MissKind, misses
 from optimize.measuring.scored import Scored
 from optimize.measuring.swap import MAX_CHANGED_ROWS, Change, SwapResult
 from optimize.statistics.balanced import THRESHOLD
@@ -16,7 +16,7 @@ from optimize.statistics.balanced import THRESHOLD
 MAX_TEXT, MAX_FIRST_PART = 1500, 400
 TextList = list[tuple[str, str]]
 SUREST, WORST = "The judge's surest verdicts come first.", "The worst come first."
-KIND_TITLES: dict[Kind, tuple[str, str]] = {
+KIND_TITLES: dict[MissKind, tuple[str, str]] = {
     "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
     "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST}"),
     "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST}"),

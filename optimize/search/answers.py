@@ -15,10 +15,10 @@ import numpy as np
 from judges.judgement import AnyJudgement
 from judges.prompt import LETTERS, Field, Prompt
 from judges.questions import AnswerWeights, answer_range
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.problem import Goal, SearchProblem
-from optimize.statistics.intervals import Codes, Mask, Matrix, stream
+from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
 from optimize.statistics.joining import centred, joining_weights
 
 FOLDS = 5

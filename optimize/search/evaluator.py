@@ -12,9 +12,10 @@ import numpy as np
 
 from judges.judgement import AnyJudgement
 from judges.prompt import Prompt
-from optimize.items import Item, Items, Vector
+from optimize.items import Item, Items
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.candidates import Candidate
+from optimize.statistics.intervals import Vector
 
 # After this many items, a candidate's cost per item is their mean cost, and no estimate.
 ITEMS_MEASURED = 12

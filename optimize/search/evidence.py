@@ -14,10 +14,11 @@ import numpy as np
 
 from judges.judgement import AnyJudgement, Preference, choice_of
 from judges.prompt import LETTERS, Prompt, rating_of, words_of
-from optimize.items import Indices, Items, Vector
+from optimize.items import Indices, Items
 from optimize.search.candidates import nearest_choice
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import Vector
 from optimize.statistics.plain import order_agreement
 
 # Upper bounds on the documents and on the outputs of each. If documents have few outputs, more are

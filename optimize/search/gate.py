@@ -20,12 +20,12 @@ import numpy as np
 
 from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.search.problem import Goal, SearchProblem, contrast, objective
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
+from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, Vector, stream
 
 # The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
 Contrasts = Sequence[Sequence[Contrast]]

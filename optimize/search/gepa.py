@@ -17,7 +17,7 @@ from gepa.core.state import GEPAState
 from dspy_judges.errors import JudgesError, option_name
 from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Request, Sampling
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
 from optimize.search.evidence import JudgedItems
@@ -27,7 +27,7 @@ from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import document_terms
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import Vector, stream
 from optimize.statistics.rows import read_rows
 
 # A minibatch, from which GEPA writes a proposal and on which it scores it, has at least this many

@@ -17,12 +17,12 @@ from dspy_judges.errors import option_name
 from judges.prompt import Field, Prompt
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import Evaluator
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.intervals import Mask, stream
+from optimize.statistics.intervals import Mask, Vector, stream
 
 # Upper bound on the finalists of one search: candidates that are tested on held-out documents.
 N_FINALISTS = 3

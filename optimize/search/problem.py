@@ -13,7 +13,7 @@ from judges.client import Client
 from judges.prompt import Field, Reasoning
 from optimize.figures.as_json import DIGITS, json_number
 from optimize.inputs.flags import MOST_FAILED, RISK
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.candidates import Candidate, word_runs
 from optimize.search.evaluator import Evaluator
 from optimize.statistics.balanced import (
@@ -24,7 +24,7 @@ from optimize.statistics.balanced import (
 )
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, rho
-from optimize.statistics.intervals import Contrast
+from optimize.statistics.intervals import Contrast, Vector
 
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.

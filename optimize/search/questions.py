@@ -13,7 +13,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
@@ -21,7 +21,7 @@ from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.search.problem import Goal, SearchProblem, first_documents, is_reliable, objective
 from optimize.statistics.balanced import best_threshold
-from optimize.statistics.intervals import Mask
+from optimize.statistics.intervals import Mask, Vector
 
 # Upper bound on the questions in one request; those by the proposer come last.
 MOST_QUESTIONS = 12

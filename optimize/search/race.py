@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.problem import (
     SearchProblem,
@@ -19,7 +19,7 @@ from optimize.search.problem import (
     is_reliable,
     objective,
 )
-from optimize.statistics.intervals import stream
+from optimize.statistics.intervals import Vector, stream
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48

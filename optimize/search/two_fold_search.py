@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from optimize.items import Items, Vector
+from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
 from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide
@@ -22,6 +22,7 @@ from optimize.search.optimizer import (
 from optimize.search.problem import SearchProblem, first_documents, is_reliable
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold
+from optimize.statistics.intervals import Vector
 
 HOW_TO_CONTINUE = "To continue from there, run the same command again with a larger limit."
 

@@ -70,7 +70,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class _ScoredOutputs:
     """The outputs that have a score; an output without a label has a label and a weight of 0."""
 
     labels: Vector
@@ -87,7 +87,7 @@ class _Sample:
         score: ArrayLike,
         document: ArrayLike | None,
         weight: ArrayLike | None,
-    ) -> "_Sample":
+    ) -> "_ScoredOutputs":
         """Raises ValueError if fewer than two documents have a label."""
         labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
         documents = np.arange(labels.size) if document is None else np.asarray(document)
@@ -143,7 +143,7 @@ def estimate_mean(
 
     Raises ValueError if fewer than two documents have a label.
     """
-    sample = _Sample.read(label, score, document, weight)
+    sample = _ScoredOutputs.read(label, score, document, weight)
     n_outputs, n_labels = sample.scores.size, int(sample.has_label.sum())
     labelled_share = n_labels / n_outputs
     sums = sample.document_sums()
@@ -327,7 +327,7 @@ def _errors(sums: Matrix) -> Matrix:
     return errors
 
 
-def _pseudo_documents(sums: Matrix, sample: _Sample, bounds: tuple[float, float]) -> Matrix:
+def _pseudo_documents(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> Matrix:
     """The sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
 
     They combine the lowest and the highest label of the scale with the judge's lowest and highest

@@ -77,10 +77,10 @@ def test_conversations_are_read_in_every_format(form):
     assert labelled.outputs[0].texts == {"input": before, "output": answer}
     assert labelled.outputs[1].ratings == {"label": (1.0,)}
     (note,) = (note for note in labelled.notes if "messages holds conversations" in note)
-    assert "--judge conversation" in note
+    assert "--turns all" in note
 
 
-@pytest.mark.parametrize("how", [{"map": {"judge": "conversation"}}, {"texts": ["conversation"]}])
+@pytest.mark.parametrize("how", [{"map": {"turns": "all"}}, {"texts": ["conversation"]}])
 def test_the_whole_conversation_is_one_text_on_demand(how):
     rows = [{"id": str(n), "messages": [USER, REPLY], "label": n} for n in (0, 1)]
     whole = {"conversation": "User: Where is it?\nAssistant: At desk 3."}

@@ -146,10 +146,10 @@ def test_pairs_need_no_vote(vote):
     assert "no two columns of candidates" in refusal(ITEMS, read=read_items, pairwise=True)
 
 
-@pytest.mark.parametrize(("part", "name"), [("turn", "output"), ("conversation", "conversation")])
-def test_conversations_are_texts_as_a_judge_reads_them(part, name):
-    turns = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
-    items = read_items([{"id": 1, "messages": turns, "label": "bad"}], map={"judge": part})
+@pytest.mark.parametrize(("turns", "name"), [("last", "output"), ("all", "conversation")])
+def test_conversations_are_texts_as_a_judge_reads_them(turns, name):
+    messages = [{"role": "user", "content": "Is it open?"}, {"role": "assistant", "content": "No."}]
+    items = read_items([{"id": 1, "messages": messages, "label": "bad"}], map={"turns": turns})
     assert items.items[0].texts[name].endswith("No.")
     assert "label" not in items.items[0].texts
 

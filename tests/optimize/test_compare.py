@@ -244,6 +244,19 @@ def test_what_each_model_may_take_is_said_before_anything_is_sent(bill, openai_s
     assert (openai_server.log, Path("runs").exists()) == ([], False)
 
 
+def test_a_given_price_is_of_the_only_model_or_of_those_that_no_table_lists(openai_server):
+    # A token of a reply costs a dollar, and the 306 replies have four tokens each.
+    flags = ["--dimension", "relevance", "--price", "0,1000000", "--lm", "a=openai/gpt-4.1"]
+    out = run(compare.command, *flags, "--lm", "embedded", "--dry-run").stdout
+    assert "openai/gpt-4.1, about $1,224.0000" in out
+    out = run(compare.command, *flags, "--lm", "own=openai/local", "--dry-run").stdout
+    assert "openai/local, about $1,224.0000" in out
+    assert re.search(r"openai/gpt-4.1, about \$0\.", out)
+    # Of verify, each reply may have 512 tokens.
+    result = run(verify.command, "relevance@openai/gpt-4.1", *flags[2:4], "--max-cost", "1")
+    assert (result.code, "may cost $512" in result.err, openai_server.log) == (1, True, [])
+
+
 def test_a_model_that_fails_is_listed_and_the_others_are_compared(openai_server):
     flags = ["--dimension", "relevance", "--lm", "embedded"]
     flags += ["--lm", "openai/judge-1", "--lm", "openai/nobody", "--max-calls", "5000"]

@@ -10,7 +10,7 @@ from search_world import SEED, judge, search, world, written_search
 from judges.judgement import Judgement
 from judges.prompt import Prompt
 from optimize.inputs.flags import RISK
-from optimize.items import Item, Items, Vector
+from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
@@ -20,7 +20,7 @@ from optimize.search.problem import Goal, SearchOptions
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import rho
-from optimize.statistics.intervals import mean_of_differences, stream
+from optimize.statistics.intervals import Vector, mean_of_differences, stream
 
 RUNS = 80
 

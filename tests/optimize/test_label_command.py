@@ -20,7 +20,7 @@ from processes import TIMEOUT, start_command, until
 from dspy_judges.__main__ import main
 from judges.labels.readers import read_labels
 from optimize.label_page.server import Server
-from optimize.label_page.session import Click, Session
+from optimize.label_page.session import Click, LabelSession
 
 ROWS = [
     {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}.", "summary": f"Sum {i}."}
@@ -72,7 +72,7 @@ Serve = Callable[..., Result]
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
 
-    def serving(work: Callable[[Session], object], *words: str) -> Result:
+    def serving(work: Callable[[LabelSession], object], *words: str) -> Result:
         def serve_forever(server: Server) -> None:
             work(server.session)
             raise KeyboardInterrupt
@@ -83,7 +83,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     return serving
 
 
-def label(session: Session, value: Any, who: str = "Anna", **more: Any) -> Any:
+def label(session: LabelSession, value: Any, who: str = "Anna", **more: Any) -> Any:
     """Label what is shown to this annotator."""
     item = session.state(who)["item"]["item"]
     return session.label(Click(annotator=who, item=item, value=value, **more))
@@ -97,7 +97,7 @@ def refuse(code: int, message: str, *words: str) -> None:
 
 
 def test_it_says_where_labels_go_and_what_comes_next(serve):
-    def work(session: Session) -> None:
+    def work(session: LabelSession) -> None:
         label(session, 4)
         label(session, 5, "Ben")
 
@@ -146,7 +146,7 @@ def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and
 
 
 def test_a_second_command_on_the_same_file_is_refused(serve):
-    def work(session: Session) -> None:
+    def work(session: LabelSession) -> None:
         label(session, "pass")
         refuse(1, "outputs.helpful.jsonl is in use by another run", *TASK, "helpful")
 
@@ -155,7 +155,7 @@ def test_a_second_command_on_the_same_file_is_refused(serve):
 
 
 def test_where_another_program_changed_the_file_no_count_is_printed(serve):
-    def work(session: Session) -> None:
+    def work(session: LabelSession) -> None:
         label(session, "pass")
         session.path.write_bytes(b"")
 
@@ -178,7 +178,7 @@ def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
     definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
     Path("mine.yaml").write_text(definition)
 
-    def work(session: Session) -> None:
+    def work(session: LabelSession) -> None:
         state = session.state("Anna")
         answers = state["task"]["answers"]
         assert [answer["value"] for answer in answers] == values
@@ -190,7 +190,7 @@ def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
 
 
 def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
-    def work(session: Session) -> None:
+    def work(session: LabelSession) -> None:
         state = session.state("Anna")
         assert state["has_judge"]
         assert "score" not in json.dumps(state["item"])
@@ -202,6 +202,23 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
         assert all(abs(item["judge"]["score"] - 1) >= 1 for item in items)
 
     assert serve(work, *TASK, "relevance", "--judge", "relevance").code == 0
+
+
+def test_turns_says_what_of_a_conversation_is_labelled(serve):
+    turns = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here."}]
+    write_jsonl("chats.jsonl", [{"id": "c", "messages": turns}])
+
+    def judged(*flags: str) -> str:
+        texts = []
+
+        def work(session: LabelSession) -> None:
+            texts.extend(session.state("Anna")["item"]["judged"])
+
+        assert serve(work, "chats.jsonl", "--dimension", "x=it is", *flags).code == 0
+        return texts[0]["text"]
+
+    assert judged() == judged("--turns", "last") == "Here."
+    assert judged("--turns", "all") == "User: Where?\nAssistant: Here."
 
 
 def files() -> dict[Path, bytes]:
@@ -229,6 +246,7 @@ def files() -> dict[Path, bytes]:
         ((*TASK, "x", "--out", "no/x.jsonl"), 1, "No such file"),
         ((*TASK, "x", "--out", "outputs.linked.jsonl"), 1, "is a link"),
         ((*TASK, "x", "--map", "x"), 2, "NAME=COLUMN"),
+        ((*TASK, "x", "--turns", "some"), 2, "must be last or all"),
         ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
         ((*TASK, "x", "--judge", "none"), 2, "no judge"),
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),

@@ -15,9 +15,9 @@ import pytest
 from jsonl import read_jsonl
 
 from judges import loading
-from optimize.label_page.label_log import RefusedError
+from optimize.label_page.label_log import ClickError
 from optimize.label_page.server import Server
-from optimize.label_page.session import Session
+from optimize.label_page.session import LabelSession
 
 MARKUP = "<script>alert('x')</script> &amp; {{nonce}}"
 TEXTS = ["document", "summary"]
@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
     subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
-    session = Session(
+    session = LabelSession(
         subject=subject, rows=rows, texts=TEXTS[:1], outputs={"summary": "summary"}, path=path
     )
     with Server(session) as server:
@@ -39,7 +39,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield server
         server.shutdown()
         thread.join()
-        with suppress(RefusedError):  # whose file the test has changed
+        with suppress(ClickError):  # whose file the test has changed
             session.close()
 
 

@@ -18,8 +18,8 @@ from jsonl import read_jsonl, write_jsonl
 from judges import loading
 from judges.labels.readers import read_labels, read_pairs
 from judges.labels.types import LabelError
-from optimize.label_page.label_log import RefusedError
-from optimize.label_page.session import Click, JudgeAnswer, Session
+from optimize.label_page.label_log import ClickError
+from optimize.label_page.session import Click, JudgeAnswer, LabelSession
 
 TEXTS = ["document", "summary"]
 N = 6
@@ -32,20 +32,20 @@ ANSWERS = {"rating": [1, 2, 3, 4, 5], "verdict": ["pass", "fail"], "pairwise": [
 COUNTS = {"pass": 1, "fail": 0}
 
 
-_open: list[Session] = []
+_open: list[LabelSession] = []
 
 
 @pytest.fixture(autouse=True)
 def _closes_all() -> Iterator[None]:
     yield
     while _open:
-        with suppress(RefusedError):  # whose file the test has changed
+        with suppress(ClickError):  # whose file the test has changed
             _open.pop().close()
 
 
 def start(
     folder: Path, kind: str = "rating", name: str = "labels", *, draw: Any = None, **more: Any
-) -> Session:
+) -> LabelSession:
     """A session on six outputs of three documents, or six pairs."""
     rows: list[dict[str, Any]] = []
     for i in range(N):
@@ -56,15 +56,15 @@ def start(
     pair = {"A": "response_a", "B": "response_b"}
     outputs = pair if kind == "pairwise" else {"summary": "summary"}
     about: Any = {"texts": TEXTS[:1], "outputs": outputs, "path": folder / f"{name}.jsonl"}
-    _open.append(Session(subject=SUBJECTS[kind], rows=rows, **about, **more))
+    _open.append(LabelSession(subject=SUBJECTS[kind], rows=rows, **about, **more))
     return _open[-1]
 
 
-def label(session: Session, who: str, item: int, value: Any, **more: Any) -> Any:
+def label(session: LabelSession, who: str, item: int, value: Any, **more: Any) -> Any:
     return session.label(Click(annotator=who, item=item, value=value, **more))
 
 
-def undo(session: Session, who: str) -> Any:
+def undo(session: LabelSession, who: str) -> Any:
     return session.undo(Click(annotator=who))
 
 
@@ -159,7 +159,7 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
                 old = stands and stands[0]
                 before = (answers[0] if old is None else None) if is_outdated else old
                 if is_outdated and entry != stands:
-                    with pytest.raises(RefusedError) as error:
+                    with pytest.raises(ClickError) as error:
                         label(session, who, item, answer_value, comment=comment, before=before)
                     assert (error.value.status, path.read_bytes()) == (409, lines)
                 else:
@@ -176,7 +176,10 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
                     assert ids[state["item"]["item"]] == mine[-1][1]
                     assert state["item"]["undone"] == {"value": value, "comment": comment}
             elif word == "full" and (item := session.state(who)["item"]):
-                with room_for(path, step), pytest.raises(RefusedError, match="not saved") as full:
+                with (
+                    room_for(path, step),
+                    pytest.raises(ClickError, match="not saved") as full,
+                ):
                     label(session, who, item["item"], answers[0])
                 assert (full.value.status, path.read_bytes()) == (507, lines)
             elif word == "restart":
@@ -191,12 +194,12 @@ def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
             assert path.read_bytes().startswith(lines)
             assert session.state(who)["done"] == sum(key[0] == who for key in standing)
         session.close()
-        with pytest.raises(RefusedError, match="has ended"):
+        with pytest.raises(ClickError, match="has ended"):
             label(session, "Anna", 0, answers[0])
         assert read_back(path, kind) == labels_of(standing)
 
 
-def label_all(session: Session, who: str, values: list[Any]) -> Any:
+def label_all(session: LabelSession, who: str, values: list[Any]) -> Any:
     return [label(session, who, item, value) for item, value in enumerate(values)][-1]
 
 
@@ -338,7 +341,7 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here,
         lambda: session.review("Anna"),
         session.close,
     ):
-        with pytest.raises(RefusedError, match=f"{path}: another program changed it") as error:
+        with pytest.raises(ClickError, match=f"{path}: another program changed it") as error:
             act()
         assert error.value.status == 507
     assert (path.read_bytes() if path.exists() else None) == left

@@ -3,14 +3,18 @@
 import json
 import math
 
+import dspy
 import numpy as np
 import pandas as pd
 import pytest
-from rating_files import write_ratings
+from dspy_engine import Engine, lm_of
+from jsonl import write_jsonl
+from rating_files import weather_rows, write_ratings
 
 import data
 import judges
 import optimize
+from judges.client import BudgetSpentError
 from optimize.verify import command
 
 # Two documents, three outputs each. Within the first the judge reverses people's order (rho -1), in
@@ -69,6 +73,16 @@ def test_a_judge_is_measured_as_the_command_measures_it(capsys):
     assert json.loads(capsys.readouterr().out) == {**result.summary(), **gate}
     assert command([str(frozen), "--seed", "3"]) == 0
     assert capsys.readouterr().out == f"{result}\n"
+
+
+def test_a_judge_without_a_model_asks_the_lm_of_dspy_and_ends_at_the_limit(capsys):
+    path, engine = write_jsonl("weather.jsonl", weather_rows(5, 4)), Engine(lambda _: "3")
+    with dspy.context(lm=lm_of(engine)):
+        result = optimize.measure("relevance", path)
+        assert (result.scored.scores.tolist(), len(engine.requests)) == ([3.0] * 20, 20)
+        with pytest.raises(BudgetSpentError, match="5 calls"):
+            optimize.measure("relevance", path, max_calls=5, cache="none")
+    assert capsys.readouterr().err == ""
 
 
 DOUBLED = pd.Series([1, 2], ["d0s0", "d0s0"])

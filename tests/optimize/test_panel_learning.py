@@ -34,7 +34,7 @@ class World:
 
 
 def weights(fit):
-    return {part.name: part.weight for part in fit.parts}
+    return {member.name: member.weight for member in fit.members}
 
 
 def test_weights_are_between_least_squares_and_the_prior_by_the_ridge():

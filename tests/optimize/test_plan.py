@@ -154,7 +154,7 @@ def test_labels_with_unequal_weights_are_not_planned_on(capsys):
         ([*LABELS, "--scores", "label.jsonl"], 1, "no score on 'ok'; use the same name"),
         ([*LABELS, "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
         (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),
-        ([*LABELS, "--scores", "else.jsonl"], 1, "no output of outputs has a"),
+        ([*LABELS, "--scores", "else.jsonl"], 1, "no id is the id of an output in outputs"),
     ],
 )
 def test_a_wrong_use_is_one_line(words, code, reason, capsys):
@@ -172,6 +172,6 @@ def test_a_wrong_use_is_one_line(words, code, reason, capsys):
 def test_labels_in_the_file_itself_count(capsys):
     labels = ["pass" if n % 2 else None for n in range(9)]
     rows = [{"id": f"o{n}", "output": f"A{n}.", "label": label} for n, label in enumerate(labels)]
-    assert plan([write_jsonl("partly.jsonl", rows), "--json"]) == 0
+    assert plan([write_jsonl("partly.jsonl", rows), "--map", "ok=label", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["n_labelled"], result["n_documents"]) == (4, 9)
+    assert (result["n_labelled"], result["n_documents"], result["dimension"]) == (4, 9, "ok")

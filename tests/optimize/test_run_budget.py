@@ -12,6 +12,7 @@ from optimize.__main__ import command
 from optimize.figures.as_json import object_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
+from optimize.tuning.budget_text import budget_line
 from optimize.tuning.models import spending_summary
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import read_settings
@@ -88,7 +89,7 @@ def test_a_limit_on_calls_alone_is_a_limit_on_calls():
         assert (budget.search.unit, budget.search.proposal) == ("calls", 1)
         # A twentieth is kept for replies that have to be asked for again.
         assert budget.search.limit + budget.reserve == pytest.approx(0.95 * 2000)
-        assert "at most 2,000 calls" in budget.heading()
+        assert "at most 2,000 calls" in budget_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).search.unit == "dollars"
 
 

@@ -1,4 +1,4 @@
-"""Read a command's flags: what is judged, its labels, and all judges and recordings of judges."""
+"""Turn a command's flags into a task and its entries: labels, judges and recordings."""
 
 import argparse
 from collections import Counter
@@ -11,9 +11,9 @@ from typing import get_args
 
 import numpy as np
 
-from judges.cli.costs import total_estimate
+from judges.cli.costs import CostEstimate, estimate_runs, total_estimate
 from judges.cli.flags import Flags, constructed_note, request_options, split_name
-from judges.client import ModelOptions, check_name
+from judges.client import ModelOptions, check_name, price_of
 from judges.dimension import Subject
 from judges.labels.values import Values
 from judges.loading import load
@@ -25,6 +25,7 @@ from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import (
     Entry,
     Task,
+    asked_models,
     from_numbers,
     from_replies,
     on_labels_scale,
@@ -126,7 +127,7 @@ def all_entries(
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    entries = [entry.with_items(task.items(entry.judge), flags.price) for entry in judges]
+    entries = [replace(entry, items=task.items(entry.judge)) for entry in judges]
     return [*entries, *_recordings(flags, task, scale, values)]
 
 
@@ -209,10 +210,26 @@ def asking_options(flags: argparse.Namespace) -> ModelOptions:
     return options
 
 
-def expectation_lines(entries: Sequence[Entry]) -> list[str]:
-    """Lines with the estimated cost of each judge that will be asked, and of all of them."""
-    paid = {entry.name: entry.expected for entry in entries if entry.expected}
-    if len(paid) > 1:
-        paid["all together"] = tuple(chain.from_iterable(paid.values()))
-    lines = [f"{name}: {total_estimate(expected)}" for name, expected in paid.items()]
+def expectation_lines(entries: Sequence[Entry], price: tuple[float, float] | None) -> list[str]:
+    """Lines with the estimated cost of each judge that will be asked, and of all of them.
+
+    `price` is the value of --price.
+    """
+    asked, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
+    for entry in entries:
+        if entry.judge is None or entry.in_process:
+            continue
+        texts = chain.from_iterable(item.texts.values() for item in entry.items.items)
+        estimates = estimate_runs(
+            entry.judge,
+            n_rows=len(entry.items),
+            characters=sum(map(len, texts)),
+            asked=asked,
+            price=price_of(price),
+        )
+        paid_estimates = [each for each in estimates if not all(map(is_embedded, each.models))]
+        estimates_by_name[entry.name] = paid_estimates
+    if len(estimates_by_name) > 1:
+        estimates_by_name["all together"] = [*chain.from_iterable(estimates_by_name.values())]
+    lines = [f"{name}: {total_estimate(each)}" for name, each in estimates_by_name.items()]
     return lines or ["no paid model is asked: free"]

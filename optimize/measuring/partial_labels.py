@@ -1,0 +1,126 @@
+"""Outputs that a judge scored and people labelled in part: their flags, vectors and scale."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges.cli.flags import Flags, split_name
+from judges.dimension import Dimension
+from judges.labels.types import LabelError, LabelledOutput, LabelledSet
+from judges.terminal import print_error
+from optimize.inputs.flags import Bounds, add_reading_flags, bounds_of
+from optimize.inputs.labelled import LabelSource, only_dimension
+from optimize.inputs.subjects import find_subject
+from optimize.measuring.exports import read_scores
+from optimize.statistics.corrected import Estimate, estimate_mean
+from optimize.statistics.intervals import Mask, Vector
+
+
+def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
+    """Add the flags that say how the labels are read, and where the judge's scores are."""
+    add = group.add_argument
+    help_text = "the judge's scores for all outputs"
+    add("--scores", metavar="FILE", required=needs_scores, help=help_text)
+    add("--dimension", metavar="NAME", help="what was rated, if labels are on several dimensions")
+    help_text = "the labels' scale, if neither the file nor the dimension has it"
+    add("--scale", metavar="LOW-HIGH", help=help_text)
+    add_reading_flags(group)
+    add("--json", action="store_true", help="print everything as JSON")
+
+
+def read_dimension(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
+    """The outputs with their labels on --dimension, or else on the only dimension, and its name."""
+    bounds = bounds_of(flags.scale)
+    labelled = source.outputs(
+        dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
+    )
+    return labelled, only_dimension(labelled)
+
+
+def scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
+    """The scores in the file of --scores; raises LabelError if no output has one of their ids."""
+    metric, file = split_name(spec)
+    scores = read_scores(Path(file), dimension, labelled, print_error, metric)
+    if scores.keys().isdisjoint(output.id for output in labelled.outputs):
+        raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled.name}")
+    return scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialLabels:
+    """Outputs as vectors: labels and scores (NaN if missing), documents, systems and weights."""
+
+    label: Vector
+    score: Vector
+    document: NDArray[np.generic]
+    system: NDArray[np.generic]
+    weight: Vector
+
+    @classmethod
+    def of(
+        cls,
+        labelled: LabelledSet,
+        outputs: Sequence[LabelledOutput],
+        dimension: str,
+        scores: Mapping[str, float],
+    ) -> "PartialLabels":
+        """The vectors of these outputs; `scores` has the judge's scores by the outputs' ids."""
+        label = [
+            labelled.label(output, dimension) if output.ratings.get(dimension) else np.nan
+            for output in outputs
+        ]
+        return cls(
+            label=np.array(label, dtype=float),
+            score=np.array([scores.get(output.id, np.nan) for output in outputs]),
+            document=np.array([output.document_id for output in outputs]),
+            system=np.array([output.system or "" for output in outputs]),
+            weight=np.array([output.weight for output in outputs]),
+        )
+
+    @property
+    def has_label(self) -> Mask:
+        return ~np.isnan(self.label)
+
+    @property
+    def is_two_valued(self) -> bool:
+        """Whether the labels are passes (1), fails (0) and ties of annotators (0.5) only."""
+        return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
+
+    def select(self, rows: Mask) -> "PartialLabels":
+        vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}
+        return PartialLabels(**vectors)
+
+    def mean(self, bounds: Bounds) -> Estimate:
+        """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
+        vectors = self.label, self.score, self.document
+        return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
+
+
+def label_bounds(
+    flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
+) -> Bounds:
+    """The ends of the labels' scale, by --scale, the file or the dimension; 0 and 1 for words.
+
+    Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
+    label, since all labels may be near one end of the scale.
+    """
+    labels, subject = sample.label[sample.has_label], find_subject(dimension)
+    low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
+    bounds = bounds_of(flags.scale) or labelled.scales.get(dimension)
+    if bounds is None and dimension in labelled.words:
+        bounds = 0.0, 1.0
+    if bounds is None and isinstance(subject, Dimension):
+        # If nothing exceeds 1, people may have used 0 to 1 in place of the dimension's scale.
+        highest = max(high, np.nanmax(sample.score, initial=0))
+        if highest > 1 or subject.scale[-1] == 1:
+            bounds = subject.scale[0], subject.scale[-1]
+    if bounds is None or low < bounds[0] or bounds[1] < high:
+        raise LabelError(
+            f"{labelled.name}: labels on {dimension} run from {low:g} to {high:g}, and their "
+            "scale is not known: add --scale LOW-HIGH, as in --scale 1-5"
+        )
+    return bounds
