@@ -264,39 +264,39 @@ def _next_facts(
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
         return
     if isinstance(labelled, LabelledPairs):
-        example = shlex.quote("preference=which response is better")
-        yield (
-            "define",
-            f"dspy-judges tune --pairwise {example} --data {shlex.quote(flags.file)}; "
-            "or name a comparison of `dspy-judges list`",
-        )
+        words = ["--pairwise", "preference=which response is better", "--data", flags.file]
+        yield COMMAND, shlex.join(["dspy-judges", "tune", *words, *_reading_flags(flags, None)])
+        yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
     defined = [
         name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
     ]
     two_valued = _names_without_definition(labelled, dimensions)
-    definition = _definition_advice((two_valued or dimensions)[0], is_verdict=bool(two_valued))
-    name = next(iter(defined or two_valued), None)
-    if name is None:
-        yield "define", f"{definition}{_catalogue_advice(labelled, dimensions[0])}"
-        yield from _text_facts(labelled, options)
-    elif fact := _tune_fact(labelled, name, flag_values.get(name, name), flags, options):
+    if names := defined or two_valued:
+        fact = _tune_fact(labelled, names[0], flag_values.get(names[0], names[0]), flags, options)
+        advice = f"write --dimension {shlex.quote(_definition(names[0], 'a pass'))}"
+    else:
+        column = dimensions[0]
+        name, name_flag, earned = judge_name(column), "", "a high rating"
+        if not NAME.match(name):  # a judge cannot have the column's name
+            name, name_flag = "quality", f" {map_flag('quality', [column])}"
+            options = replace(options, map={**options.map, name: column})
+        if column in labelled.words:
+            earned = "a pass"
+        fact = _tune_fact(labelled, name, _definition(name, earned), flags, options)
+        if fact and fact[0] == COMMAND:
+            fact = COMMAND, f"{fact[1]}{name_flag}"
+        advice = f"write your own line there{_catalogue_advice(labelled, column)}"
+    if fact:
         yield fact
         if fact[0] == COMMAND and not defined:
-            yield "define", definition
+            yield "define", f"a definition is worth about as much as tuning; {advice}"
 
 
-def _definition_advice(name: str, *, is_verdict: bool) -> str:
-    """Advice to define a dimension, with another name for it if a judge cannot have this one."""
-    new_name_flag = ""
-    if not NAME.match(judge_name(name)):
-        name, new_name_flag = "quality", f" {map_flag('quality', [name])}"
-    earns = "a pass" if is_verdict else "a high rating"
-    return (
-        "a definition is worth about as much as tuning; write --dimension "
-        f"'{name}=one line that says what earns {earns}'{new_name_flag}"
-    )
+def _definition(name: str, earned: str) -> str:
+    """The value of --dimension that defines a judge, for the user to complete."""
+    return f"{name}=one line that says what earns {earned}"
 
 
 def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
@@ -304,15 +304,6 @@ def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
     if not labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
         return ""
     return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
-
-
-def _text_facts(labelled: LabelledSet, options: ReadOptions) -> Iterator[Fact]:
-    """Yield what the user has to say of the texts before a new judge can be tuned."""
-    try:
-        if flag := input_flag(labelled, judged_texts(labelled, options.map)):
-            yield "texts", f"the judge reads the output alone, unless you add {flag}"
-    except LabelError as error:
-        yield "texts", str(error).removeprefix(f"{labelled.name}: ")
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
