@@ -152,7 +152,7 @@ def _read_or_raise(
     shown = [problem for problem in problems if problem.line is None] or problems[:1]
     message = "; ".join(map(str, shown))
     if n_more := len(problems) - len(shown):
-        can_check = options.texts is None and not is_in_memory(path)
+        can_check = not (options.texts or is_in_memory(path))
         command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
         message += f" (and {n_more:,} more{command})"
     raise LabelError(message, problems)

@@ -49,10 +49,7 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
     """How to give floors, to a command if there is one, and which suit CI."""
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
-    ci_advice = (
-        "Labels are too few for a floor that an equally good judge passes 9 of 10 times: in CI, "
-        "use `--against`."
-    )
+    ci_advice = "Labels are too few for a floor in CI with a safe margin: use `--against`."
     if flags := suggested_floors(card):
         ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must hold: {floors}. {ci_advice}"

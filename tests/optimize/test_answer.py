@@ -65,7 +65,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     (step,) = run_steps(run_result(test=test))
     # 40 of 40 may well be 37 when labelled again, whose interval begins at .80; 20 of 40 be 12. A
     # judge that passes 79 % at random holds .79 and .17.
-    assert "--min-tpr X --min-tnr X`. Labels are too few for a floor that an equally" in step
+    assert "--min-tpr X --min-tnr X`. Labels are too few for a floor in CI with a" in step
 
 
 def test_without_fails_on_test_it_says_so_and_asks_for_them():
