@@ -220,6 +220,7 @@ def read_options(
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     other_options = cast(Options, {**options})
     column_of = other_options.pop("map", None) or {}
-    if unknown_names := [name for name in column_of if name not in texts]:
+    # A mapping of texts may also name the column of ids, as on the command line.
+    if unknown_names := [name for name in column_of if name not in (*texts, "id")]:
         raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {unknown_names[0]!r}")
     return other_options, {name: str(column) for name, column in column_of.items()}
