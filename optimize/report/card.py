@@ -143,7 +143,9 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
         order_agreement = IntervalEstimate(pairs.order_agreement, None)
         yield Tile("Same answer in both orders", order_agreement, share=True)
     elif card.people and (annotator := card.people.one_annotator):
-        note = f"the judge's: {number_text(annotator.judge.value)}; n={annotator.n_outputs:,}"
+        note = f"the judge's: {number_text(annotator.judge.value)}"
+        if annotator.n_outputs < rho.n_outputs:  # only some were rated by two people or more
+            note += f"; n={annotator.n_outputs:,}"
         yield Tile("One annotator's rho with others", annotator.annotator, note)
 
 

@@ -136,7 +136,7 @@ def test_the_judge_is_told_beside_one_annotator(ends, says):
     own = card(people=one_annotator(gain(-0.05, *ends)))
     assert run_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
     assert "One annotator's rho with others: 0.470" in text(own)
-    assert text(own).endswith("the judge's: 0.420; n=60.")
+    assert text(own).endswith("the judge's: 0.420; n=40.")
 
 
 def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say():
