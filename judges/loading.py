@@ -16,7 +16,7 @@ from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError,
 from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, NonBlankText, Rating, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
-from judges.prompt import LETTERS, NAME, Value, are_verdict_words
+from judges.prompt import LETTERS, Value, are_verdict_words
 from judges.questions import Question
 
 DEFINITION_ENDINGS = (".yaml", ".yml")
@@ -55,7 +55,7 @@ def load(
     loaded_judge: AnyJudge
     if source.lower().endswith(DEFINITION_ENDINGS):
         loaded_judge = Judge.of(read_subject(source))
-    elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
+    elif not source or source in JUDGES or _is_name(path):
         loaded_judge = Judge.of(find(source))
     else:
         path = path / "judge.json" if path.is_dir() else path
@@ -67,6 +67,11 @@ def load(
         except PanelError as error:
             raise FrozenJudgeError(f"{path}: {error}") from error
     return loaded_judge.with_model(lm, api_base)
+
+
+def _is_name(path: Path) -> bool:
+    """Whether a path that does not exist is rather a misspelt name of a catalogue judge."""
+    return not (path.exists() or path.suffix or len(path.parts) > 1)
 
 
 def read_subject(name_or_path: str) -> Subject:

@@ -59,6 +59,8 @@ def command(arguments: Sequence[str]) -> int:
 class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
+    If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
+
     A system with labels on fewer than two documents has no estimate (None). `differences` compares
     every two systems, and the system with the higher mean is named first.
     """
@@ -66,6 +68,7 @@ class EstimateResult:
     data: LabelledSet
     dimension: str
     scale: Bounds
+    is_rate: bool
     weighted: bool
     overall: Estimate
     systems: Mapping[str, Estimate | None]
@@ -113,6 +116,7 @@ def estimate(flags: argparse.Namespace) -> Outcome:
         data=labelled,
         dimension=dimension,
         scale=bounds,
+        is_rate=is_rate,
         weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
         systems=by_system,
@@ -139,11 +143,10 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
             "outputs (if nobody rated one, its label is empty), or add --annotations FILE"
         )
-    if n_without_score or n_unknown:
-        print_error(
-            f"{n_without_score} outputs without a score and {n_unknown} scores without an output "
-            "are left out"
-        )
+    if n_without_score:
+        print_error(f"left out: {counted(n_without_score, 'output')} without a score")
+    if n_unknown:
+        print_error(f"left out: {counted(n_unknown, 'score')} without an output")
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
@@ -163,7 +166,7 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
 def lines(result: EstimateResult) -> list[str]:
     """Lines on all outputs, then a line for each system, with its difference from the best."""
     overall = result.overall
-    figure_name = "true rate" if result.scale == (0.0, 1.0) else "true mean"
+    figure_name = "true rate" if result.is_rate else "true mean"
     text_lines = [
         f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
         "labelled outputs are a random sample",

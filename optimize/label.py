@@ -107,7 +107,7 @@ def label(flags: argparse.Namespace) -> int:
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
-        session.judge = _ask(judge, rows, flags) if judge else None
+        session.judge = _ask(judge, rows, flags, subject) if judge else None
         n_labels = _serve(session, flags.port)
     last_lines = ["nothing was labelled"]
     if n_labels:
@@ -217,9 +217,12 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
 
 
 def _ask(
-    judge: AnyJudge, rows: Sequence[Mapping[str, object]], flags: argparse.Namespace
+    judge: AnyJudge,
+    rows: Sequence[Mapping[str, object]],
+    flags: argparse.Namespace,
+    subject: Subject,
 ) -> dict[str, JudgeAnswer]:
-    """The judge's answers by the rows' ids, for as many rows as the limits allow."""
+    """The judge's answers, in the words of `subject`, by the rows' ids; as many as limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
@@ -231,7 +234,7 @@ def _ask(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[str(row["id"])] = _answer(judgement, judge.subject)
+                    answers[str(row["id"])] = _answer(judgement, subject)
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
     return answers

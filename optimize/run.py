@@ -160,7 +160,7 @@ def tune(
         temperature: The sampling temperature of the judge's model.
         reasoning: The form of reasoning before an answer; "auto" lets the search try all forms.
         concurrency: Upper bound on the number of requests in flight.
-        cache: A file that keeps models' replies, so that later runs can use them again.
+        cache: The folder with the cache of replies that all runs share, or "none" for no cache.
         optimizer: "rank", "gepa", or MODULE:FUNCTION or the function of an optimizer of your own.
         objective: What is maximised: "balanced" accuracy, "spearman" for rho, or "auto".
         level: The level of rho, or "auto" to choose it by the labels.

@@ -332,7 +332,8 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
 def _shared_store(path: Path) -> Store:
     """The store in a shared file, which a process opens only once, since opening is slow."""
     store = Store(path, shared=True)
-    store.shrink(CACHE_MAX_BYTES)
+    with suppress(StoreError):  # another process is writing; a later one shrinks the store
+        store.shrink(CACHE_MAX_BYTES)
     return store
 
 

@@ -207,12 +207,17 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return replace(table, notes=(*table.notes, *_single_message_notes(table)))
-    rows = [row._replace(cells=as_texts(row.cells)) for row in table.rows]
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
-    read_columns = columns[:1]
+    read_columns = (
+        columns if _pair_columns(columns) or (has_outputs and not all_turns) else columns[:1]
+    )
+    unread_columns = columns[len(read_columns) :]
+    rows = [
+        row._replace(cells=as_texts(without_keys(row.cells, unread_columns))) for row in table.rows
+    ]
     if _pair_columns(columns):
-        (text_names, description), read_columns = _PAIR_TEXTS, columns
+        text_names, description = _PAIR_TEXTS
     elif all_turns or not (has_outputs or any(row.cells.get("output") for row in rows)):
         text_names, description = _WHOLE_TEXTS
     elif has_outputs:
@@ -220,7 +225,7 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
     else:
         text_names, description = _LAST_TURN_TEXTS
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
-    if unread_columns := columns[len(read_columns) :]:
+    if unread_columns:
         notes.append(
             f"only one conversation per row is read: {joined_names(unread_columns)} is left out"
         )

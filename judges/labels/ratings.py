@@ -7,7 +7,7 @@ column per annotator and dimension, or columns of objects {dimension: rating}.
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -137,8 +137,10 @@ def read_ratings(source: RatingColumns, options: ReadOptions, problems: Problems
     if columns.has_row_per_annotator:
         by_item = {item_id: _sorted_by_annotator(ratings) for item_id, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
+    labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
+    _check_verdicts(labels, options, problems)
     if not columns.is_long:  # there, --values may name the sources of a tool's labels
-        notes += _check_values(cells, options, problems)
+        notes += _check_words(labels, options, problems)
     words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
     for name, pair in words.items():
         _check_good_word((name, *source.by_dimension.get(name, ())), pair, options.values, problems)
@@ -153,23 +155,24 @@ def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
     }
 
 
-def _check_values(
-    cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
-) -> list[str]:
-    """Add a problem if the user's values contradict pass/fail, or if no label has these words.
-
-    If the labels are numbers, return a note on the words, because recorded replies may have them.
-    """
-    labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
+def _check_verdicts(labels: Collection[str], options: ReadOptions, problems: Problems) -> None:
+    """Add a problem if the user's values contradict the meaning of words such as pass and fail."""
     numbers = options.numbers
     for good, bad in VERDICTS:
         good_number, bad_number = numbers.get(good, 1), numbers.get(bad, 0)
-        are_known = {good, bad} <= labels | numbers.keys()
-        if are_known and good_number <= bad_number and not labels.isdisjoint((good, bad)):
+        are_known = {good, bad} <= {*labels, *numbers}
+        if are_known and good_number <= bad_number and (good in labels or bad in labels):
             counts = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
             fault = f"{counts} by --values, but the word for 1 must be the good one"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
+
+
+def _check_words(labels: Set[str], options: ReadOptions, problems: Problems) -> list[str]:
+    """Add a problem if no label has any of the words in the user's values.
+
+    If the labels are numbers, return a note on the words, because recorded replies may have them.
+    """
     words = {
         normalize_word(word)
         for word, value in options.values.items()

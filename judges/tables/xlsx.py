@@ -166,6 +166,7 @@ def _shown_value(cell: Cell) -> object:
         return value
     if not isinstance(value, int | float):
         return str(value).removesuffix(" 00:00:00")
-    if "%" in str(cell.number_format):
+    # In quotes or after a backslash, a percent sign is plain text.
+    if "%" in re.sub(r'"[^"]*"|\\.', "", str(cell.number_format)):
         return f"{round(value * 100, 9):.12g}%"
     return int(value) if float(value).is_integer() else value

@@ -19,6 +19,7 @@ from judges.labels.values import Values
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
+from optimize.figures.as_text import counted
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, values_of
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, words_of
 from optimize.inputs.subjects import find_subject
@@ -152,8 +153,8 @@ def _recordings(
             )
         if scored.n_unjudged:
             print_error(
-                f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
-                f"{scored.n_unknown} records have no labelled output: both are left out"
+                f"warning: {name}: left out: {counted(scored.n_unjudged, 'labelled output')} "
+                f"without a record, {counted(scored.n_unknown, 'record')} without a label"
             )
         yield Entry(name=name, scored=scored)
 

@@ -129,7 +129,7 @@ def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -
 
     upper_bound = FEW_OUTPUTS
     while probability_to_hold_all(upper_bound) < LIKELY:
-        upper_bound *= 2
-        if upper_bound > 2 * MOST_LABELS:
+        if upper_bound >= MOST_LABELS:
             return None
+        upper_bound = min(2 * upper_bound, MOST_LABELS)
     return bisect_left(range(upper_bound), LIKELY, upper_bound // 2, key=probability_to_hold_all)

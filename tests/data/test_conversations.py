@@ -87,6 +87,13 @@ def test_the_whole_conversation_is_one_text_on_demand(how):
     assert data.read_labels(rows, **how).outputs[0].texts == whole
 
 
+def test_a_row_without_the_conversation_that_is_read_is_not_read_from_another_one():
+    turns = [USER, REPLY]
+    rows = [{"old": turns, "new": turns, "label": 1}, {"new": turns, "label": 0}]
+    with pytest.raises(data.LabelError, match="row 2, field 'input': is missing"):
+        data.read_labels(rows)
+
+
 def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     row = {"messages": [USER, REPLY, USER], "response": "Gone.", "label": 1}
     labelled = data.read_labels([row, {**row, "response": "Here.", "label": 0}])

@@ -136,11 +136,11 @@ def test_of_several_sheets_the_one_with_the_table_is_read_or_named():
 
 def test_cells_are_what_people_see():
     """Whole numbers without a point, dates, percentages, numbers kept as text, truth."""
-    rows = [[date(2024, 5, 4), "T", "S", 0.857], [7.0, "T", "S", "4"], ["c", "T", True, 2.5]]
+    rows = [[date(2024, 5, 4), "T", "S", 0.857], [7.0, "T", "S", "4"], ["c", "T", True, 85]]
     path = workbook(TABLE[0], *rows)
     book = load_workbook(path)
     # A cell far below is empty, and coloured.
-    for place, form in {"D2": "0.0%", "D300000": "0%"}.items():
+    for place, form in {"D2": "0.0%", "D4": '0"%"', "D300000": "0%"}.items():
         book.active[place].number_format = form
     book.save(path)
     expected = ["2024-05-04", "T", "S", "85.7%"], [7, "T", "S", "4"], rows[2]

@@ -114,6 +114,12 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert "--values '**=NUMBER'" in refusal(sheet(["***", "**"] * 5), values=values, map=named)
 
 
+def test_a_long_file_cannot_turn_pass_and_fail_round():
+    rows = [{"id": n, "dimension": "ok", "rating": word} for n, word in enumerate(HALVES * 4)]
+    with pytest.raises(data.LabelError, match="the word for 1 must be the good one"):
+        data.read_labels([{**row, "output": "T."} for row in rows], values={"pass": 0, "fail": 1})
+
+
 def test_words_without_a_comma_between_them_are_refused():
     arguments = ("--values", "pass=1;fail=0")
     message = run(check.main, sheet(HALVES * 4, "label"), *arguments).stderr

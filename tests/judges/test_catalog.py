@@ -6,6 +6,7 @@ import pytest
 
 from judges.catalog import find, names
 from judges.dimension import UnknownDimensionError
+from judges.loading import load
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMES = (
@@ -31,6 +32,8 @@ def test_each_prompt_is_the_golden_one_and_has_a_source(name):
 def test_an_unknown_name_is_answered_with_its_neighbours():
     with pytest.raises(UnknownDimensionError, match=r"'Relevanz'.*did you mean relevance"):
         find("Relevanz")
+    with pytest.raises(UnknownDimensionError, match="did you mean relevance"):
+        load("Relevance")
     with pytest.raises(UnknownDimensionError, match="cod_informative"):
         find("inform")
     with pytest.raises(UnknownDimensionError, match=r"did you mean coherence, .*FILE\.yaml"):

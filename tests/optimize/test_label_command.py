@@ -204,6 +204,19 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
     assert serve(work, *TASK, "relevance", "--judge", "relevance").code == 0
 
 
+def test_a_judge_with_other_words_answers_in_the_words_of_the_task(serve):
+    definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
+    Path("mine.yaml").write_text(definition)
+
+    def work(session: LabelSession) -> None:
+        for _ in ROWS:
+            label(session, "pass")
+        answers = {item["judge"]["value"] for item in session.review("Anna")["items"]}
+        assert answers <= {"fail"}  # they disagree with a pass
+
+    assert serve(work, *TASK, "good=It is.", "--judge", "mine.yaml").code == 0
+
+
 def test_turns_says_what_of_a_conversation_is_labelled(serve):
     turns = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here."}]
     write_jsonl("chats.jsonl", [{"id": "c", "messages": turns}])
