@@ -92,8 +92,8 @@ class _Data(_Split):
     constructed: bool = False
 
 
-class _AnswerLoss(Struct):
-    """An answer of a tuned judge; `loss` is how far the objective falls without the question."""
+class _QuestionLoss(Struct):
+    """A question of a tuned judge; `loss` is how far the objective falls without the question."""
 
     name: Identifier
     loss: float | None = None
@@ -116,7 +116,7 @@ class Provenance(Struct, kw_only=True):
     versions: dict[str, str] = {}
     seed_judge: PlainData = {}
     tuned_judge: PlainData = {}
-    answers: list[_AnswerLoss] = []
+    answers: list[_QuestionLoss] = []
     tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
 
 

@@ -167,18 +167,18 @@ class PairwiseJudge(JudgeModule):
 class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
-    `names` are the names of the dimension; in a reply, they count as labels of the answer, as in
-    "relevance: 4". `n_unread` is the number of earlier replies that could not be read; the messages
-    restate the form of a reply that many times.
+    In a reply, the `dimension_names` count as labels of the answer, as in "relevance: 4".
+    `n_unread` is the number of earlier replies that could not be read; the messages restate the
+    form of a reply that many times.
     """
 
-    def __init__(self, names: Collection[str] = (), n_unread: int = 0) -> None:
+    def __init__(self, dimension_names: Collection[str] = (), n_unread: int = 0) -> None:
         super().__init__(use_json_adapter_fallback=n_unread < MAX_REPEATS)
-        self.names, self.n_unread = names, n_unread
+        self.dimension_names, self.n_unread = dimension_names, n_unread
 
     def _make_json_adapter_fallback(self) -> "JudgeAdapter":
         """The adapter that DSPy uses after a reply that could not be read."""
-        return JudgeAdapter(self.names, self.n_unread + 1)
+        return JudgeAdapter(self.dimension_names, self.n_unread + 1)
 
     def format(
         self, signature: SignatureMeta, demos: Sequence[FieldValues], inputs: FieldValues
@@ -192,7 +192,7 @@ class JudgeAdapter(dspy.ChatAdapter):
     def parse(self, signature: SignatureMeta, completion: str) -> dict[str, Value]:
         try:
             outputs = prompt_of(signature).outputs
-            return dict(read(completion, outputs, names=self.names).values)
+            return dict(read(completion, outputs, names=self.dimension_names).values)
         except NoScoreError as error:
             name = type(self).__name__
             raise AdapterParseError(name, signature, completion, str(error)) from error

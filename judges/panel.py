@@ -128,7 +128,7 @@ class Panel(BaseJudge):
 
     @property
     def is_frozen(self) -> bool:
-        return True  # all members keep the plans with which the panel was joined
+        return True  # each member keeps the plan that it had when the panel was joined
 
     @property
     def parts(self) -> tuple[Judge, ...]:
@@ -247,11 +247,11 @@ AnyJudge = Judge | Panel
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     """The reason why a member does not fit a panel on this subject; None if the member fits."""
     subject = member.judge.subject
-    differs_in_scale_only = (
+    both_rate_the_dimension = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
     )
     answer, panel_answer = _answer_phrase(subject), _answer_phrase(panel_subject)
-    if answer != panel_answer and not differs_in_scale_only:
+    if answer != panel_answer and not both_rate_the_dimension:
         return f"{answer}, and the panel {panel_subject.name} {panel_answer}"
     max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
     line_is_valid = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept

@@ -244,7 +244,7 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     if dimension in labelled.words:
         labels = [labelled.label(output, dimension) for output in outputs]
         counts = zip((labels.count(1.0), labels.count(0.0)), labelled.words[dimension], strict=True)
-        # The words may be 1 and 0.
+        # If the words are 1 and 0, write "12 times 1", because "12 1" would be unclear.
         phrases = (f"{n:,} {'times ' * word.isdigit()}{word}" for n, word in counts)
         text += f": {', '.join(phrases)}"
     return text

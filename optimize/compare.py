@@ -29,7 +29,7 @@ from optimize.measuring.task_flags import (
     expectation_lines,
     name_dimension,
     read_judges,
-    read_task,
+    read_task_and_entries,
 )
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
@@ -111,7 +111,7 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
         prompt_source = judges[0][1].partition("@")[0]
     model_specs = [(name or lm, f"{prompt_source}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*model_specs, *judges]
-    task, entries = read_task(flags, read_judges(flags, specs))
+    task, entries = read_task_and_entries(flags, read_judges(flags, specs))
     check_names(entries)
     if flags.dry_run:
         print_lines(expectation_lines(entries, flags.price))

@@ -22,7 +22,7 @@ from optimize.measuring.partial_labels import (
     read_dimension,
     scores_by_id,
 )
-from optimize.measuring.scored import are_shares
+from optimize.measuring.scored import are_fractions
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import (
     Estimate,
@@ -94,7 +94,7 @@ def estimate(flags: argparse.Namespace) -> Outcome:
     labelled, dimension = read_dimension(flags, LabelSource.of(flags))
     sample = _read_sample(flags, labelled, dimension)
     bounds = label_bounds(flags, labelled, dimension, sample)
-    is_rate = bounds == (0, 1) and are_shares(sample.score) and sample.is_two_valued
+    is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued
 
     def mean_of(sample_part: PartialLabels) -> Estimate:
         mean = sample_part.mean(bounds)

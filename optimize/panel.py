@@ -44,7 +44,12 @@ from optimize.measuring.panel_learning import (
 )
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
-from optimize.measuring.task_flags import check_names, expectation_lines, read_judges, read_task
+from optimize.measuring.task_flags import (
+    check_names,
+    expectation_lines,
+    read_judges,
+    read_task_and_entries,
+)
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Page, Section, write
@@ -174,7 +179,7 @@ def join(flags: argparse.Namespace) -> Outcome | None:
             "best of its members"
         )
     specs = map(split_name, flags.judges)
-    task, entries = read_task(flags, read_judges(flags, specs, flags.lm or ""))
+    task, entries = read_task_and_entries(flags, read_judges(flags, specs, flags.lm or ""))
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:

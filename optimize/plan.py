@@ -31,7 +31,7 @@ from optimize.measuring.partial_labels import (
     read_dimension,
     scores_by_id,
 )
-from optimize.measuring.scored import are_shares
+from optimize.measuring.scored import are_fractions
 from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
@@ -217,7 +217,7 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
 def figures_of(
     sample: PartialLabels, items: Items, bounds: Bounds, target: float
 ) -> dict[str, PlannedFigure]:
-    """The plan for each figure: people's mean, and the judge's agreement if its scores vary.
+    """How many more documents each figure needs: the mean label, and the judge's agreement.
 
     `items` are the labelled outputs.
     """
@@ -233,7 +233,7 @@ def figures_of(
             items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
         level, answer_words = choose_level(items), None
-        if is_rate and are_shares(sample.score):
+        if is_rate and are_fractions(sample.score):
             answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
             rates = two_values(*score_label_document)
             figures |= {"balanced accuracy": rates.balanced_accuracy}

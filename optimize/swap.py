@@ -29,7 +29,7 @@ from optimize.measuring.task_flags import (
     asking_options,
     check_names,
     read_judges,
-    read_task,
+    read_task_and_entries,
 )
 from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
@@ -61,7 +61,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         task = unlabelled_task(flags, named_subject)
         entries = all_entries(flags, named_subject.subject, task, judges)
     else:
-        task, entries = read_task(flags, judges)
+        task, entries = read_task_and_entries(flags, judges)
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "

@@ -49,7 +49,12 @@ from optimize.measuring.changed import ChangedSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
 from optimize.measuring.scorecard import correlation_of, rho
 from optimize.measuring.scored import Scored
-from optimize.measuring.task_flags import add_task_flags, asking_options, read_judges, read_task
+from optimize.measuring.task_flags import (
+    add_task_flags,
+    asking_options,
+    read_judges,
+    read_task_and_entries,
+)
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
@@ -279,7 +284,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
-    task, (entry,) = read_task(flags, judges)
+    task, (entry,) = read_task_and_entries(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))

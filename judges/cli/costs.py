@@ -85,7 +85,7 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 
 class RunCost(NamedTuple):
-    """The calls, tokens, cost and time of a run, including its earlier starts.
+    """The calls, tokens, cost and time of a run, including those of starts that were interrupted.
 
     The field names are the keys in the output of --json. `cost_unconfirmed_usd` is the worst-case
     cost of requests that were not answered.

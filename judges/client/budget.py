@@ -145,9 +145,9 @@ class Budget:
     def fits(self, cost: float) -> bool:
         """Whether the limits now allow a request that may cost `cost` US dollars.
 
-        False means that the limits may allow the request later, once requests in flight are settled
-        below their worst-case cost. Raises BudgetSpentError if the limits cannot allow the request
-        any more.
+        False means that the limits may allow the request later: requests in flight count at their
+        worst-case cost until they are answered, and may turn out cheaper. Raises BudgetSpentError
+        if the limits cannot allow the request any more.
         """
         advice = "the same command with a larger budget goes on"
         if self.store is None:

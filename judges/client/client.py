@@ -21,7 +21,7 @@ from judges.client.event_loop import event_loop, run_now
 from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.window import WAKE_DELAY, InFlight, Window
+from judges.client.window import WAKE_DELAY, InFlightCounter, Window
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
@@ -58,7 +58,7 @@ class _Job:
     """
 
     request: Request
-    in_flight: InFlight
+    in_flight: InFlightCounter
     n_repeats: int = 0
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
     unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Client:
         return await asyncio.wrap_future(future)
 
     async def _answer_one(self, request: Request) -> Response:
-        response = await self.answer(request, InFlight())
+        response = await self.answer(request, InFlightCounter())
         self._commit()
         return response
 
@@ -200,7 +200,7 @@ class Client:
 
     def _answer_now(self, request: Request) -> Response:
         """The response of a model that runs in this process; not retried and not stored."""
-        job = _Job(request, InFlight())
+        job = _Job(request, InFlightCounter())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
@@ -216,7 +216,7 @@ class Client:
             job.read(range(request.sampling.n), completion, cached=False)
         return job.response()
 
-    async def answer(self, request: Request, in_flight: InFlight) -> Response:
+    async def answer(self, request: Request, in_flight: InFlightCounter) -> Response:
         """The response to a request: `sampling.n` accepted replies, or the reasons of failures.
 
         Nothing is sent once `in_flight` is stopped. Raises FatalModelError or BudgetSpentError if

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from judges.client.budget import Account, Booking, BudgetSpentError
 from judges.client.throttle import Throttle, retry_wait
-from judges.client.window import POLL_SECONDS, InFlight
+from judges.client.window import POLL_SECONDS, InFlightCounter
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class KeyedRequest(NamedTuple):
     """One request to the model, with its key in the store, and the requests of its run."""
 
-    in_flight: InFlight
+    in_flight: InFlightCounter
     key: bytes
     messages: Sequence[Message]
     sampling: Sampling

@@ -28,7 +28,7 @@ WAKE_DELAY = 0.002
 GRACE_SECONDS = 5.0
 
 
-class InFlight:
+class InFlightCounter:
     """The number of a run's requests that were sent and are not answered; `stopped` ends sending.
 
     `stopped` is set when the run ends. Requests that are waiting to be sent are then given up.
@@ -58,11 +58,11 @@ class Window:
 
     def __init__(
         self,
-        answer: Callable[[Request, InFlight], Awaitable[Response]],
+        answer: Callable[[Request, InFlightCounter], Awaitable[Response]],
         concurrency: int,
         monitor: FailureMonitor | None,
     ) -> None:
-        self._in_flight = InFlight()
+        self._in_flight = InFlightCounter()
         self._answer_request, self._monitor = answer, monitor
         self._max_unanswered = READ_AHEAD * concurrency
         self._entries: deque[_PendingRequest] = deque()

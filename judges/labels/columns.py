@@ -128,7 +128,7 @@ class Columns:
         return [column for column in columns if self.kind(column) in kinds]
 
     @cached_property
-    def judge_scores(self) -> set[str]:
+    def judge_score_columns(self) -> set[str]:
         """The columns of a judge's scores, each beside a column NAME_failure, as `score` writes."""
         return {name for name in self.table.columns if f"{name}_failure" in self.table.columns}
 

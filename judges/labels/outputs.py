@@ -178,8 +178,8 @@ def _check_has_ratings(
     If no dimension was requested, add a problem if there are no ratings at all.
     """
     dimensions, columns = _dimensions(outputs), source.columns
-    scores = joined_names(sorted(columns.judge_scores))
-    remark = f" (a judge's scores, not labels: {scores})" if columns.judge_scores else ""
+    scores = joined_names(sorted(columns.judge_score_columns))
+    remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
     dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
     rated_names = {*source.numeric, *source.nested_dimensions, *map(str, dimensions_in_rows)}
     for dimension in sorted({*(source.dimensions or ())}.difference(dimensions)):

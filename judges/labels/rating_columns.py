@@ -102,7 +102,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     """
     if columns.is_long:
         return RatingColumns(columns=columns, dimensions=dimensions)
-    used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_scores
+    used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_score_columns
     numeric = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
     annotator_groups = _annotator_groups(numeric)
     nested, guessed = columns.find_all(NESTED_COLUMNS), Headers()
@@ -159,7 +159,7 @@ def _find_headers(
     if dimension in columns.mapping:
         return columns.mapping[dimension]
     if columns.has(column):
-        return () if column in columns.judge_scores else (column,)
+        return () if column in columns.judge_score_columns else (column,)
     # A judge's name is made from a column's, as `helpful` from `Helpful?`.
     if len(named_columns := [c for c in columns.table.columns if judge_name(c) == dimension]) == 1:
         return (named_columns[0],)
@@ -189,7 +189,9 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
     Returns [] if the dimension may be a misspelling of another column or of a catalogue judge.
     """
     label_words = {*tokens(dimension)} | _LABEL_WORDS
-    used_columns = columns.used_columns((*OUTPUT_ROLES, *VOTE_COLUMNS)) | columns.judge_scores
+    used_columns = (
+        columns.used_columns((*OUTPUT_ROLES, *VOTE_COLUMNS)) | columns.judge_score_columns
+    )
     unused = (*columns.columns_except(used_columns), *columns.nested_names)
     named_like_labels = (
         c for c in unused if c not in used_columns and _has_label_name(c, label_words)

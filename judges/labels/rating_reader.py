@@ -146,10 +146,10 @@ class RatingReader:
     @cached_property
     def _lowest_is_best(self) -> bool:
         """Whether the lowest number is labelled as good, and the highest one as bad."""
-        labels = {cell.number: cell.word for cell in self._of_kind(NUMBER) if cell.word}
-        if len(labels) < 2:
+        word_by_number = {cell.number: cell.word for cell in self._of_kind(NUMBER) if cell.word}
+        if len(word_by_number) < 2:
             return False
-        lowest, highest = labels[min(labels)], labels[max(labels)]
+        lowest, highest = word_by_number[min(word_by_number)], word_by_number[max(word_by_number)]
         return bool(_GOOD_WORDS.search(lowest) and _BAD_WORDS.search(highest))
 
     @property

@@ -25,7 +25,7 @@ from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.scored import are_shares
+from optimize.measuring.scored import are_fractions
 from optimize.measuring.swap import Certificate, outcome_of, paired_scores
 from optimize.measuring.task_flags import NamedSubject
 from optimize.statistics.balanced import is_clearly_worse
@@ -121,7 +121,7 @@ def changed_swap(
     new_scores, old_scores = paired_scores(new, old)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
     if not all(
-        scored.scale in ((), (0, 1)) and are_shares(scored.scores)
+        scored.scale in ((), (0, 1)) and are_fractions(scored.scores)
         for scored in (new_scores, old_scores)
     ):
         raise SettingsError(ONLY_VERDICTS)

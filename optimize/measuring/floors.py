@@ -19,7 +19,7 @@ from optimize.statistics.two_values import FEW_OUTPUTS, Rate, TwoValues
 FEW_DOCUMENTS_FOR_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
 FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
-# For each floor: the figure, the label whose outputs it is a rate of, and its lowest value.
+# For each floor: the figure, the label whose outputs it is a rate of, and its minimum.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
@@ -52,7 +52,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
-    for name, lowest in floors.items():
+    for name, floor_value in floors.items():
         figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
@@ -60,12 +60,12 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
             value_text = "undefined"
-        reason = f"{figure_name} {value_text}, --min-{name} {lowest:g}"
-        floor_outcome = floor.outcome(figure.interval, lowest)
+        reason = f"{figure_name} {value_text}, --min-{name} {floor_value:g}"
+        floor_outcome = floor.outcome(figure.interval, floor_value)
         if floor_outcome == "holds":
-            reason = f"{figure_name} {value_text} >= {lowest:g}"
+            reason = f"{figure_name} {value_text} >= {floor_value:g}"
         elif floor_outcome == "undecided":
-            reason += f": {_labels_to_add(result, figure, label, lowest)}"
+            reason += f": {_labels_to_add(result, figure, label, floor_value)}"
         reasons[floor_outcome].append(reason)
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
@@ -75,14 +75,14 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     )
 
 
-def _labels_to_add(result: Verification, figure: Figure, label: str, lowest: float) -> str:
+def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value: float) -> str:
     """How many more labels would decide about the floor, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
     if isinstance(figure, Rate) and (interval := figure.interval):
         ends = interval.low, interval.high
-        if n_further := floor.further_outputs(figure.value, *ends, lowest, figure.n):
+        if n_further := floor.further_outputs(figure.value, *ends, floor_value, figure.n):
             number = counted(n_further, f"more {label}")
             return f"about {number} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(label, 'documents')}"
@@ -129,8 +129,8 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
     n_required = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
     if figures.interval is None or figures.n_documents < n_required:
         return ""
-    lowest = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
-    return f"--min-spearman {lowest:.2f}" if lowest > 0 else ""
+    floor_value = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
+    return f"--min-spearman {floor_value:.2f}" if floor_value > 0 else ""
 
 
 def _rounded_down(value: float) -> float:

@@ -57,7 +57,7 @@ class Scored:
 
     @cached_property
     def is_binary(self) -> bool:
-        return not self.is_pairs and is_two_valued(self.human) and are_shares(self.scores)
+        return not self.is_pairs and is_two_valued(self.human) and are_fractions(self.scores)
 
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         return replace(
@@ -138,7 +138,7 @@ class Scored:
         return labelled.texts
 
 
-def are_shares(scores: Vector) -> bool:
+def are_fractions(scores: Vector) -> bool:
     """Whether all scores lie between 0 and 1, apart from NaN."""
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 

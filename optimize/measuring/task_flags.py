@@ -97,7 +97,9 @@ class NamedSubject:
         return cls(name=name, subject=subject, is_pairwise=is_pairwise)
 
 
-def read_task(flags: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Task, list[Entry]]:
+def read_task_and_entries(
+    flags: argparse.Namespace, entries: Sequence[Entry]
+) -> tuple[Task, list[Entry]]:
     """A task on the labels that flags name, and entries for all judges and recordings.
 
     Prints notes and warnings. Raises SettingsError for flags that contradict each other, and

@@ -70,13 +70,13 @@ class Associations:
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
             position = IntervalEstimate(rates.position_bias, interval)
         elif scored.is_binary:
-            shares = [
+            agreements = [
                 sum(comb(round(share * each.samples), 2) for share in each.distribution.values())
                 / comb(each.samples, 2)
                 for each in scored.judgements
                 if isinstance(each, Judgement) and each.distribution and each.samples > 1
             ]
-            repeats = float(np.mean(shares)) if shares else None
+            repeats = float(np.mean(agreements)) if agreements else None
         return cls(length=_length_association(scored), position=position, repeats=repeats)
 
 

@@ -132,11 +132,11 @@ def _more_labels(card: Scorecard, where: str) -> str:
                 f"Label {counted(number, f'more {word}')} for an interval: {need_text}."
                 for word, number in missing
             )
-    documents = counted(n_documents, "document")
+    documents_text = counted(n_documents, "document")
     if figure.interval is None:
-        return f"Label more documents: too few for an interval ({documents}), or too alike."
+        return f"Label more documents: too few for an interval ({documents_text}), or too alike."
     if figure.value < PERFECT and figure.interval.half_width > WIDE_INTERVAL:
-        return f"Label more documents: with {documents} the interval is still wide."
+        return f"Label more documents: with {documents_text} the interval is still wide."
     return ""
 
 

@@ -75,12 +75,12 @@ class JudgedItems:
         weights = [COMMENT_WEIGHT if item.comment else 1 for item in items.items]
         self.weighted_gaps: Vector = self.gaps * weights
 
-    def evidence(self, draws: Sequence[np.random.Generator]) -> list[str]:
+    def evidence(self, generators: Sequence[np.random.Generator]) -> list[str]:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
         log_weights, documents = np.log(self._weights()), list(self.items.document_rows.values())
         versions = []
-        for rng in draws:
+        for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
             order = np.argsort(-(log_weights + rng.gumbel(size=len(documents))), kind="stable")
             text = overview
@@ -253,9 +253,9 @@ def expected_characters(items: Items) -> int:
     """The expected number of characters that texts and comments take up in the evidence."""
     documents = list(items.document_rows.values())
     n_outputs = _n_documents(documents) * _mean_outputs(documents)
-    comments = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
-    texts = [sum(map(len, item.texts.values())) for item in items.items]
-    length = float(np.mean(texts) + np.mean(comments))
+    comment_lengths = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
+    text_lengths = [sum(map(len, item.texts.values())) for item in items.items]
+    length = float(np.mean(text_lengths) + np.mean(comment_lengths))
     return min(EVIDENCE_CHARACTERS, round(n_outputs * length))
 
 

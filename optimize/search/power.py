@@ -78,11 +78,11 @@ def chance_of_gain(
     chance = power(n, outputs, GAIN, risk)
     n_sufficient = documents_for(TARGET_POWER, outputs, GAIN, risk)
     if goal == "dataset":
-        untied_documents = read_rows(items.human, items.human, items.document_ids).n_untied
-        chance *= untied_documents >= FEWEST_UNTIED
+        n_untied = read_rows(items.human, items.human, items.document_ids).n_untied
+        chance *= n_untied >= FEWEST_UNTIED
         # Assume that the share of untied documents stays the same; if it is 0 now, assume one
         # document.
-        n_sufficient = max(n_sufficient, math.ceil(FEWEST_UNTIED * n / max(untied_documents, 1)))
+        n_sufficient = max(n_sufficient, math.ceil(FEWEST_UNTIED * n / max(n_untied, 1)))
     n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
     text = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
     if n_sufficient > len(everything.documents):

@@ -159,16 +159,16 @@ class Proposer:
         self._instructions = [problem.untuned.instruction]
 
     def evidence(
-        self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
+        self, candidate: Candidate, items: Items, generators: Sequence[np.random.Generator]
     ) -> list[str]:
-        """Write one version of the evidence for each generator in `draws`.
+        """Write one version of the evidence for each of the `generators`.
 
         The evidence shows how the candidate judged those of the items that it has been scored on.
         """
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         judgements = evaluator.judgements(candidate, items)
-        return JudgedItems(items, judgements, evaluator.untuned).evidence(draws)
+        return JudgedItems(items, judgements, evaluator.untuned).evidence(generators)
 
     def propose(
         self,

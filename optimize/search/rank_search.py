@@ -230,10 +230,10 @@ class RankSearch:
         if budget.remaining < budget.proposal * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal)
-        draws = [
+        generators = [
             stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
-        evidence = self.proposer.evidence(parent, self.problem.train, draws)
+        evidence = self.proposer.evidence(parent, self.problem.train, generators)
         by_value = sorted(
             (float(np.nan_to_num(result.value, nan=-1)), result.candidate.instruction)
             for result in self.results.values()

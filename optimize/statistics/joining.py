@@ -36,7 +36,7 @@ def joining_weights(
 def centred(values: Matrix, group: Codes) -> Matrix:
     """Subtract from each value the mean of its column over the rows of the same group.
 
-    `values` has shape (rows, columns). `group` numbers the group of each row, from 0.
+    `values` has shape (rows, columns). `group` holds the number of each row's group, from 0.
     """
     group_sizes = np.maximum(np.bincount(group), 1)
     means = [np.bincount(group, column) / group_sizes for column in values.T]

@@ -89,7 +89,7 @@ class ProgramAnswer:
 
 
 def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> ProgramAnswer:
-    """The program's output that people rated: `output`, else its only rating or choice.
+    """The output field to compare with people's labels: `output`, else the only rating or choice.
 
     Raises ProgramError if there is no such output, or if there are several.
     """
