@@ -156,8 +156,9 @@ def _find_headers(
     and the only column that is named like labels.
     """
     column = columns.exact_name(dimension)
-    if dimension in columns.mapping:
-        return columns.mapping[dimension]
+    for name in (dimension, *columns.mapping):
+        if name in columns.mapping and dimension in (name, judge_name(name)):
+            return columns.mapping[name]
     if columns.has(column):
         return () if column in columns.judge_score_columns else (column,)
     # A judge's name is made from a column's, as `helpful` from `Helpful?`.

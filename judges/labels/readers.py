@@ -12,6 +12,7 @@ from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, with_texts
 from judges.labels.flags import MapEntry, read_bounds, split_mapping
+from judges.labels.names import judge_name
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import latest_labels, stated_scales, without_footers
@@ -212,10 +213,10 @@ def _read_outputs(
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
     if candidates is not None and not (ratings_are_named and not holds_pairs(columns)):
-        advice = "give pairs to label with --pairwise NAME; plan does not read pairs"
+        advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         if options.labelled:
             votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
-            how = f"--pairwise {shlex.quote(votes or 'NAME')}"
+            how = f"--pairwise {votes if votes and judge_name(votes) == votes else 'NAME'}"
             if not votes:
                 how += " and name the votes with --map votes=COLUMN"
             advice = f"use {how}, or name a column of ratings with --dimension COLUMN"

@@ -62,7 +62,8 @@ def subject_of(
     if not NAME.match(name):
         return None
     columns = labels.map
-    if name_key(name) != name_key(written_name) and not pairwise:
+    is_mapped = written_name in columns
+    if name_key(name) != name_key(written_name) and not (pairwise or is_mapped):
         columns = {name: written_name, **columns}
     try:
         source = replace(labels, map=columns, scale=None)

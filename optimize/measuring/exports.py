@@ -119,8 +119,10 @@ def read_scores(
     exported = read_export(path, dimension, labelled, warn, metric)
     if exported is not None:
         return exported
-    if _has_row_numbers(labelled):
-        _check_texts(path, labelled)
+    if _has_row_numbers(labelled) and not _has_same_texts(path, labelled):
+        warn(
+            f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
+        )
     return read_own_scores(path, dimension)
 
 
@@ -129,19 +131,27 @@ def _has_row_numbers(labelled: Labelled) -> bool:
     return labelled.reading.rows.get("id") == (ROW_NUMBER,)
 
 
-def _check_texts(path: Path, labelled: Labelled) -> None:
-    """Raise RecordingError if a row of scores has other texts than the labelled row it joins."""
+def _has_same_texts(path: Path, labelled: Labelled) -> bool:
+    """Whether rows of scores hold the texts of the labelled rows that they join.
+
+    Raises RecordingError if a row holds another text.
+    """
     texts_by_id = {item.id: item.texts for item in labelled.items}
+    n_compared = 0
     for location, row in read_rows(path):
         cells = as_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
-            if isinstance(other := cells.get(column), str) and other.split() != text.split():
+            if not isinstance(other := cells.get(column), str):
+                continue
+            n_compared += 1
+            if other.split() != text.split():
                 raise RecordingError(
                     f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
                     "which have no ids; score the labelled file itself, or give both files the "
                     "same ids (--map id=COLUMN)"
                 )
+    return n_compared > 0
 
 
 def read_export(

@@ -149,13 +149,15 @@ def _weighted_members(
     names: Sequence[str], weights: Vector, transforms: Matrix, scores: "_MemberScores", pairs: bool
 ) -> tuple[WeightedMember, ...]:
     """The members with a weight above 0, the largest first, rescaled to people's ratings."""
-    scale, offset = 1 / transforms[:, 0].max(), 0.0
-    if not pairs:
+    if pairs:
+        # A margin keeps its sign: its mean is 0 up to rounding, because each pair counts both ways.
+        lines = transforms / transforms[:, 0].max() * (1, 0)
+    else:
         # The panel's scores get the mean and standard deviation of people's ratings.
         joined = scores.standardised @ weights
         scale = scores.human.std() / joined.std()
-        offset = scores.human.mean() - scale * joined.mean()
-    member_values = np.column_stack([weights, transforms * scale + (0, offset)]).tolist()
+        lines = transforms * scale + (0, scores.human.mean() - scale * joined.mean())
+    member_values = np.column_stack([weights, lines]).tolist()
     order = [member for member in np.argsort(-weights, kind="stable") if weights[member] > 0]
     return tuple(WeightedMember(names[member], *member_values[member]) for member in order)
 

@@ -12,6 +12,7 @@ from judges.cli.flags import Flags, split_name
 from judges.dimension import Dimension
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
+from optimize.figures.as_text import counted
 from optimize.inputs.flags import Bounds, add_reading_flags, bounds_of
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import find_subject
@@ -38,7 +39,13 @@ def read_dimension(flags: argparse.Namespace, source: LabelSource) -> tuple[Labe
     labelled = source.outputs(
         dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
     )
-    return labelled, only_dimension(labelled)
+    dimension = only_dimension(labelled)
+    if dimension in labelled.words:
+        rated = [output for output in labelled.outputs if dimension in output.ratings]
+        if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated):
+            ties = counted(n_tied, "output")
+            print_error(f"note: annotators are tied on {ties}, each of which counts half a pass")
+    return labelled, dimension
 
 
 def scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:

@@ -25,6 +25,8 @@ from judges.answer import (
     plain_text,
 )
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.labels.cells import first_value
+from judges.labels.names import judge_name
 from judges.labels.values import Values
 from judges.reading import answer_span
 from judges.tables.formats import read_records
@@ -80,14 +82,18 @@ def read_pair_replies(
         yield RecordedReplies.of(row, replies)
 
 
+_MARGIN_OF_VOTE = {"A": 1, "B": -1, "tie": 0}
+
+
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
-    Rows that `dspy-judges score` wrote can be read as well. In JSON lines, their scores are under
-    `judgements`. In a table, the column of the dimension's name holds them if there is a column
-    NAME_failure, and the column NAME_judge if there is a column NAME_judge_failure. Raises
-    RecordingError for any other line, for a second score with the same id, and for a file without
-    scores on the dimension.
+    Rows that `dspy-judges winrate` wrote can be read as well; the score of a pair is its margin: 1
+    for A, -1 for B, 0 for a tie. So can rows that `dspy-judges score` wrote. In JSON lines, their
+    scores are under `judgements`. In a table, the column of the dimension's name holds them if
+    there is a column NAME_failure, and the column NAME_judge if there is a column
+    NAME_judge_failure. Raises RecordingError for any other line, for a second score with the same
+    id, and for a file without scores on the dimension.
     """
     scores: dict[str, float] = {}
     for location, row in read_rows(path):
@@ -96,17 +102,24 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
         try:
             record: Record | None = row
             if "judgements" in row:
-                record = msgspec.convert(row["judgements"], dict[str, Record | None]).get(dimension)
+                judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
+                record = judgements.get(dimension, judgements.get(judge_name(dimension)))
             if record is None:
                 continue
             item_id = str(row["id"]).strip()
-            # A column NAME without a column NAME_failure may hold people's ratings.
+            # A column NAME without a column NAME_failure may hold people's ratings. A judge's name
+            # is made from that of the labels' column, as `helpful` from `Helpful?`.
             score_columns = (
                 column
-                for column in (f"{dimension}_judge", dimension)
+                for name in (dimension, judge_name(dimension))
+                for column in (f"{name}_judge", name)
                 if f"{column}_failure" in record
             )
-            score = record[next(score_columns, "score" if "score" in record else dimension)]
+            if "verdict" in record or "verdict_preferred" in record:
+                preferred = first_value(record, ("verdict.preferred", "verdict_preferred"))
+                score: object = _MARGIN_OF_VOTE.get(str(preferred))
+            else:
+                score = record[next(score_columns, "score" if "score" in record else dimension)]
             value = math.nan if score in (None, "") else float(str(score))
             if abs(value) > LARGEST_SCORE:
                 raise ValueError
@@ -237,12 +250,11 @@ def preference(pair: RecordedReplies, *, values: Values | None = None) -> Prefer
     `values` says which words stand for the output shown first ("A"), for the output shown second
     ("B"), or for neither ("tie"). The letters A and B need no entry in `values`.
     """
-    margin_of_vote = {"A": 1, "B": -1, "tie": 0}
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
         choices = [read_choice(text, list(vote_of_choice)) for text in pair.replies]
-        margin_ab, margin_ba = (margin_of_vote[vote_of_choice[choice]] for choice in choices)
+        margin_ab, margin_ba = (_MARGIN_OF_VOTE[vote_of_choice[choice]] for choice in choices)
     except NoScoreError as error:
         return Preference.failed(str(error))
     # In the second order, A is the letter of the second output.

@@ -133,13 +133,14 @@ def plan_budget(
 
     `native_n` says whether the judge's model gives n replies to one call; by default, its name
     decides. `measured` are the input and output tokens for a judgement; by default, they are
-    estimated from the length of the labelled texts. Raises SettingsError if the user's limit is too
-    small to learn anything from the labels.
+    estimated from the length of the labelled texts. Raises SettingsError if nothing is measured yet
+    and the user's limit is too small to learn anything from the labels.
     """
     settings, labels = prepared.settings, prepared.labels
     costs = costs_of(prepared, native_n, measured)
     pricing, item_cost, n_measured = costs.pricing, costs.judgement, labels.n_measured
-    limit, in_dollars = _limit(settings, labels, costs), costs.unit == "dollars"
+    in_dollars = costs.unit == "dollars"
+    limit = _limit(settings, labels, costs, is_checked=measured is not None)
     max_item_price = (1.0 if costs.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if in_dollars:
@@ -240,10 +241,11 @@ def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
     return smallest_limit, default_limit
 
 
-def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
+def _limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: bool) -> float:
     """What a run may spend: the user's limit, else the default limit.
 
-    Raises SettingsError if the user's limit is too small to learn anything from the labels.
+    Raises SettingsError if the user's limit is too small to learn anything from the labels, unless
+    it `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
     """
     smallest_limit, default_limit = _planned_limits(labels, costs)
     # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
@@ -258,7 +260,7 @@ def _limit(settings: Settings, labels: Labels, costs: Costs) -> float:
     for name, value, worth_per_unit, digits in user_limits:
         if value is None:
             continue
-        if value * worth_per_unit < smallest_limit:
+        if value * worth_per_unit < smallest_limit and not is_checked:
             needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
                 f"{option_name(name, f'{value:g}')}: too little to learn anything from "

@@ -8,7 +8,7 @@ from judges.terminal import dollars_text
 from optimize.figures.as_json import DIGITS, JsonObject, to_json
 from optimize.figures.as_text import wrapped
 from optimize.search.power import chance_of_gain
-from optimize.tuning.budget import RunBudget
+from optimize.tuning.budget import PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
 
 # A row of the table of expected spending: a purpose and four figures.
@@ -25,8 +25,8 @@ def budget_lines(budget: RunBudget) -> list[str]:
     sentences = []
     if not budget.costs.is_free:
         sentences.append(
-            f"It takes about {budget.minutes:.1f} minutes if a call takes {budget.call_seconds:g} "
-            f"s and {budget.calls_in_flight} calls are in flight."
+            f"It takes about {budget.minutes:.1f} minutes if {budget.calls_in_flight} calls are in "
+            f"flight, a call takes {budget.call_seconds:g} s, and a proposal {PROPOSAL_SECONDS} s."
         )
     return [
         *table,

@@ -41,6 +41,8 @@ def summarize(
             name: _split_result(untuned, tuned_splits[name], shipped, prepared.objective)
             for name, untuned in scored_splits.untuned.by_name.items()
         }
+    has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
+    limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = search_result.judges.map(
         lambda judge: round(1000 * run.problem.evaluator.item_price(judge), DIGITS)
     )
@@ -69,7 +71,7 @@ def summarize(
         unseen=split_results.get("test_unseen_systems"),
         shipped=search_result.shipped,
         why=search_result.decision.why,
-        limit_reached=search_result.decision.limit_reached,
+        limit_reached=search_result.decision.limit_reached or limit_ended_rounds,
         risk=settings.risk,
         ship=settings.ship,
         lm_calls=judge_account.total.calls,

@@ -13,6 +13,7 @@ from judges.cli.flags import mapping, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
+from judges.labels.names import judge_name
 from judges.labels.values import Values
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
@@ -194,7 +195,9 @@ def read_settings(values: Mapping[str, object]) -> Settings:
     if settings.data and not settings.subject:
         from optimize.inputs.labelled import only_dimension
 
+        # A column's name may contain `=`, which would begin a definition.
         dimension = only_dimension(settings.labels.outputs())
+        dimension = judge_name(dimension) or dimension
         settings = msgspec.structs.replace(settings, dimension=dimension)
     _check_settings(settings)
     return settings

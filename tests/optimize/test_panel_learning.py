@@ -167,6 +167,8 @@ def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_s
         how = {"level": "dataset", "pairs": True, "rng": np.random.default_rng(0)}
         fit = learn_panel(mirror, np.sign(truth) * sign, names, names, **how)
         assert fit.kind == "learned"
+        # A frozen panel of pairs may not shift a margin or enlarge it.
+        assert all(each.intercept == 0 and 0 < each.slope <= 1 for each in fit.members)
         panels.append(fit.scores(mirror) * sign)
     assert panels[0] == pytest.approx(panels[1])
     assert np.abs(panels[0]).max() <= 1

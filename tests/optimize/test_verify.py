@@ -1,7 +1,9 @@
 """The command verify on recorded scores and replies, against published or derived figures."""
 
 import json
+import math
 import re
+from pathlib import Path
 
 import pytest
 from command_runs import json_of, run
@@ -12,8 +14,10 @@ from tuned_judges import tuned_on
 import data
 import judges
 from optimize import compare, measure
+from optimize.__main__ import command as tune
 from optimize.inputs.flags import SettingsError
 from optimize.items import items_of, text_key, tuned_keys
+from optimize.measuring.recorded import read_scores
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -283,6 +287,28 @@ def test_results_of_another_tool_are_verified_as_they_are(here):
     write_jsonl("o.jsonl", [{**row, "output": "Other."} for row in rows])
     code, _, err = run(command, *flags, "o.jsonl")
     assert (code, "run.json (DeepEval): no row has a labelled row's id" in err) == (1, True)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_what_winrate_wrote_is_read_as_margins(flat):
+    preferences = {"a": "A", "b": "B", "c": "tie", "d": None}
+    rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
+    if flat:
+        rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
+    scores = read_scores(Path(write_jsonl("w.jsonl", rows)), "preference")
+    assert scores == pytest.approx({"a": 1, "b": -1, "c": 0, "d": math.nan}, nan_ok=True)
+
+
+def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_name(here):
+    name = "Q3: How useful? (1=bad, 5=great)"
+    rows = [{"id": n, "input": f"Q{n}?", "output": f"A{n}.", name: 1 + n % 5} for n in range(40)]
+    data_file = write_jsonl("l.jsonl", rows)
+    refusal = run(tune, "--data", data_file, "--dry-run").err
+    assert "no judge 'q3_how_useful_1_bad_5_great' in the catalogue: say in one line" in refusal
+    column = "q3_how_useful_1_bad_5_great"
+    scores = [{"id": n, column: 1 + n % 5, f"{column}_failure": None} for n in range(40)]
+    flags = ["--scores", write_jsonl("s.jsonl", scores), "--data", data_file]
+    assert "Measured on 40 rows" in run(command, *flags).out
 
 
 def test_scores_join_labels_without_ids_only_where_the_rows_hold_the_same_texts(here):
