@@ -13,10 +13,14 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping
+from judges.labels.cells import without_keys
+from judges.labels.columns import ColumnNames, Columns
 from judges.labels.flags import split_mapping
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
+from judges.tables.formats import read_table
+from judges.tables.problems import Problems
 from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
@@ -187,13 +191,17 @@ def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     columns, values, _ = split_mapping(mapping(flags.map), values_of(flags.values))
-    items = read_items(flags.file, map=columns)
+    label_columns, file_columns = columns, columns
+    if flags.labels:
+        # The mapping may name columns of both files.
+        label_columns = _columns_in(flags.labels, columns)
+        other_columns = without_keys(columns, label_columns)
+        file_columns = {**_columns_in(flags.file, columns), **other_columns}
+    items = read_items(flags.file, map=file_columns)
     assert isinstance(items, LabelledSet)
     if not (flags.labels or items.reading.ratings):
         return items, flags.dimension or ""
-    source = LabelSource(data=flags.labels, values=values)
-    if not flags.labels:  # the file with all outputs holds the labels, too
-        source = replace(source, data=flags.file, map=columns)
+    source = LabelSource(data=flags.labels or flags.file, map=label_columns, values=values)
     labelled, dimension = read_dimension(flags, source)
     rated = {output.id: output for output in labelled.outputs if output.ratings}
     if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
@@ -212,6 +220,17 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         reading=labelled.reading,
     )
     return with_labels, dimension
+
+
+def _columns_in(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
+    """The entries of the mapping whose columns the file has."""
+    table = read_table(file, Problems(file))
+    if table is None:
+        return {}
+    columns = Columns(table, mapping)
+    return {
+        n: headers for n, headers in mapping.items() if all(map(columns.has, columns.mapping[n]))
+    }
 
 
 def figures_of(

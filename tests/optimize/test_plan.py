@@ -175,3 +175,14 @@ def test_labels_in_the_file_itself_count(capsys):
     assert plan([write_jsonl("partly.jsonl", rows), "--map", "ok=label", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["n_labelled"], result["n_documents"], result["dimension"]) == (4, 9, "ok")
+
+
+def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels(capsys):
+    outputs = [{"nr": f"o{n}", "reply": f"A{n}."} for n in range(9)]
+    labels = [{"nr": f"o{n}", "Ann": "pass", "Ben": "fail"} for n in range(4)]
+    files = write_jsonl("all.jsonl", outputs), "--labels", write_jsonl("labels.jsonl", labels)
+    mapping = ("--map", "ok=Ann,Ben", "--map", "output=reply")
+    assert plan([*files, *mapping, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["n_labelled"] == 4
+    assert "tied on 4 outputs, each of which counts half a pass" in err
