@@ -309,7 +309,9 @@ class _ExportReader:
         label_rows = self._without_multiple_choices(label_rows)
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
-            cells["comment"] = "\n".join(map(str, filter(None, comment_texts))) or None
+            cells["comment"] = "\n".join(map(str, filter(None, comment_texts)))
+            if not cells["comment"]:
+                del cells["comment"]
         return label_rows
 
     def _without_multiple_choices(self, label_rows: Sequence[TableRow]) -> list[TableRow]:
