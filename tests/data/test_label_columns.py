@@ -141,7 +141,7 @@ def test_pairs_need_no_vote(vote):
     assert first.response_b == "No."
     assert {pair.votes for pair in pairs.pairs} == {()}
     assert pairs.systems == ("x", "y")
-    reason = "holds pairs of candidates, answer_1, answer_2; give pairs"
+    reason = "holds pairs of candidates, answer_1, answer_2; plan cannot plan pairs"
     assert reason in refusal(rows, read=read_items)
     assert "no two columns of candidates" in refusal(ITEMS, read=read_items, pairwise=True)
 
