@@ -155,14 +155,15 @@ def _search_end(result: TuningResult) -> Iterator[Fact]:
     last_round, spent = result.last_round, result.cost_usd
     if not last_round or result.max_cost is None or spent is None:
         return
-    text, unspent_text = "A limit ended the search. Its last rounds gained", ""
-    gain_text = f"{last_round.gain:+.3f} on train"
+    ending, unspent_text = "A limit ended the search. Its last rounds gained", ""
+    gain_text, expectation = f"{last_round.gain:+.3f} on train", ""
     if last_round.is_final:
-        text = "The search ended because its last rounds gained"
+        ending = "The search ended because its last rounds gained"
         gain_text += f", no more than their standard error ({number_text(last_round.error)})"
+        expectation = " and are expected to gain no more"
         unspent_text = f" ${max(0, result.max_cost - spent):.2f} is left unspent."
     yield (
         "Search",
-        f"{text} {gain_text}. Further rounds would cost ${2 * last_round.cost:.2f} and are "
-        f"expected to gain no more.{unspent_text}",
+        f"{ending} {gain_text}. Further rounds would cost ${2 * last_round.cost:.2f}{expectation}."
+        f"{unspent_text}",
     )
