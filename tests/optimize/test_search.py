@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Watch, judge, problem_of, search, world, write_instruction
+from search_world import (
+    SEED,
+    Watch,
+    judge,
+    problem_of,
+    search,
+    world,
+    write_instruction,
+    written_search,
+)
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
@@ -69,6 +78,15 @@ def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
             assert budget.remaining == 50
         assert budget.remaining == 70
     assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])
+
+
+def test_the_last_round_is_final_unless_a_limit_ends_the_search():
+    short, long = (
+        written_search(world(16), world(14, first=100), calls=calls).result.last_round
+        for calls in (1500, 20_000)
+    )
+    assert (short.is_final, long.is_final) == (False, True)
+    assert 0 < long.gain <= long.error
 
 
 SYSTEMS = 8
