@@ -10,7 +10,7 @@ from judges.prompt import Field
 from judges.questions import AnswerWeights, answer_range
 
 # The largest absolute value of a score in a file; the square of a much larger one could overflow.
-LARGEST_SCORE = 1e9
+MAX_SCORE = 1e9
 MAX_QUOTE_LENGTH = 160
 PreferredOutput = Literal["A", "B"]
 

@@ -43,7 +43,7 @@ from optimize.measuring.asking import on_labels_scale
 from optimize.measuring.task_flags import asking_options
 
 COMMAND = "dspy-judges label"
-MOST_ANSWERS = 10
+MAX_ANSWERS = 10
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is saved
@@ -174,9 +174,9 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
         raise SettingsError(f"{subject.name}: name it by {flag}")
     else:
         subject = rescale(subject, flags.scale)
-    if (n_answers := len(numbers_of(subject))) > MOST_ANSWERS:
+    if (n_answers := len(numbers_of(subject))) > MAX_ANSWERS:
         raise SettingsError(
-            f"{subject.name} has {n_answers} answers, and the page has keys for {MOST_ANSWERS}; "
+            f"{subject.name} has {n_answers} answers, and the page has keys for {MAX_ANSWERS}; "
             "give people fewer answers, as in --scale 1-10"
         )
     return subject

@@ -38,13 +38,13 @@ from optimize.measuring.partial_labels import (
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
-from optimize.statistics.two_values import FEW_OUTPUTS, two_values
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, two_values
 
 NAME = "dspy-judges plan"
-# With fewer labelled documents than FEWEST, figures are too uncertain to plan from; then
-# FIRST_ROUND documents are to be labelled first.
-FEWEST, FIRST_ROUND = 20, 30
+# With fewer labelled documents than the minimum, figures are too uncertain to plan from; then a
+# first round of documents is to be labelled.
+MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 # The shares of fails that a plan assumes while the labels are too few to estimate the share.
 FAILS = (0.05, 0.2, 0.5)
 
@@ -147,8 +147,8 @@ def plan(flags: argparse.Namespace) -> Outcome:
     figures: dict[str, PlannedFigure] = {}
     decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
     n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
-    n_to_label = FIRST_ROUND - n_with_label_and_score
-    if n_with_label_and_score >= FEWEST:
+    n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
+    if n_with_label_and_score >= MIN_LABELLED_DOCUMENTS:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
             decision = _decision(sample, bounds, floors)
@@ -245,7 +245,7 @@ def figures_of(
     n_documents = np.unique(sample.document).size
     is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
-    missing_by_figure, fewest_needed = dict[str, int](), FEW_DOCUMENTS
+    missing_by_figure, fewest_needed = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
     if np.nanmax(sample.score) > np.nanmin(sample.score):
         if is_rate:  # leave out the outputs whose annotators are tied
             labelled_part = labelled_part.select(labelled_part.label != 0.5)
@@ -253,7 +253,7 @@ def figures_of(
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
         level, answer_words = choose_level(items), None
         if is_rate and are_fractions(sample.score):
-            answer_words, fewest_needed = PASS_FAIL, FEW_OUTPUTS
+            answer_words, fewest_needed = PASS_FAIL, MIN_OUTPUTS_FOR_RATES
             rates = two_values(*score_label_document)
             figures |= {"balanced accuracy": rates.balanced_accuracy}
             figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
@@ -302,7 +302,11 @@ def lines(result: PlanResult) -> list[str]:
     """Lines for the terminal: what is labelled, each figure, the written file, the next command."""
     n_left = result.n_documents - result.n_labelled
     labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
-    fewest_text = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
+    fewest_text = (
+        f"{MIN_LABELLED_DOCUMENTS} with scores"
+        if result.n_labelled >= MIN_LABELLED_DOCUMENTS
+        else MIN_LABELLED_DOCUMENTS
+    )
     sentences = [f"{labelled_text}; a plan needs {fewest_text}, so a random round comes first."]
     if decisions := result.decisions or ():
         sentences = [sentences[0]] if len(decisions) > 1 else [f"{labelled_text}."]

@@ -44,7 +44,7 @@ from optimize.tuning.settings import Settings, read_settings
 # The default names of the field of an example that identifies its document.
 GROUP_FIELDS = ("document_id", "group")
 # The examples need this many documents, because each half must be able to test the other.
-FEWEST_DOCUMENTS = 10
+MIN_TRAINSET_DOCUMENTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,10 +224,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         )
         everything = program.read(rows, self.label, group)
         documents = everything.documents
-        if len(documents) < FEWEST_DOCUMENTS:
+        if len(documents) < MIN_TRAINSET_DOCUMENTS:
             raise LabelError(
-                f"the examples have {len(documents)} documents; at least {FEWEST_DOCUMENTS} are "
-                "needed"
+                f"the examples have {len(documents)} documents; at least "
+                f"{MIN_TRAINSET_DOCUMENTS} are needed"
             )
         if group is None:
             print_line(

@@ -20,7 +20,7 @@ MASK = "[key]"
 KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the environment"
 # A value of fewer characters counts as a placeholder, such as "none" or "not-needed", and is not
 # redacted, since the same word may occur in replies.
-SHORTEST_SECRET = 12
+MIN_SECRET_LENGTH = 12
 SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
 # Keys that were passed in code, or read from an environment variable whose name does not end in one
@@ -106,7 +106,7 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES))
         candidates = {value.strip() for value in (*values, *keys, *_keys_from_code)}
-        secrets = (value for value in candidates if len(value) >= SHORTEST_SECRET)
+        secrets = (value for value in candidates if len(value) >= MIN_SECRET_LENGTH)
         # Long secrets first, since a short secret may be the beginning of a long one.
         self._secrets = sorted(secrets, key=len, reverse=True)
 

@@ -10,10 +10,10 @@ from functools import lru_cache
 from judges.protocol import FatalModelError, ThrottledError, TransientError
 
 # Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
-FIRST_WAIT, LONGEST_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
+FIRST_WAIT, MAX_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
 # Retry-After headers, in seconds: the client waits at most the first number; a header with more
 # than the second number is read as that number.
-LONGEST_RETRY_AFTER, MAX_RETRY_AFTER = 600.0, 31_536_000.0
+MAX_RETRY_WAIT, MAX_RETRY_AFTER = 600.0, 31_536_000.0
 
 _warn_once = lru_cache(logging.getLogger(__name__).warning)
 # Seeded by the system, so that processes whose requests fail together do not retry together.
@@ -82,13 +82,13 @@ def retry_wait(error: TransientError, n_failures: int) -> float:
     long its outage lasts.
     """
     retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
-    if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
+    if isinstance(error, ThrottledError) and retry_after > MAX_RETRY_WAIT:
         raise FatalModelError(
             f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
             "(its Retry-After): the same command goes on then"
         ) from error
-    wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), LONGEST_WAIT) * _rng.uniform(0.5, 1.0)
-    if 0 < retry_after <= LONGEST_RETRY_AFTER:
+    wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), MAX_WAIT) * _rng.uniform(0.5, 1.0)
+    if 0 < retry_after <= MAX_RETRY_WAIT:
         wait = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
     if wait >= LOGGED_WAIT:
         _warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")

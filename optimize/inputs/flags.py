@@ -29,7 +29,7 @@ from optimize.figures.as_text import wrapped
 RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
-MOST_FAILED = 0.1
+MAX_FAILED_SHARE = 0.1
 Bounds = tuple[float, float]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"

@@ -38,7 +38,7 @@ AnyPath = str | os.PathLike[str]
 
 AnyLevel = Level | Literal["auto"]
 
-MANY_ANNOTATORS = 10
+MAX_NAMED_ANNOTATORS = 10
 # The two answers of a verdict judge if people's own words cannot be used.
 PASS_FAIL = ("pass", "fail")
 # The scale of a new judge if the labels have no usual scale.
@@ -213,11 +213,11 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
         ratings, names = annotation_matrix(labelled, name)
     except LabelError:
         return ""
-    if len(names) > MANY_ANNOTATORS:
+    if len(names) > MAX_NAMED_ANNOTATORS:
         # If there are many annotators, two of them rarely share outputs. So the columns become the
         # first label of each output, the second label, and so on.
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
-        ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
+        ratings = np.take_along_axis(ratings, order, axis=1)[:, :MAX_NAMED_ANNOTATORS]
     pairs = annotator_agreement(ratings)
     n_shared = np.array([pair.n_outputs for pair in pairs])
     if not n_shared.any():

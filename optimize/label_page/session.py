@@ -28,7 +28,7 @@ from optimize.statistics.plain import quadratic_kappa
 Mark = Literal["skipped", "unsure"]
 # A JSON object that the page gets.
 State = dict[str, object]
-LONGEST_NAME = 80
+MAX_ANNOTATOR_NAME = 80
 
 
 class JudgeAnswer(msgspec.Struct, frozen=True):
@@ -96,8 +96,8 @@ class LabelSession:
 
     def _checked_name(self, annotator: str) -> str:
         name = self._log.known_name(annotator)
-        if is_missing_value(name) or len(name) > LONGEST_NAME or not name.isprintable():
-            raise ClickError(f"give a name of 1 to {LONGEST_NAME} letters")
+        if is_missing_value(name) or len(name) > MAX_ANNOTATOR_NAME or not name.isprintable():
+            raise ClickError(f"give a name of 1 to {MAX_ANNOTATOR_NAME} letters")
         return name
 
     def _content(self, item: int) -> State:

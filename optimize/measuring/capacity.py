@@ -14,8 +14,12 @@ from optimize.items import Items, choose_level, items_of
 from optimize.search.power import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
 from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, round_up
-from optimize.statistics.intervals import FEW_DOCUMENTS
-from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS, two_values
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
+from optimize.statistics.two_values import (
+    MIN_DOCUMENTS_FOR_RATES,
+    MIN_OUTPUTS_FOR_RATES,
+    two_values,
+)
 
 # People's words for pass and for fail; None if labels are ratings.
 VerdictWords = tuple[str, str] | None
@@ -140,7 +144,7 @@ def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> di
         np.ptp(ratings) > 0 if level == "summary" else (ratings != labels[counts.argmax()]).any()
         for ratings in (items.human[rows] for rows in items.document_rows.values())
     ]
-    return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(has_contrast)))}
+    return {f"{level}-level rho": max(0, MIN_DOCUMENTS_FOR_INTERVAL - int(sum(has_contrast)))}
 
 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
@@ -160,16 +164,18 @@ def _advice_for_intervals(
     n_missing = missing_for_intervals(test, words, level).items()
     for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
         # The total grows in proportion to test; some documents in test may have no contrast.
-        n_needed = n_on_test * n_documents / max(1, FEW_DOCUMENTS - n_on_test)
-        if words:  # so that test has FEW_OUTPUTS of this label in nine of ten splits
-            n_needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(all_items)))
+        n_needed = n_on_test * n_documents / max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)
+        if words:  # so that test has MIN_OUTPUTS_FOR_RATES of this label in nine of ten splits
+            n_needed = MIN_OUTPUTS_FOR_RATES + float(
+                nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items))
+            )
             n_needed -= int((all_items.human == label).sum())
         if n_on_test:
             amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
             # How many documents with this label test lacks, if it has enough outputs.
             rows = np.flatnonzero(test.human == label)
-            n_short = FEW_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
-            if words and rows.size >= FEW_OUTPUTS and n_short > 0:
+            n_short = MIN_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
+            if words and rows.size >= MIN_OUTPUTS_FOR_RATES and n_short > 0:
                 n_more = math.ceil(n_short * n_documents / len(test.documents))
                 amount = f"{n_more:,} more documents with {label_name}"
             advice.append(f"{amount} for an interval of {figure} on test")

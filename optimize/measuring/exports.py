@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.judgement import LARGEST_SCORE
+from judges.judgement import MAX_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER
 from judges.labels.conversations import as_texts
@@ -357,5 +357,5 @@ def _number(value: object, tool: Tool) -> float:
     word = str(value).strip().casefold()
     with suppress(ValueError):
         number = float({**SCORE_OF_WORD, **tool.words}.get(word, word))
-        return math.inf if abs(number) > LARGEST_SCORE else number
+        return math.inf if abs(number) > MAX_SCORE else number
     return math.inf

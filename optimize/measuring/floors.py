@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from judges.cli.flags import count
 from optimize.figures.as_text import PLURALS, counted, interval_text, looks_text
-from optimize.inputs.flags import MOST_FAILED, SettingsError
+from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import FEW_DOCUMENTS, Figure
-from optimize.statistics.two_values import FEW_OUTPUTS, Rate, TwoValues
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, TwoValues
 
 # With fewer documents, dataset-level rho on new labels has too often no interval.
-FEW_DOCUMENTS_FOR_FLOOR = 100
+MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
-FEWEST_FOR_FLOOR = 2 * FEW_DOCUMENTS
+MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 # For each floor: the figure, the label whose outputs it is a rate of, and its minimum.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
@@ -91,14 +91,14 @@ def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value
 def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why floors fall short, whatever the figures."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
-    at_most = f"at most {MOST_FAILED:.0%} may"
-    if n_failed > MOST_FAILED * n_outputs:
+    at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
+    if n_failed > MAX_FAILED_SHARE * n_outputs:
         share = n_failed / n_outputs
         yield f"{share:.1%} of the judgements failed ({n_failed:,} of {n_outputs:,}); {at_most}"
     if not has_floors:
         return
     n_labels = n_outputs + result.n_unjudged
-    if result.n_unjudged > MOST_FAILED * n_labels:
+    if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
         yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
     if result.overlap.tuned_on_these_labels:
         yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
@@ -119,14 +119,18 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
         for rate in (figures.tpr, figures.tnr):
             low_end = rate.interval.low if rate.interval else 0.0
             n_documents = rate.n_documents or 0
-            n_required = 2 * FEW_OUTPUTS if n_documents == rate.n else FEWEST_FOR_FLOOR
+            n_required = (
+                2 * MIN_OUTPUTS_FOR_RATES if n_documents == rate.n else MIN_DOCUMENTS_FOR_FLOOR
+            )
             if not low_end or n_documents < n_required:
                 return ""
             floor_values.append(_rounded_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
         # A judge that decides at random holds floors whose sum is 1 or less.
         is_above_chance = sum(floor_values) > 1
         return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floor_values) if is_above_chance else ""
-    n_required = FEW_DOCUMENTS_FOR_FLOOR if figures.level == "dataset" else FEWEST_FOR_FLOOR
+    n_required = (
+        MIN_DOCUMENTS_FOR_DATASET_FLOOR if figures.level == "dataset" else MIN_DOCUMENTS_FOR_FLOOR
+    )
     if figures.interval is None or figures.n_documents < n_required:
         return ""
     floor_value = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from optimize.inputs.flags import MOST_FAILED, SettingsError
+from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
@@ -29,9 +29,9 @@ from optimize.statistics.joining import centred, joining_weights
 PanelKind = Literal["own", "learned"]
 DOCUMENT_FOLDS, SYSTEM_FOLDS, REPEATS = 5, 4, 3
 # With fewer systems, a fold or the systems outside the fold would be too few to rank.
-FEWEST_SYSTEMS = 6
+MIN_SYSTEMS_FOR_FOLDS = 6
 # A smaller standard deviation, relative to the largest score, is a rounding error of a sum.
-LEAST_SPREAD = 1e-6
+MIN_SPREAD = 1e-6
 
 
 class WeightedMember(NamedTuple):
@@ -167,7 +167,7 @@ def _passed_over(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
     reasons = {}
     for name, vector in scores.items():
         failed = float(np.isnan(vector).mean())
-        if failed > MOST_FAILED:
+        if failed > MAX_FAILED_SHARE:
             reasons[name] = f"fails on {failed:.0%} of the outputs"
         elif not _linear_transform(vector, group)[0]:
             reasons[name] = "tells no two outputs apart"
@@ -181,7 +181,7 @@ def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
     """The slope and intercept that standardise scores; 0 if they are constant in each group."""
     has_score = ~np.isnan(scores)
     deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
-    if deviation <= LEAST_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
+    if deviation <= MIN_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
         return 0.0, 0.0
     return 1 / deviation, -float(scores[has_score].mean()) / deviation
 
@@ -280,7 +280,7 @@ class _MemberScores:
         """Yield rows to score, and the rows to learn from: other documents and other systems."""
         n_documents, n_systems = (int(codes.max()) + 1 for codes in (self.document, self.system))
         document_fold = rng.permutation(n_documents)[self.document] % DOCUMENT_FOLDS
-        n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= FEWEST_SYSTEMS else 1
+        n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= MIN_SYSTEMS_FOR_FOLDS else 1
         system_fold = rng.permutation(n_systems)[self.system] % n_parts
         for fold in range(DOCUMENT_FOLDS):
             for part in range(n_parts):

@@ -24,7 +24,7 @@ from judges.answer import (
     find_answer,
     plain_text,
 )
-from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.labels.cells import first_value
 from judges.labels.names import judge_name
 from judges.labels.values import Values
@@ -121,7 +121,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             else:
                 score = record[next(score_columns, "score" if "score" in record else dimension)]
             value = math.nan if score in (None, "") else float(str(score))
-            if abs(value) > LARGEST_SCORE:
+            if abs(value) > MAX_SCORE:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
@@ -131,7 +131,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
         except ValueError as error:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
-                f"score, at most {LARGEST_SCORE:g}"
+                f"score, at most {MAX_SCORE:g}"
             ) from error
         if item_id in scores:
             raise RecordingError(f"{location}: {item_id!r:.60} has a score already")

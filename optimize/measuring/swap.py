@@ -15,7 +15,7 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from optimize.figures.as_json import FLAT, JsonObject, fields_json
 from optimize.figures.as_text import looks_text, short_name
-from optimize.inputs.flags import MOST_FAILED
+from optimize.inputs.flags import MAX_FAILED_SHARE
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import (
     Difference,
@@ -27,10 +27,10 @@ from optimize.measuring.comparison import (
 )
 from optimize.measuring.misses import Remarks
 from optimize.measuring.scored import Scored, with_both_scores
-from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
+from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import document_terms
-from optimize.statistics.floor import MOST_FURTHER
+from optimize.statistics.floor import MAX_FURTHER_OUTPUTS
 from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
 from optimize.statistics.rows import read_rows
 
@@ -213,10 +213,10 @@ def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
             raise JudgesError(f"{entry.name}: {entry.reason}")
         n_missing = len(scored.failures) + scored.n_unjudged
         n_labels = len(scored.items) + scored.n_unjudged
-        if n_missing > MOST_FAILED * n_labels:
+        if n_missing > MAX_FAILED_SHARE * n_labels:
             raise JudgesError(
                 f"no verdict: {entry.name} has no score for {n_missing:,} of {n_labels:,} labels; "
-                f"at most {MOST_FAILED:.0%} may fail or be missing"
+                f"at most {MAX_FAILED_SHARE:.0%} may fail or be missing"
             )
         scores[entry.name] = scored
     return with_both_scores(*held_out_from_all(on_common_rows(scores)).values())
@@ -235,7 +235,7 @@ def difference_of(
     n_terms, least_size = contrast.terms.size, 0.0
     if is_binary:
         labels, counts = np.unique(new.human, return_counts=True)
-        if counts.min() < FEWEST_FOR_INTERVAL:
+        if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
             return contrast, None, least_size
         is_rarer = new.human == labels[counts.argmin()]
         least_size = n_terms / 2 * _share_of_document(new.documents, is_rarer)
@@ -273,7 +273,7 @@ def _loss_of_document(old: Scored) -> float:
 
 def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
     """The number of documents that would decide, if all are like these; None if it is too large."""
-    for multiple in range(2, MOST_FURTHER // terms.size + 1):
+    for multiple in range(2, MAX_FURTHER_OUTPUTS // terms.size + 1):
         interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
         if outcome_of(interval, margin) != "undecided":
             return multiple * int(terms.size)

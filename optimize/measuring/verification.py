@@ -23,9 +23,9 @@ from optimize.statistics.correlations import Correlation, Level, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
 
 # An association is reported if it is at least so large and its interval excludes 0.
-LEAST_ASSOCIATION = 0.1
+MIN_ASSOCIATION = 0.1
 # Upper bound on the false passes, and on the false alarms, in the result; a report has all.
-MOST_MISSES = 3
+MAX_MISSES_SHOWN = 3
 
 
 def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
@@ -33,7 +33,7 @@ def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bo
 
     `interval` is the interval of the difference.
     """
-    is_large = abs(value) > abs(people) and abs(value - people) >= LEAST_ASSOCIATION
+    is_large = abs(value) > abs(people) and abs(value - people) >= MIN_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 
 
@@ -150,7 +150,7 @@ class Verification:
             rho_on_tuned_rows=rho(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
-            misses=all_misses(held_out, MOST_MISSES) if held_out.is_binary else None,
+            misses=all_misses(held_out, MAX_MISSES_SHOWN) if held_out.is_binary else None,
             words=labelled.words.get(scored.dimension),
         )
 

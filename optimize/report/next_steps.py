@@ -16,15 +16,15 @@ from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.card import NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
 from optimize.statistics.intervals import PERFECT
-from optimize.statistics.two_values import FEW_DOCUMENTS_FOR_RATES, FEW_OUTPUTS
+from optimize.statistics.two_values import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
 LOOK_AGAIN = "add --looks 2 then, or as many looks as you plan"
 # A step asks for more labels if half of the interval's width is larger than this.
 WIDE_INTERVAL = 0.10
 # More failures than this share get a step, and attacks that add this share of the scale.
-MANY_FAILED, LARGE_ATTACK = 0.05, 0.10
-MOST_STEPS = 3
+MIN_FAILURES_FOR_STEP, MIN_ATTACK_FOR_STEP = 0.05, 0.10
+MAX_STEPS = 3
 MORE_LABELS = "Label more documents."
 
 
@@ -76,7 +76,7 @@ def run_steps(
             "for a program of your own."
         ]
     obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
-    if obstacle == NO_SCORE or n_failed > MANY_FAILED * card.rho.n_outputs:
+    if obstacle == NO_SCORE or n_failed > MIN_FAILURES_FOR_STEP * card.rho.n_outputs:
         steps.append(
             f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
         )
@@ -86,14 +86,14 @@ def run_steps(
     else:
         steps += [more_labels or MORE_LABELS, *gain_steps]
     attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
-    if share >= LARGE_ATTACK:
+    if share >= MIN_ATTACK_FOR_STEP:
         steps.append(
             "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
     if not obstacle:
         steps.append(_use_step(card, folder))
-    return [*filter(None, steps)][:MOST_STEPS]
+    return [*filter(None, steps)][:MAX_STEPS]
 
 
 def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
@@ -126,7 +126,9 @@ def _more_labels(card: Scorecard, where: str) -> str:
     binary, figure, n_documents = card.two_values, card.share_against_coin, card.order.n_documents
     if binary:
         n_documents = binary.judge.n_documents
-        need_text = f"it needs {FEW_OUTPUTS} {where}, from {FEW_DOCUMENTS_FOR_RATES} documents"
+        need_text = (
+            f"it needs {MIN_OUTPUTS_FOR_RATES} {where}, from {MIN_DOCUMENTS_FOR_RATES} documents"
+        )
         if missing := [(word, number) for word, number in binary.judge.n_more.items() if number]:
             return " ".join(
                 f"Label {counted(number, f'more {word}')} for an interval: {need_text}."

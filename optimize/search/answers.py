@@ -24,9 +24,9 @@ from optimize.statistics.joining import centred, joining_weights
 FOLDS = 5
 # A question is dropped if its share of the weights is smaller than this. Of random answers added to
 # recorded judges, one in eighty is kept.
-SMALLEST_SHARE = 0.1
+MIN_WEIGHT_SHARE = 0.1
 # The least slope of the line that fits scores to the rating scale; a flatter one makes all alike.
-SMALLEST_SLOPE = 0.05
+MIN_SLOPE = 0.05
 # Fixed, so that every candidate has the same folds.
 SEED = 0
 
@@ -85,7 +85,7 @@ class LabelledAnswers:
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
-            line_slope = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / score_sd))
+            line_slope = min(1.0, max(MIN_SLOPE, float(human.std()) / score_sd))
         if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # With an offset outside these bounds, a score could leave the scale.
@@ -141,13 +141,13 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
     def useful_questions(self) -> tuple[Field, ...]:
-        """The questions with a share of the weights of at least `SMALLEST_SHARE`.
+        """The questions with a share of the weights of at least `MIN_WEIGHT_SHARE`.
 
         The weights are fitted again without the others, until no share is too small.
         """
         questions = self.fields[:-1]
         shares = self.fit_weights().shares(self.fields)
-        useful = tuple(field for field in questions if shares[field.name] >= SMALLEST_SHARE)
+        useful = tuple(field for field in questions if shares[field.name] >= MIN_WEIGHT_SHARE)
         return useful if useful == questions else self.of_questions(useful).useful_questions()
 
 

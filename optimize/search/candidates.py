@@ -30,7 +30,7 @@ from judges.prompt import (
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
-LONGEST_INSTRUCTION = 1500
+MAX_INSTRUCTION_LENGTH = 1500
 # An instruction that shares so many consecutive words with a labelled text is a copy.
 COPIED_WORDS = 8
 # The `kind` of a `DemoSet` that shows every labelled output.
@@ -119,8 +119,8 @@ def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[
     """
     if not instruction:
         return "empty"
-    if len(instruction) > LONGEST_INSTRUCTION:
-        return f"{len(instruction)} characters long; {LONGEST_INSTRUCTION} are allowed"
+    if len(instruction) > MAX_INSTRUCTION_LENGTH:
+        return f"{len(instruction)} characters long; {MAX_INSTRUCTION_LENGTH} are allowed"
     if not text_hashes.isdisjoint(word_runs(instruction)):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _words(instruction) in map(_words, earlier):

@@ -25,7 +25,7 @@ from optimize.statistics.plain import order_agreement
 # shown, with about `MAX_OUTPUTS` outputs in all.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
 # The largest share of documents in one prompt, so that the draws for several prompts differ.
-LARGEST_SHARE = 2 / 3
+MAX_SHARE_SHOWN = 2 / 3
 # Upper bounds on the characters of the evidence, and of a single text, reason and comment, from
 # which the middle is removed.
 EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
@@ -268,7 +268,7 @@ def _n_documents(documents: Sequence[Indices]) -> int:
     """The number of documents that the evidence shows; more if documents have few outputs."""
     outputs = _mean_outputs(documents)
     number = DOCUMENTS_SHOWN if outputs >= 3 else round(MAX_OUTPUTS / outputs)
-    return max(1, min(number, math.ceil(LARGEST_SHARE * len(documents))))
+    return max(1, min(number, math.ceil(MAX_SHARE_SHOWN * len(documents))))
 
 
 def _quote(text: str, length: int = TEXT_LENGTH) -> str:

@@ -22,7 +22,7 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items
 from optimize.search.candidates import Candidate
-from optimize.search.power import FEWEST_UNTIED, fewest_documents
+from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
 from optimize.search.problem import Goal, SearchProblem, contrast, objective
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, Vector, stream
@@ -227,7 +227,7 @@ def decision_on(
     `kinds` are the contrasts with the untuned judge, for each kind of change.
     """
     gain = gain_of(kinds, rng, risk)
-    n_needed = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
+    n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
     amount = f"the untuned judge by {abs(gain.value):.3f} {figure_of(goal)}"
     beaten = f"{subject} beat {amount}. If tuning did nothing,"
@@ -313,7 +313,7 @@ def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = 
     best_kind, largest_gains = tested_kinds[means[0].argmax()], means.max(axis=1)
     value, n, half_width = float(largest_gains[0]), int(n_documents_by_kind[best_kind]), math.inf
     n_untied = float(n_untied_by_kind[tested_kinds].min())
-    if n > 1 and n_untied >= FEWEST_UNTIED:
+    if n > 1 and n_untied >= MIN_UNTIED_DOCUMENTS:
         # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not
         # exceed an equal draw by a rounding error. At a risk of .5 it is about 0 and may be
         # negative.

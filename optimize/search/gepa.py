@@ -32,11 +32,11 @@ from optimize.statistics.rows import read_rows
 
 # A minibatch, from which GEPA writes a proposal and on which it scores it, has at least this many
 # documents and about this many outputs; on fewer the objective is too noisy.
-FEWEST_DOCUMENTS, FEWEST_OUTPUTS = 6, 30
+MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
 # The proposer's seeds in two runs differ by this number, which is more than the requests of a run.
 PROPOSER_SEED = 10_000
 # The search ends after this many replies in a row without a new instruction; GEPA has no limit.
-MOST_FRUITLESS = 25
+MAX_FRUITLESS_REPLIES = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
 
@@ -58,7 +58,9 @@ class Adapter:
         half = len(documents) // 2
         self.learning, self.selection = documents[:half], documents[half:]
         outputs_per_document = len(problem.train) / max(1, len(problem.train.documents))
-        minibatch_size = max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs_per_document))
+        minibatch_size = max(
+            MIN_MINIBATCH_DOCUMENTS, round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
+        )
         self.n_minibatches = max(1, half // minibatch_size)
         # The cost of the next proposal, with the scoring by which GEPA accepts or rejects it.
         n_outputs = (half / self.n_minibatches + len(self.selection)) * outputs_per_document
@@ -71,7 +73,7 @@ class Adapter:
 
     def is_finished(self, state: GEPAState) -> bool:
         """Whether no further proposal is possible or worth its cost."""
-        is_fruitless = self.n_fruitless >= MOST_FRUITLESS
+        is_fruitless = self.n_fruitless >= MAX_FRUITLESS_REPLIES
         is_spent = self.problem.evaluator.budget.remaining < self.proposal_cost
         return self.fatal_error is not None or is_fruitless or is_spent
 

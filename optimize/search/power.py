@@ -11,7 +11,7 @@ from optimize.statistics.rows import read_rows
 # For dataset-level rho, the gate needs this many untied documents (see `Rows.n_untied`). If it
 # needed only 6, judges that are no better than the untuned judge would ship in .12 of runs; without
 # a minimum, they would ship in up to .29 of runs (benchmarks/gate.py).
-FEWEST_UNTIED = 10
+MIN_UNTIED_DOCUMENTS = 10
 # Labels are planned so that a true gain of this size, in rho or balanced accuracy, ships with this
 # probability.
 GAIN, TARGET_POWER = 0.1, 0.8
@@ -79,10 +79,10 @@ def chance_of_gain(
     n_sufficient = documents_for(TARGET_POWER, outputs, GAIN, risk)
     if goal == "dataset":
         n_untied = read_rows(items.human, items.human, items.document_ids).n_untied
-        chance *= n_untied >= FEWEST_UNTIED
+        chance *= n_untied >= MIN_UNTIED_DOCUMENTS
         # Assume that the share of untied documents stays the same; if it is 0 now, assume one
         # document.
-        n_sufficient = max(n_sufficient, math.ceil(FEWEST_UNTIED * n / max(n_untied, 1)))
+        n_sufficient = max(n_sufficient, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))
     n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
     text = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
     if n_sufficient > len(everything.documents):

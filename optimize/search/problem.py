@@ -12,7 +12,7 @@ import numpy as np
 from judges.client import Client
 from judges.prompt import Field, Reasoning
 from optimize.figures.as_json import DIGITS, json_number
-from optimize.inputs.flags import MOST_FAILED, RISK
+from optimize.inputs.flags import MAX_FAILED_SHARE, RISK
 from optimize.items import Items
 from optimize.search.candidates import Candidate, word_runs
 from optimize.search.evaluator import Evaluator
@@ -179,7 +179,7 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
 def is_reliable(scores: Vector, base: Vector) -> bool:
     """Whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
     n_failed, n_base_failed = np.isnan([scores, base]).sum(axis=1)
-    return bool(n_failed <= max(MOST_FAILED * len(scores), n_base_failed))
+    return bool(n_failed <= max(MAX_FAILED_SHARE * len(scores), n_base_failed))
 
 
 def _verdicts(scores: Vector, items: Items) -> Vector:

@@ -29,16 +29,21 @@ from judges.prompt import (
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
 from optimize.items import Items
-from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, rejection_reason, word_runs
+from optimize.search.candidates import (
+    MAX_INSTRUCTION_LENGTH,
+    Candidate,
+    rejection_reason,
+    word_runs,
+)
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchProblem
 
 # Upper bound on the tokens of a reply; a multiple for models with hidden reasoning.
 REPLY_TOKENS = 2048
 # Upper bound on the characters of a faulty reply that are sent back.
-LONGEST_REPLY_SHOWN = 6000
+MAX_REPLY_SHOWN = 6000
 # The search stops asking for instructions after this many rounds in a row without a usable one.
-MOST_FRUITLESS_ROUNDS = 2
+MAX_FRUITLESS_ROUNDS = 2
 # Upper bound on the characters of a rejected proposal's reason that are printed.
 MAX_REASON_LENGTH = 300
 
@@ -63,7 +68,7 @@ _INPUTS = {
 _OUTPUTS = {
     "analysis": "at most 200 words: what people reward and mind across these outputs, what the "
     "judge overrates or misses, how it uses its answers, and which may be chance",
-    "instruction": f"the better instruction alone, at most {LONGEST_INSTRUCTION} characters",
+    "instruction": f"the better instruction alone, at most {MAX_INSTRUCTION_LENGTH} characters",
 }
 
 PROPOSER = Prompt(
@@ -186,7 +191,7 @@ class Proposer:
 
         Raises SearchBudgetSpentError if the requests would cost more than is left of the budget.
         """
-        if not evidence or self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS:
+        if not evidence or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(evidence))
@@ -280,7 +285,7 @@ class Proposer:
                 f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
                 f"{faults[0][:MAX_REASON_LENGTH]}"
                 + "; the search asks for no more instructions"
-                * (self._n_fruitless_rounds == MOST_FRUITLESS_ROUNDS)
+                * (self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS)
             )
         return usable
 
@@ -344,6 +349,6 @@ def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Me
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     return [
         *messages,
-        Message(role="assistant", content=proposal.reply[:LONGEST_REPLY_SHOWN]),
+        Message(role="assistant", content=proposal.reply[:MAX_REPLY_SHOWN]),
         Message(role="user", content=f"{complaint}\n\n{reply_format}"),
     ]

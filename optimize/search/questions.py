@@ -24,9 +24,9 @@ from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Mask, Vector
 
 # Upper bound on the questions in one request; those by the proposer come last.
-MOST_QUESTIONS = 12
+MAX_QUESTIONS_TESTED = 12
 # Upper bound on the outputs of each half to ask about; more would hardly improve the weights.
-MOST_OUTPUTS = 300
+MAX_OUTPUTS_ASKED = 300
 # The expected cost of the test, as a multiple of judging these outputs once with the untuned judge:
 # all questions are asked with the best instruction of each half, and then the useful ones again. At
 # most the share `ASKING_SHARE` of the search's budget is reserved for this.
@@ -136,8 +136,8 @@ def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ..
 
 
 def _outputs(items: Items, goal: Goal) -> Items:
-    """Select at most `MOST_OUTPUTS` items, in whole documents; all if the first has more."""
-    return first_documents(items, goal, MOST_OUTPUTS, len) or items
+    """Select at most `MAX_OUTPUTS_ASKED` items, in whole documents; all if the first has more."""
+    return first_documents(items, goal, MAX_OUTPUTS_ASKED, len) or items
 
 
 def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
@@ -154,7 +154,7 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     finalists_without_demos = (
         finalist for finalist in exploration.finalists if not finalist.demo_set.demos
     )
-    max_questions = max(MOST_QUESTIONS, len(half.questions))
+    max_questions = max(MAX_QUESTIONS_TESTED, len(half.questions))
     return replace(
         next(finalists_without_demos, half.untuned),
         questions=tuple(questions_by_name.values())[:max_questions],

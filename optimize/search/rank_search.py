@@ -46,7 +46,7 @@ FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # share of the round's budget, however much the proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # A round needs at least this many documents, because chance would decide on fewer.
-FEWEST_DOCUMENTS = 6
+MIN_ROUND_DOCUMENTS = 6
 # The number of the round that compares forms of reasoning, with the best instruction of round 1.
 REASONING_ROUND = 2
 # The sizes of the sets of demonstrations that race in round 3 (later, the size of the best set so
@@ -58,7 +58,7 @@ N_LEADERS, HISTORY_LENGTH = 2, 5
 # Before finalists are chosen, this many of the best candidates are scored on the same documents.
 LEADERS_MEASURED = 4
 # Only after this many rounds has every kind of change been tried.
-FEWEST_ROUNDS = 3
+MIN_ROUNDS = 3
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
 # The assumed standard deviation of the true gains among candidates of one kind: instructions differ
@@ -140,7 +140,7 @@ class RankSearch:
             gains, leader = self._expected_gains(), self._best_so_far().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
-            is_final = round_number >= FEWEST_ROUNDS and gain <= error
+            is_final = round_number >= MIN_ROUNDS and gain <= error
             cost = self.budget.total_cost - cost_before
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
@@ -167,7 +167,7 @@ class RankSearch:
         end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
         size = race.affordable_size(partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget)
-        min_size = min(FEWEST_DOCUMENTS, len(race.order))
+        min_size = min(MIN_ROUND_DOCUMENTS, len(race.order))
         if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
         race.scores(self.problem.untuned, size)

@@ -15,10 +15,10 @@ from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 CLEAR_ERROR = 0.05
 # Each class (pass and fail) needs this many outputs for an interval, and this many for learning a
 # threshold.
-FEWEST_FOR_INTERVAL, FEWEST_TO_LEARN = 10, 5
+MIN_OUTPUTS_FOR_INTERVAL, MIN_OUTPUTS_TO_LEARN = 10, 5
 # A contrast has an interval only if the judges' verdicts differ on this many documents. Five
 # differences all have the same sign by chance in 1 of 16 cases, six differences in 1 of 32.
-FEWEST_DIFFERENT = 6
+MIN_DIFFERENT_DOCUMENTS = 6
 THRESHOLD = 0.5
 # `best_threshold` averages balanced accuracy over thresholds up to this distance from a midpoint,
 # in standard deviations of the scores.
@@ -55,7 +55,7 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     values, labels = values[has_score], labels[has_score]
     distinct_scores, score_codes = np.unique(values, return_inverse=True)
     are_verdicts = set(distinct_scores.tolist()) <= {0.0, 1.0}
-    if are_verdicts or _size_of_smaller_class(labels) < FEWEST_TO_LEARN:
+    if are_verdicts or _size_of_smaller_class(labels) < MIN_OUTPUTS_TO_LEARN:
         return THRESHOLD
     # For each midpoint as the threshold: the balanced accuracy minus .5.
     gain_of_score = np.bincount(score_codes, _weight_of_passing(labels))
@@ -100,7 +100,7 @@ def balanced_contrast(
     documents = np.asarray(document)[both_judged]
     document_names, document_codes = np.unique(documents, return_inverse=True)
     differences, labels = (verdicts_a - verdicts_b)[both_judged], labels[both_judged]
-    has_small_class = _size_of_smaller_class(labels) < FEWEST_FOR_INTERVAL
+    has_small_class = _size_of_smaller_class(labels) < MIN_OUTPUTS_FOR_INTERVAL
     mean_difference = 0.0 if has_small_class else differences.mean()
     contributions = (differences - mean_difference) * _weight_of_passing(labels)
     n_documents = document_names.size
@@ -109,7 +109,7 @@ def balanced_contrast(
         n_documents * document_sums, tuple(str(name) for name in document_names)
     )
     n_different = np.unique(document_codes[differences != 0]).size
-    has_too_few = has_small_class or n_different < FEWEST_DIFFERENT
+    has_too_few = has_small_class or n_different < MIN_DIFFERENT_DOCUMENTS
     return replace(contrast, interval=None) if has_too_few else contrast
 
 

@@ -19,7 +19,7 @@ from optimize.statistics.intervals import Interval, Mask, Vector
 # 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
 MARGIN_IN_ERRORS = 1.644854 + 0.841621
 # At least this many changed rows are to be labelled.
-FEWEST_TO_LABEL = 30
+MIN_ROWS_TO_LABEL = 30
 
 
 def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vector, float]:
@@ -79,4 +79,4 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
     """How many rows to label so that 80 % of equally good judges are shown not to be worse."""
-    return max(FEWEST_TO_LABEL, math.ceil((MARGIN_IN_ERRORS * n_changed / n_rows / margin) ** 2))
+    return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_ERRORS * n_changed / n_rows / margin) ** 2))

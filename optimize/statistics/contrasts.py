@@ -14,7 +14,7 @@ from optimize.statistics.correlations import (
     systems_at,
 )
 from optimize.statistics.intervals import (
-    FEW_DOCUMENTS,
+    MIN_DOCUMENTS_FOR_INTERVAL,
     Contrast,
     Matrix,
     Vector,
@@ -69,7 +69,7 @@ def contrast_judges(
     if level == "summary":
         return contrast
     n_untied = min(rows_a.n_untied, rows_b.n_untied)
-    interval = contrast.interval if n_untied >= FEW_DOCUMENTS else None
+    interval = contrast.interval if n_untied >= MIN_DOCUMENTS_FOR_INTERVAL else None
     return replace(contrast, interval=interval, n_untied=n_untied)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import (
-    FEW_DOCUMENTS,
+    MIN_DOCUMENTS_FOR_INTERVAL,
     Codes,
     Interval,
     IntervalEstimate,
@@ -265,7 +265,7 @@ def system_differences(
     system_pairs = []
     for a, b in combinations(range(len(names)), 2):
         label_differences = label_means[:, a] - label_means[:, b]
-        if np.isfinite(label_differences).sum() < FEW_DOCUMENTS:
+        if np.isfinite(label_differences).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
             continue
         pair_estimate, joint_estimate = (
             estimate_mean(

@@ -18,7 +18,7 @@ from optimize.statistics.coefficients import COEFFICIENTS as COEFFICIENTS
 from optimize.statistics.coefficients import Coefficient as Coefficient
 from optimize.statistics.coefficients import correlate, standardised, sums_above, weighted_ranks
 from optimize.statistics.intervals import (
-    FEW_DOCUMENTS,
+    MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
     Matrix,
     Vector,
@@ -212,7 +212,7 @@ def _correlation(level: Level, rows: Rows, coefficient: str, undefined: Undefine
         interval = system_interval(value, rows.n_systems) if is_spearman else None
     else:
         value = _over_all_outputs(rows, coefficient, undefined)
-        if is_spearman and rows.n_untied >= FEW_DOCUMENTS:
+        if is_spearman and rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL:
             interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
         value=value,

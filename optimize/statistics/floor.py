@@ -15,10 +15,10 @@ import numpy as np
 
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import PERFECT, Codes, Interval, Vector, student_quantile
-from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson
 
 # Upper bounds on the numbers that are reported: further outputs to label, and labels in total.
-MOST_FURTHER, MOST_LABELS = 10_000, 100_000
+MAX_FURTHER_OUTPUTS, MAX_LABELS = 10_000, 100_000
 # Labels are planned so that a judge holds its floors with the probability `LIKELY`, if it errs half
 # or three quarters as often as they allow. For floors of .8, its true rates are .9 and .85.
 LIKELY, ERRORS = 0.9, (0.5, 0.75)
@@ -84,14 +84,14 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
     With that many outputs, the end of the Wilson interval (`low`, `high`) that is nearer to the
     floor reaches it, if the share stays the same. (With n outputs, an end e of the interval
     satisfies (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs
-    suffices, or if more than `MOST_FURTHER` outputs are needed.
+    suffices, or if more than `MAX_FURTHER_OUTPUTS` outputs are needed.
     """
     nearer_end = low if floor < share else high
     if share in (floor, nearer_end) or not 0 < nearer_end < 1:
         return None
     growth_factor = effective_outputs(share, floor) / effective_outputs(share, nearer_end)
     n_further = n * (growth_factor - 1)
-    return None if n_further > MOST_FURTHER else round_up(max(1.0, n_further))
+    return None if n_further > MAX_FURTHER_OUTPUTS else round_up(max(1.0, n_further))
 
 
 def round_up(number: float) -> int:
@@ -115,7 +115,7 @@ def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -
         margin = student_quantile(math.inf) * np.sqrt(n * floor * (1 - floor))
         fewest_right = np.ceil(n * floor + margin - 1e-9) if floor < 1 else n + 1
         probabilities = bdtrc(np.minimum(fewest_right - 1, n), n, 1 - errors * (1 - floor))
-        return np.where(n >= FEW_OUTPUTS, probabilities, 0.0)
+        return np.where(n >= MIN_OUTPUTS_FOR_RATES, probabilities, 0.0)
 
     def probability_to_hold_all(n: int) -> float:
         # Numbers of fails that are more than six standard deviations off have no probability.
@@ -127,9 +127,9 @@ def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -
                 probabilities = probabilities * probability_to_hold(n_of_class, floors[name])
         return float(probabilities.sum())
 
-    upper_bound = FEW_OUTPUTS
+    upper_bound = MIN_OUTPUTS_FOR_RATES
     while probability_to_hold_all(upper_bound) < LIKELY:
-        if upper_bound >= MOST_LABELS:
+        if upper_bound >= MAX_LABELS:
             return None
-        upper_bound = min(2 * upper_bound, MOST_LABELS)
+        upper_bound = min(2 * upper_bound, MAX_LABELS)
     return bisect_left(range(upper_bound), LIKELY, upper_bound // 2, key=probability_to_hold_all)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.correlations import Level, document_terms, rho
 from optimize.statistics.intervals import (
-    FEW_DOCUMENTS,
+    MIN_DOCUMENTS_FOR_INTERVAL,
     Codes,
     IntervalEstimate,
     Mask,
@@ -227,7 +227,7 @@ def _terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) ->
     terms = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = read_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
-    if level == "summary" or (level == "dataset" and rows.n_untied >= FEW_DOCUMENTS):
+    if level == "summary" or (level == "dataset" and rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL):
         terms[np.unique(document_codes[both_rated])] = document_terms(rows, level)
     return terms
 

@@ -26,7 +26,7 @@ Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 # An interval needs this many documents, and at system level this many systems.
-FEW_DOCUMENTS = FEW_SYSTEMS = 15
+MIN_DOCUMENTS_FOR_INTERVAL = MIN_SYSTEMS_FOR_INTERVAL = 15
 # Correlations above this value count as perfect: Fisher's z then depends mostly on rounding errors.
 PERFECT = 1 - 1e-9
 
@@ -94,7 +94,7 @@ def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | Non
     It is None if fewer than 15 documents have a value (not NaN), or if all values are equal.
     """
     values = values[~np.isnan(values)]
-    if values.size < FEW_DOCUMENTS or np.ptp(values) == 0:
+    if values.size < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(values) == 0:
         return None
     error = float(values.std(ddof=1)) / np.sqrt(values.size)
     half_width = student_quantile(values.size - 1) * error
@@ -112,7 +112,7 @@ def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Inter
     the kurtosis of the terms (O'Neill 2014), and the centre of the interval depends on their
     skewness (Johnson 1978). The interval is None for fewer than 15 documents.
     """
-    if terms.size < FEW_DOCUMENTS:
+    if terms.size < MIN_DOCUMENTS_FOR_INTERVAL:
         return None
     pseudo_term = max(float(np.abs(terms).max()), least_size) or 2.0
     terms = np.concatenate([terms, [pseudo_term, -pseudo_term]])
@@ -134,7 +134,7 @@ def correlation_interval(value: float, terms: Vector) -> Interval | None:
     15 documents, for a perfect correlation, and if all terms are equal.
     """
     n = terms.size
-    if n < FEW_DOCUMENTS or np.ptp(terms) == 0 or abs(value) >= PERFECT:
+    if n < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(terms) == 0 or abs(value) >= PERFECT:
         return None
     standard_error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
     return _fisher_interval(value, student_quantile(n - 1) * standard_error)
@@ -145,7 +145,7 @@ def system_interval(value: float, n_systems: int) -> Interval | None:
 
     The interval is None for fewer than 15 systems, and for an undefined or perfect rho.
     """
-    if n_systems < FEW_SYSTEMS or np.isnan(value) or abs(value) >= PERFECT:
+    if n_systems < MIN_SYSTEMS_FOR_INTERVAL or np.isnan(value) or abs(value) >= PERFECT:
         return None
     standard_error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
     return _fisher_interval(value, student_quantile(np.inf) * standard_error)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import (
-    FEW_DOCUMENTS,
+    MIN_DOCUMENTS_FOR_INTERVAL,
     Contrast,
     Interval,
     Matrix,
@@ -27,7 +27,7 @@ from optimize.statistics.rows import read_rows
 PAIRS_PER_BLOCK = 4_000_000
 # A difference between mean score and mean rating is worth a warning if it has at least this size,
 # in standard deviations of people's ratings.
-LEAST_SHIFT = 0.25
+MIN_SHIFT = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def order_agreement(
     )
     has_pair = decided_weight > 0
     interval = None
-    if not across_documents or rows.n_untied >= FEW_DOCUMENTS:
+    if not across_documents or rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL:
         # If any two outputs form a pair, each pair is in the sums of two documents.
         interval = _interval_of_share(
             concordant_weight[has_pair], decided_weight[has_pair], 2 if across_documents else 1
@@ -201,7 +201,7 @@ def compare_scales(
         human_mean=float(rows.human.mean()),
         shift=shift,
         shift_interval=interval,
-        is_shifted=excludes_zero and abs(shift) >= LEAST_SHIFT * human_sd,
+        is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT * human_sd,
         judge_sd=float(rows.judge.std()),
         human_sd=human_sd,
         n_outputs=n,

@@ -30,7 +30,7 @@ from optimize.statistics.intervals import (
 from optimize.statistics.rows import Rows, read_rows
 
 # The interval of a rate needs at least this many outputs and this many documents.
-FEW_OUTPUTS, FEW_DOCUMENTS_FOR_RATES = 10, 5
+MIN_OUTPUTS_FOR_RATES, MIN_DOCUMENTS_FOR_RATES = 10, 5
 # The prior of a design effect has as much weight as this many documents.
 PRIOR_DOCUMENTS = 5
 
@@ -114,8 +114,8 @@ def two_values(
         n_more={
             label: max(
                 0,
-                FEW_OUTPUTS - int(outputs.sum()),
-                FEW_DOCUMENTS_FOR_RATES - np.unique(rows.document[outputs]).size,
+                MIN_OUTPUTS_FOR_RATES - int(outputs.sum()),
+                MIN_DOCUMENTS_FOR_RATES - np.unique(rows.document[outputs]).size,
             )
             for label, outputs in outputs_by_label.items()
         },
@@ -129,7 +129,7 @@ def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
         return Rate(np.nan, None, 0)
     values, weight = values[mask], rows.weight[mask] / rows.weight[mask].mean()
     share, n_documents = float(np.average(values, weights=weight)), np.unique(document_codes).size
-    if n < FEW_OUTPUTS or n_documents < FEW_DOCUMENTS_FOR_RATES:
+    if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
     effective_weight = rows.weight[mask].sum() * effective_number(rows.weight) / rows.weight.size

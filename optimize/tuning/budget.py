@@ -18,7 +18,7 @@ from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.problem import SearchOptions
-from optimize.search.questions import ASKING_COST, ASKING_SHARE, MOST_OUTPUTS
+from optimize.search.questions import ASKING_COST, ASKING_SHARE, MAX_OUTPUTS_ASKED
 from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (
     DEV_SHARE,
@@ -50,15 +50,15 @@ FREE_DEMOS, FREE_DEMO_CHARACTERS = MAX_DEMOS, 3_000_000
 PAID_DEMOS, PAID_DEMO_CHARACTERS = 64, 120_000
 # The smallest useful limit pays for judging dev and test with this many finalists, for judging
 # train this many times, and for this many proposals.
-LEAST_FINALISTS, LEAST_RACES, LEAST_PROPOSALS = 1.5, 3, 4
+MIN_FINALISTS, MIN_RACES, MIN_PROPOSALS = 1.5, 3, 4
 # The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
 # share of --max-cost that is kept for prompts that are longer than estimated.
 SPARE_CALLS, SPARE_COST = 0.05, 0.06
 # A step of the search may cost this share of the limit more than was estimated for it.
 SLACK = 0.02
 # Judging dev and test with any candidate may cost this share of the limit, which bounds the
-# candidate's demonstrations. If fewer than FEWEST_DEMOS fit, prompts get no demonstrations.
-MAX_CANDIDATE_SHARE, FEWEST_DEMOS = 0.2, 4
+# candidate's demonstrations. If fewer than MIN_DEMOS fit, prompts get no demonstrations.
+MAX_CANDIDATE_SHARE, MIN_DEMOS = 0.2, 4
 # A candidate may always cost this many times as much as the untuned judge, so that the search can
 # try candidates that write their reasoning.
 MAX_CANDIDATE_RATIO = 4.0
@@ -204,7 +204,7 @@ def _usual_search(
     if settings.optimizer != "rank":
         return n_affordable, 1.0, n_proposals
     n_raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
-    n_for_questions = min(n_learned, 2 * MOST_OUTPUTS)
+    n_for_questions = min(n_learned, 2 * MAX_OUTPUTS_ASKED)
     n_judged_usually = (
         USUAL_RACES * n_raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_for_questions
     )
@@ -222,10 +222,10 @@ def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything)
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
-    asking_cost = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
-    finalists_cost = (1 + LEAST_FINALISTS) * (test_cost + dev_cost)
-    proposals_cost = LEAST_PROPOSALS * costs.proposal
-    smallest_limit = finalists_cost + LEAST_RACES * race_cost + proposals_cost
+    asking_cost = ASKING_COST * min(len(labels.learned), 2 * MAX_OUTPUTS_ASKED) * item_cost
+    finalists_cost = (1 + MIN_FINALISTS) * (test_cost + dev_cost)
+    proposals_cost = MIN_PROPOSALS * costs.proposal
+    smallest_limit = finalists_cost + MIN_RACES * race_cost + proposals_cost
     default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
     if costs.unit == "dollars":
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
@@ -276,7 +276,7 @@ def _search_options(
 ) -> SearchOptions:
     """The options of a search in which judging one item may cost at most `item_price`.
 
-    Prompts get no demonstrations if fewer than FEWEST_DEMOS of average length would fit.
+    Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
     """
     max_demos, max_demo_characters = PAID_DEMOS, PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):
@@ -288,7 +288,7 @@ def _search_options(
             max_demo_characters, int(max(0.0, item_price - pricing.untuned_price) / per_character)
         )
     item_lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
-    needed_characters = min(FEWEST_DEMOS, max_demos) * sum(item_lengths) / len(item_lengths)
+    needed_characters = min(MIN_DEMOS, max_demos) * sum(item_lengths) / len(item_lengths)
     return SearchOptions(
         seed=settings.seed,
         risk=settings.risk,

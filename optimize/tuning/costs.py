@@ -29,7 +29,7 @@ PROPOSAL_THOUGHT_TOKENS = 1500
 TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
 # If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
 # search divides by the cost of a proposal.
-LEAST_PROPOSAL_COST = 1e-9
+MIN_PROPOSAL_COST = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def costs_of(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts
         pricing=pricing,
         proposal_tokens=tokens,
         proposal_price=proposal_price,
-        proposal=max(LEAST_PROPOSAL_COST, proposal_price.cost(*tokens)),
+        proposal=max(MIN_PROPOSAL_COST, proposal_price.cost(*tokens)),
         worst_proposal=proposal_price.cost(*most_tokens),
     )
 

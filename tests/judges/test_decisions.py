@@ -37,7 +37,7 @@ SAFE = Judge.of(dimension_on("safe", ("pass", "fail"), ["answer"], "whether the 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
     monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
-    monkeypatch.setattr("judges.client.throttle.LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("judges.client.throttle.MAX_WAIT", 0.01)
 
 
 @pytest.fixture(params=FORMS)

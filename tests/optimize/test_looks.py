@@ -16,7 +16,7 @@ from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
 from optimize.statistics.floor import deciding_interval, labels_to_decide, round_up
 from optimize.statistics.intervals import cautious_interval
-from optimize.statistics.two_values import FEW_OUTPUTS, Rate, wilson
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -113,7 +113,9 @@ def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
             right = rng.binomial(sizes, 1 - errors * (1 - floor))
             p, square = right / np.maximum(sizes, 1), 1.959964**2 / np.maximum(sizes, 1)
             reach = np.sqrt(square * p * (1 - p) + square**2 / 4)
-            hits &= ((p + square / 2 - reach) / (1 + square) >= floor) & (sizes >= FEW_OUTPUTS)
+            hits &= ((p + square / 2 - reach) / (1 + square) >= floor) & (
+                sizes >= MIN_OUTPUTS_FOR_RATES
+            )
         return float(hits.mean())
 
     assert power(round(0.9 * n)) < 0.89 < power(n) < 0.92 < power(round(1.15 * n))

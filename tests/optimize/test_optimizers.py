@@ -14,7 +14,7 @@ from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.protocol import FatalModelError
 from optimize.search.budget import Pricing
-from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.problem import SearchOptions
 from optimize.testing import QUALITIES, WARMTH
@@ -52,7 +52,7 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
     replace(Judge.of(WARMTH), prompt=prompt).save(tmp_path / "judge.json")
     copy = judges.load(tmp_path / "judge.json")
     assert copy.prompt == prompt
-    assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
+    assert 0 < len(prompt.instruction) <= MAX_INSTRUCTION_LENGTH
     assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
 
 

@@ -7,7 +7,7 @@ from search_world import SEED, problem_of, search, world, write_instruction
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
 from judges.protocol import TransientError
-from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
@@ -90,7 +90,7 @@ COPIED = world(1).items[0].texts["text"]
 @pytest.mark.parametrize(
     ("faulty", "fault"),
     [
-        (reply("Rate kindly. " + "x" * LONGEST_INSTRUCTION), "1500 are allowed"),
+        (reply("Rate kindly. " + "x" * MAX_INSTRUCTION_LENGTH), "1500 are allowed"),
         (reply(f"Rate such: {COPIED}"), "copies 8 words or more of the labelled texts"),
         (reply(SEED.instruction), "known already"),
         ("People seem to mind length.", "no instruction stands under the header"),

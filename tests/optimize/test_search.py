@@ -19,7 +19,7 @@ from judges.client.prices import Price
 from judges.judgement import Judgement
 from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
 from optimize.search.candidates import (
-    LONGEST_INSTRUCTION,
+    MAX_INSTRUCTION_LENGTH,
     Candidate,
     DemoSet,
     rejection_reason,
@@ -44,7 +44,7 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
     ("instruction", "why"),
     [
         ("", "empty"),
-        ("x" * (LONGEST_INSTRUCTION + 1), "1501 characters long; 1500 are allowed"),
+        ("x" * (MAX_INSTRUCTION_LENGTH + 1), "1501 characters long; 1500 are allowed"),
         ("Rate  the TEXT.", "known already"),
         ("Rate the text well.", ""),
     ],
