@@ -19,7 +19,7 @@ from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError
-from judges.text_columns import MissingColumnError, match_columns
+from judges.text_columns import MissingColumnError, find_columns, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -358,17 +358,7 @@ class BaseJudge(ABC):
         pair, names that are common in label files are found as well (`prompt`, `response_a`).
         Raises MissingColumnError if a text has no column.
         """
-        mapping, columns = mapping or {}, available_columns
-        column_by_text = match_columns(self.subject, mapping, columns)
-        if missing_texts := [name for name in self.texts if name not in column_by_text]:
-            names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
-            flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
-            raise MissingColumnError(
-                f"no column {names}, which the judge {self.name!r} reads; columns: "
-                f"{', '.join(sorted(columns)) or 'none'}. Name yours, as in {flags} "
-                f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
-            )
-        return column_by_text
+        return find_columns(self.subject, mapping or {}, available_columns)
 
     def texts_of(
         self,

@@ -40,6 +40,22 @@ def match_columns(
     return column_by_text
 
 
+def find_columns(
+    subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
+) -> dict[str, str]:
+    """The column of each text, as by `match_columns`; raises MissingColumnError if one has none."""
+    column_by_text = match_columns(subject, mapping, columns)
+    if missing_texts := [name for name in subject.texts if name not in column_by_text]:
+        names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)
+        flags = " ".join(f"--map {name}=COLUMN" for name in missing_texts)
+        raise MissingColumnError(
+            f"no column {names}, which the judge {subject.name!r} reads; columns: "
+            f"{', '.join(sorted(columns)) or 'none'}. Name yours, as in {flags} "
+            f"or, in Python, map={dict.fromkeys(missing_texts, 'COLUMN')}"
+        )
+    return column_by_text
+
+
 def _accepted_names(subject: Subject, text_name: str) -> list[str]:
     """The column names of a text; those of pairs include names that are common in label files."""
     if not isinstance(subject, Comparison):

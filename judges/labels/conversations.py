@@ -209,26 +209,25 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
         return replace(table, notes=(*table.notes, *_single_message_notes(table)))
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
-    read_columns = (
-        columns if _pair_columns(columns) or (has_outputs and not all_turns) else columns[:1]
-    )
+    reads_all_columns = _pair_columns(columns) or (has_outputs and not all_turns)
+    read_columns = columns if reads_all_columns else columns[:1]
     unread_columns = columns[len(read_columns) :]
     rows = [
         row._replace(cells=as_texts(without_keys(row.cells, unread_columns))) for row in table.rows
     ]
     if _pair_columns(columns):
         text_names, description = _PAIR_TEXTS
-    elif all_turns or not (has_outputs or any(row.cells.get("output") for row in rows)):
-        text_names, description = _WHOLE_TEXTS
-    elif has_outputs:
+    elif reads_all_columns:
         text_names, description = {*columns}, "each is read as one text"
     else:
-        text_names, description = _LAST_TURN_TEXTS
+        has_answers = has_outputs or any(row.cells.get("output") for row in rows)
+        text_names, description = (
+            _LAST_TURN_TEXTS if has_answers and not all_turns else _WHOLE_TEXTS
+        )
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
     if unread_columns:
-        notes.append(
-            f"only one conversation per row is read: {joined_names(unread_columns)} is left out"
-        )
+        unread_text = joined_names(unread_columns)
+        notes.append(f"only one conversation per row is read: {unread_text} is left out")
     return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
 
 

@@ -306,21 +306,18 @@ class _ExportReader:
                     comments[cells["id"], cells["annotator"]].append(cells["rating"])
                 else:
                     label_rows.append(row._replace(cells=cells))
-        label_rows = self._without_multiple_choices(label_rows)
+        # Several labels at once, as in a question with multiple choices, are no rating.
+        with_list = [row for row in label_rows if isinstance(row.cells["rating"], list)]
+        multiple = {row.cells["dimension"] for row in with_list}
+        counts = Counter(row.cells["dimension"] for row in label_rows)
+        self._n_omitted.update({f"multiple choices on {name}": counts[name] for name in multiple})
+        label_rows = [row for row in label_rows if row.cells["dimension"] not in multiple]
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(map(str, filter(None, comment_texts)))
             if not cells["comment"]:
                 del cells["comment"]
         return label_rows
-
-    def _without_multiple_choices(self, label_rows: Sequence[TableRow]) -> list[TableRow]:
-        """Leave out and count the labels on dimensions on which an output has several at once."""
-        cells = [row.cells for row in label_rows]
-        multiple = {each["dimension"] for each in cells if isinstance(each["rating"], list)}
-        for name in (each["dimension"] for each in cells if each["dimension"] in multiple):
-            self._n_omitted[f"multiple choices on {name}"] += 1
-        return [row for row in label_rows if row.cells["dimension"] not in multiple]
 
     def _label_cells(
         self, row: TableRow, entry: Record, source: str, outputs: Mapping[str, TableRow]
