@@ -220,10 +220,8 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
     elif reads_all_columns:
         text_names, description = {*columns}, "each is read as one text"
     else:
-        has_answers = has_outputs or any(row.cells.get("output") for row in rows)
-        text_names, description = (
-            _LAST_TURN_TEXTS if has_answers and not all_turns else _WHOLE_TEXTS
-        )
+        has_answers = not all_turns and any(row.cells.get("output") for row in rows)
+        text_names, description = _LAST_TURN_TEXTS if has_answers else _WHOLE_TEXTS
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
     if unread_columns:
         unread_text = joined_names(unread_columns)
