@@ -4,7 +4,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -349,17 +349,6 @@ class BaseJudge(ABC):
             warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
 
-    def find_columns(
-        self, available_columns: Collection[str], mapping: Mapping[str, str] | None = None
-    ) -> dict[str, str]:
-        """The column of each text that the judge reads, by the text's name.
-
-        A text's column is the one that `mapping` gives, else the one with the text's name. For a
-        pair, names that are common in label files are found as well (`prompt`, `response_a`).
-        Raises MissingColumnError if a text has no column.
-        """
-        return find_columns(self.subject, mapping or {}, available_columns)
-
     def texts_of(
         self,
         column_names: Sequence[str],
@@ -374,7 +363,8 @@ class BaseJudge(ABC):
         from judges.labels.conversations import as_texts
 
         rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
-        column_by_text = self.find_columns({*column_names, *chain.from_iterable(rows)}, mapping)
+        columns = {*column_names, *chain.from_iterable(rows)}
+        column_by_text = find_columns(self.subject, mapping or {}, columns)
         duplicates = [name for name in column_by_text.values() if column_names.count(name) > 1]
         if duplicates:
             raise MissingColumnError(f"two columns are called {duplicates[0]!r}; rename one")

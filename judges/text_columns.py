@@ -43,7 +43,10 @@ def match_columns(
 def find_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text, as by `match_columns`; raises MissingColumnError if one has none."""
+    """The column of each text that the judge reads, as by `match_columns`.
+
+    Raises MissingColumnError if a text has no column.
+    """
     column_by_text = match_columns(subject, mapping, columns)
     if missing_texts := [name for name in subject.texts if name not in column_by_text]:
         names = " or ".join(repr(mapping.get(name, name)) for name in missing_texts)

@@ -25,6 +25,7 @@ from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
+from judges.text_columns import find_columns
 from optimize.inputs.flags import (
     MAP_HELP,
     CommandParser,
@@ -223,7 +224,7 @@ def _ask(
     subject: Subject,
 ) -> dict[str, JudgeAnswer]:
     """The judge's answers, in the words of `subject`, by the rows' ids; as many as limits allow."""
-    columns, answers = judge.find_columns(rows[0]), dict[str, JudgeAnswer]()
+    columns, answers = find_columns(judge.subject, {}, rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,

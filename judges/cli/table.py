@@ -35,6 +35,7 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Record
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
+from judges.text_columns import find_columns
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
@@ -116,7 +117,9 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     rows = read_table_rows(args.data, notes)
     first_rows = [*islice(rows, N_FIRST_ROWS)]
     text_names = {name for row in first_rows for name in as_texts(row.cells)}
-    text_columns = {judge.name: judge.find_columns(text_names, map_flags) for judge in judges}
+    text_columns = {
+        judge.name: find_columns(judge.subject, map_flags, text_names) for judge in judges
+    }
     n_rows, columns, characters = 0, dict[str, None](), Counter[str]()
     for row in chain(first_rows, rows):
         n_rows += 1
