@@ -172,8 +172,8 @@ class Client:
         Raises:
             FatalModelError: No request can be answered, for example because the key is wrong or
                 the model does not exist.
-            BudgetSpentError: A limit of the budget is reached. The responses to all earlier
-                requests have been yielded.
+            BudgetSpentError: A limit of the budget is reached. The responses to all requests that
+                were sent have been yielded.
         """
         if self._is_in_process:
             for request in requests:
@@ -185,6 +185,7 @@ class Client:
             while window.fill(remaining_requests):
                 if (response := window.take()) is not None:
                     yield self._count_response(response)
+            window.check_budget()
         except (BudgetSpentError, FailingRunError):
             grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise

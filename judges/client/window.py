@@ -70,6 +70,8 @@ class Window:
         # Two numbers, since each of them is changed by one thread only.
         self._n_added = self._n_answered = 0
         self._fatal_error: Exception | None = None
+        # The error of a request that failed alone, because the budget was spent.
+        self._spent_error: BudgetSpentError | None = None
         self._awake, self._wake_is_scheduled = threading.Event(), False
 
     @property
@@ -108,19 +110,29 @@ class Window:
 
         If the first request has no outcome, wait until any request has one, and return None. If an
         error of any request ends the run, the error is raised at once; but BudgetSpentError is
-        raised only when its request is the first.
+        raised only when no later request was answered. Until then it fails its own request alone,
+        such as one that had to be sent again.
         """
         if self._fatal_error is not None:
             raise self._fatal_error
         outcome = self._entries[0].outcome
-        if outcome is None:
+        spent_error = outcome if isinstance(outcome, BudgetSpentError) else None
+        if outcome is None or (spent_error and any(each.outcome is None for each in self._entries)):
             self._awake.wait()
             self._awake.clear()
             return None
         self._entries.popleft()
+        if spent_error and any(isinstance(each.outcome, Response) for each in self._entries):
+            self._spent_error = spent_error
+            return Response(values=(), failures=(str(spent_error),))
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
+
+    def check_budget(self) -> None:
+        """Raise BudgetSpentError if a request failed alone because the budget was spent."""
+        if self._spent_error is not None:
+            raise self._spent_error
 
     def close(self, grace_seconds: float | None = None) -> None:
         """Send no more requests, and wait at most `grace_seconds` (5) for answers to sent ones."""

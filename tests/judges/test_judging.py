@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from behaving_model import Behave, Model
+from scripted_model import ScriptedModel
 
 from judges.catalog import FLUENCY
 from judges.catalog import TLDR_CONCISE as CONCISE
@@ -173,6 +174,16 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget():
         list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], client))
     form = "[[ ## preferred ## ]] is A or B alone, without any other word."
     assert [form in content for content in model.prompts].count(True) == 1
+
+
+def test_a_repetition_that_the_budget_does_not_cover_costs_no_other_row_its_score():
+    rows = [{"summary": f"{'garble' * (n == 2)} text {n}"} for n in range(10)]
+    client = Client(ScriptedModel(), account=Budget(max_calls=10).account())
+    results = []
+    with pytest.raises(BudgetSpentError, match="the budget of 10 calls is spent"):
+        results.extend(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, client))
+    assert [result.failure is None for result in results] == [n != 2 for n in range(10)]
+    assert "the budget of 10 calls is spent" in results[2].failure
 
 
 def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt():
