@@ -101,10 +101,10 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
     gain = test.objective_gain
     if result.shipped == "tuned":
         if gain.interval and not test.is_gain_confirmed:
-            yield "Verify both judges on further labels: test alone does not confirm the gain."
+            yield "Verify the judge on further labels: test alone does not confirm the gain."
         if result.unseen and result.unseen.objective_gain.value < 0:
             yield (
-                "Before you judge new systems, label some of their outputs and verify both judges: "
+                "Before you judge new systems, label some of their outputs and verify the judge: "
                 "tuning has shown no gain on unseen systems."
             )
     elif test.untuned.share_against_coin.value >= PERFECT:
