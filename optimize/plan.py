@@ -21,6 +21,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import read_table
 from judges.tables.problems import Problems
+from judges.terminal import print_error
 from optimize.figures.as_json import FLAT, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
@@ -201,6 +202,8 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     assert isinstance(items, LabelledSet)
     if not (flags.labels or items.reading.ratings):
         return items, flags.dimension or ""
+    if flags.labels and items.reading.ratings:
+        print_error(f"note: labels in {flags.file} are not read, since --labels has some")
     source = LabelSource(data=flags.labels or flags.file, map=label_columns, values=values)
     labelled, dimension = read_dimension(flags, source)
     rated = {output.id: output for output in labelled.outputs if output.ratings}

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from judges.labels.cells import without_keys
 from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
@@ -35,6 +36,9 @@ def read_outputs(
     if second_file is None:
         notes += check_ratings(source, problems)
     else:
+        second_dimensions = {*chain.from_iterable(second_file.by_item.values())}
+        replaced = sorted(second_dimensions.intersection(source.by_dimension))
+        notes += [f"{name}: --annotations replaces the ratings in this file" for name in replaced]
         source = source.only_named()
     reader = RowReader(
         columns,
