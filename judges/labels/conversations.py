@@ -10,7 +10,7 @@ from judges.labels.cells import first_value, from_json, without_keys
 from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output
 from judges.tables.formats import Table
-from judges.tables.problems import joined_names
+from judges.tables.problems import count, joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
@@ -30,6 +30,7 @@ _MESSAGES_KEYS = ("messages", "conversation", "conversations")
 _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "text")
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
 _INDENTED_NEWLINE, _MAX_LENGTH = "\n    ", 20_000
+_OMISSION_END = " characters left out ...] "
 # The names of the texts that conversations become, and a note that says what is judged.
 _TextsAndNote = tuple[set[str], str]
 _PAIR_TEXTS: _TextsAndNote = (
@@ -111,7 +112,7 @@ def as_text(turns: Iterable[Turn]) -> str:
     )
     if (n_omitted := len(text) - _MAX_LENGTH) <= 0:
         return text
-    omission = f" [... {n_omitted:,} characters left out ...] "
+    omission = f" [... {n_omitted:,}{_OMISSION_END}"
     return text[: _MAX_LENGTH // 4] + omission + text[_MAX_LENGTH // 4 - _MAX_LENGTH :]
 
 
@@ -226,7 +227,15 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
     if unread_columns:
         unread_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {unread_text} is left out")
+    notes += _notes_on_length(rows)
     return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
+
+
+def _notes_on_length(rows: Iterable[TableRow]) -> Iterator[str]:
+    """Yield a note that counts the rows with conversations of which the middle is left out."""
+    texts_of_rows = (" ".join(map(str, row.cells.values())) for row in rows)
+    if n_shortened := sum(_OMISSION_END in texts for texts in texts_of_rows):
+        yield f"the middle of a long conversation is left out in {count(n_shortened, 'row')}"
 
 
 def _single_message_notes(table: Table) -> Iterator[str]:

@@ -140,6 +140,9 @@ def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_o
     assert f" [... {full - 20_000:,} characters left out ...] " in text
     assert text.startswith("User: 0 xxx")
     assert text.endswith(turns[-1]["content"])
+    rows = [{"messages": [*turns, REPLY], "label": 1}, {"messages": [USER, REPLY], "label": 0}]
+    notes = data.read_labels(rows).notes
+    assert "the middle of a long conversation is left out in 1 row" in notes
 
 
 @pytest.mark.parametrize(
