@@ -70,7 +70,7 @@ def load(
 
 
 def _is_name(path: Path) -> bool:
-    """Whether a path that does not exist is rather a misspelt name of a catalogue judge."""
+    """Whether there is no such path, and it looks like a judge's name, which may be misspelt."""
     return not (path.exists() or path.suffix or len(path.parts) > 1)
 
 

@@ -16,7 +16,8 @@ from judges.tables.text import Record, TableRow
 CONVERSATION = "conversation"
 # The flag --turns adds one of these entries to the mapping, to judge the last assistant turn or the
 # whole conversation.
-TURNS_MAPPINGS = LAST_TURN, ALL_TURNS = ("turns", "last"), ("turns", "all")
+ALL_TURNS = ("turns", "all")
+TURNS_MAPPINGS = ("turns", "last"), ALL_TURNS
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
 _ASSISTANT_SPEAKERS = _ASSISTANT, _TOOL_CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {

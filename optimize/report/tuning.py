@@ -97,10 +97,10 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
 
     The figures on dev are not reported, because the judge was chosen on dev.
     """
-    gain, interval = test.objective_gain, test.objective_gain.interval
+    gain = test.objective_gain
     if math.isnan(gain.value):
         return "It is not known whether tuning helped: the gain on test is undefined."
-    if gain.value == 0 and (not interval or interval.low == interval.high == 0):
+    if result.shipped != "tuned" and result.tuned_file is None:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     figure_name, values = f"{result.level}-level rho", [card.rho.value for card in test]
     if test.balanced_gain:

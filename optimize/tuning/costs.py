@@ -1,8 +1,8 @@
 """What a judgement and a proposal cost in a tuning run.
 
-A run counts dollars; or calls if the judge's model is free or its price is unknown, and if the user
-limits only the calls. The price of a judgement is estimated from the length of the labelled texts,
-or measured on a few rows.
+A run is planned in calls if the judge's model is free, if its price is unknown, or if the user
+limits only the calls; otherwise it is planned in dollars. The price of a judgement is estimated
+from the length of the labelled texts, or measured on a few rows.
 """
 
 from dataclasses import dataclass
