@@ -49,8 +49,8 @@ examples:
       --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
   dspy-judges compare runs/coherence-001 coherence@embedded \\
       --data labels.jsonl --scores gpt-4o=scores.jsonl
-exit codes: 0 done; 1 a judge could not be measured on all outputs; 2 wrong
-usage; 130 interrupted (run the same command again to go on)"""
+exit codes: 0 done; 1 a judge could not be measured; 2 wrong usage; 130
+interrupted (run the same command again to go on)"""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -61,7 +61,8 @@ class EstimateResult:
 
     If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
 
-    A system with labels on fewer than two documents has no estimate (None). `differences` compares
+    A system with labels on fewer than two documents has no estimate (None). Because of
+    `unlabelled_systems` the labelled outputs are hardly a random sample. `differences` compares
     every two systems, and the system with the higher mean is named first.
     """
 
@@ -72,6 +73,7 @@ class EstimateResult:
     weighted: bool
     overall: Estimate
     systems: Mapping[str, Estimate | None]
+    unlabelled_systems: Sequence[str]
     differences: Sequence[SystemDifference]
 
     def to_json(self) -> JsonObject:
@@ -82,6 +84,7 @@ class EstimateResult:
             "weighted": self.weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
+            "unlabelled_systems": [*self.unlabelled_systems],
             "differences": [
                 {**fields_json(item, "estimate", digits=None), **_estimate_json(item.estimate)}
                 for item in self.differences
@@ -120,6 +123,7 @@ def estimate(flags: argparse.Namespace) -> Outcome:
         weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
         systems=by_system,
+        unlabelled_systems=sample.unlabelled_systems,
         differences=system_differences(
             sorted(means, key=means.__getitem__, reverse=True),
             sample.label,
@@ -177,6 +181,11 @@ def lines(result: EstimateResult) -> list[str]:
     ]
     if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
+    if missing := result.unlabelled_systems:
+        text_lines.append(
+            f"  Warning: {len(missing):,} of {counted(len(result.systems), 'system')} have no "
+            "label, so this is no random sample: trust only the systems' own estimates."
+        )
     target_width, n_more = _halved_width(overall)
     if target_width:
         width_text = "Labels on all outputs would not halve the interval."

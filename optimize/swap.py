@@ -36,6 +36,8 @@ from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
+from optimize.statistics.changed import MIN_ROWS_TO_LABEL
+from optimize.statistics.floor import round_up
 
 MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -115,7 +117,8 @@ def changed_lines(result: ChangedSwap) -> list[str]:
                 f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
                 "outputs tell nothing about the difference between the judges.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
-                f"judges are equally good, {result.n_needed:,} labels show it in 80% of cases.",
+                f"judges are equally good, {result.n_needed:,} labels of independent outputs show "
+                f"it in 80% of cases.{_outputs_to_add(result)}",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
@@ -131,6 +134,14 @@ def changed_lines(result: ChangedSwap) -> list[str]:
         f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_changed_step(result)}",
     )
+
+
+def _outputs_to_add(result: ChangedSwap) -> str:
+    """A sentence on how many outputs to bring, if fewer outputs change than need a label."""
+    if result.n_needed <= max(result.n_changed, MIN_ROWS_TO_LABEL):
+        return ""
+    n_outputs = round_up(result.n_outputs * result.n_needed / result.n_changed)
+    return f" About {n_outputs:,} outputs would have that many changes: bring more if you can."
 
 
 def _changed_step(result: ChangedSwap) -> str:
@@ -216,6 +227,8 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     if not n_changed:
         return f"None of the {unit} changes."
     text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
+    if not (result.comparison.card.two_values or result.comparison.card.is_pairs):
+        text += " rank"
     if result.comparison.card.two_values:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
         text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"

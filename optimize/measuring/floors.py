@@ -12,7 +12,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
 from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, TwoValues
 
 # With fewer documents, dataset-level rho on new labels has too often no interval.
@@ -52,6 +52,9 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
+    if floors and result.card.has_same_scores:
+        reasons["falls short"].append("outputs that people order all get the same score")
+        floors = {}
     for name, floor_value in floors.items():
         figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
@@ -75,16 +78,16 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     )
 
 
-def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value: float) -> str:
+def _labels_to_add(
+    result: Verification, figure: Correlation | Rate, label: str, floor_value: float
+) -> str:
     """How many more labels would decide about the floor, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
-    if isinstance(figure, Rate) and (interval := figure.interval):
-        ends = interval.low, interval.high
-        if n_further := floor.further_outputs(figure.value, *ends, floor_value, figure.n):
-            number = counted(n_further, f"more {label}")
-            return f"about {number} would decide, if the judge does as well on them"
+    if n_further := floor.further_labels(figure, floor_value):
+        number = counted(n_further, f"more {label or 'document'}")
+        return f"about {number} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(label, 'documents')}"
 
 

@@ -268,6 +268,11 @@ class Scorecard:
         """The share of ties among the pairs that people order; None if people order no pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
+    @property
+    def has_same_scores(self) -> bool:
+        """Whether the judge ties all pairs that people order, so that more labels cannot help."""
+        return self.ties == 1 and not self.two_values
+
     def to_json(self) -> JsonObject:
         return {**fields_json(self), "ties": self.ties}
 

@@ -46,6 +46,10 @@ NO_INTERVAL = Obstacle(
     "Do not use it yet: labels are too few or too alike to show that it beats a coin."
 )
 COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
+SAME_SCORES = Obstacle(
+    "Do not use it: outputs that people order all get the same score.",
+    "Read some of its replies, then change its prompt or model; more labels would not help.",
+)
 
 
 def obstacle_to_use(
@@ -62,6 +66,8 @@ def obstacle_to_use(
         return CONSTRUCTED
     if tuned_on_these:
         return TUNED_ON_THESE
+    if card.has_same_scores:
+        return SAME_SCORES
     if interval is None:
         return NO_INTERVAL
     if interval.low <= COIN_SHARE:
@@ -73,9 +79,11 @@ def obstacle_to_use(
     accuracy, constant = binary.judge.accuracy, binary.constant.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None
+    is_worse = accuracy.interval is not None and accuracy.interval.high < constant
     return Obstacle(
         f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
-        f"always saying {binary.constant_verdict} would agree on {share_text(constant)}."
+        f"always saying {binary.constant_verdict} would agree on {share_text(constant)}.",
+        "Tune it, or change its prompt or model; more labels would not help." if is_worse else "",
     )
 
 
@@ -130,6 +138,8 @@ def tiles_of(card: Scorecard) -> list[Tile]:
 def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
     rho, pairs, coin_note = card.rho, card.pairs, "a coin reaches 50%"
+    if card.order.n_ties:
+        coin_note = f"{share_text(card.ties)} tied, which count half; {coin_note}"
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
         title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
@@ -217,8 +227,25 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iter
         )
 
 
-def people_facts(card: Scorecard | None) -> Iterator[Fact]:
-    """Yield the agreement for the judge and each annotator, and for each pair of annotators."""
+def order_facts(card: Scorecard) -> Iterator[Fact]:
+    """Yield a pairwise judge's accuracy in either order of the outputs."""
+    if pairs := card.pairs:
+        shares = map(share_text, (pairs.accuracy_order_ab, pairs.accuracy_order_ba))
+        yield "accuracy in one order", "{} with A first, {} with B first".format(*shares)
+
+
+def people_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
+    """Yield the agreement for the judge and each annotator, and for each pair of annotators.
+
+    If `n_tied` outputs were left out because their annotators are tied, the one fact is why these
+    figures are missing.
+    """
+    if n_tied:
+        yield (
+            "annotators",
+            f"not compared, because {counted(n_tied, 'output')} on which they are tied are left "
+            "out, and on the rest they agree too well; dspy-judges check compares them on all",
+        )
     if not (card and (people := card.people)):
         return
     for row in [*people.with_judge, *people.among_annotators]:

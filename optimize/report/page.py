@@ -159,7 +159,7 @@ def _figures_section(
 ) -> Section:
     return Section(
         title="Figures",
-        facts=[*answer.facts, *people_facts(card)],
+        facts=[*answer.facts, *people_facts(card, scored.n_tied)],
         charts=charts.dot_charts(scored),
         tables=[
             *answer.tables,

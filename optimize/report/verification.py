@@ -10,6 +10,7 @@ from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
     measured_sentence,
     obstacle_to_use,
+    order_facts,
     people_facts,
     rate_facts,
     recommendation,
@@ -46,7 +47,8 @@ def verification_lines(
     all_levels = (
         correlation_line(rho, card.unit, result.data.n_systems) for rho in card.correlations
     )
-    return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
+    facts = [*order_facts(card), *people_facts(card, result.data.n_tied or 0)]
+    return [*lines, "", *dict.fromkeys(all_levels), *wrapped(*fact_lines(facts))]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:

@@ -17,8 +17,8 @@ from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import PERFECT, Codes, Interval, Vector, student_quantile
 from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson
 
-# Upper bounds on the numbers that are reported: further outputs to label, and labels in total.
-MAX_FURTHER_OUTPUTS, MAX_LABELS = 10_000, 100_000
+# Upper bounds on the numbers that are reported: further labels, and labels in total.
+MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 # Labels are planned so that a judge holds its floors with the probability `LIKELY`, if it errs half
 # or three quarters as often as they allow. For floors of .8, its true rates are .9 and .85.
 LIKELY, ERRORS = 0.9, (0.5, 0.75)
@@ -78,26 +78,37 @@ def outcome(interval: Interval | None, floor: float) -> str:
     return "holds" if interval.low >= floor else "falls short"
 
 
-def further_outputs(share: float, low: float, high: float, floor: float, n: int) -> int | None:
-    """About how many more labelled outputs would decide whether a share holds its floor.
+def further_labels(figure: Correlation | Rate, floor: float) -> int | None:
+    """About how many more outputs (for rho, documents) would decide whether a floor holds.
 
-    With that many outputs, the end of the Wilson interval (`low`, `high`) that is nearer to the
-    floor reaches it, if the share stays the same. (With n outputs, an end e of the interval
-    satisfies (share - e)^2 = z^2 e (1 - e) / n.) The result is None if no number of outputs
-    suffices, or if more than `MAX_FURTHER_OUTPUTS` outputs are needed.
+    With that many, the end of the interval that is nearer to the floor reaches it, if the figure
+    stays the same. With n outputs, an end e of a share's Wilson interval satisfies (share - e)^2 =
+    z^2 e (1 - e) / n; on Fisher's z, the width of rho's interval falls with the root of n. The
+    result is None if no number suffices, or if more than `MAX_FURTHER_LABELS` are needed.
     """
-    nearer_end = low if floor < share else high
-    if share in (floor, nearer_end) or not 0 < nearer_end < 1:
+    value, interval = figure.value, figure.interval
+    if interval is None or (isinstance(figure, Correlation) and figure.level == "system"):
         return None
-    growth_factor = effective_outputs(share, floor) / effective_outputs(share, nearer_end)
+    nearer_end = interval.low if floor < value else interval.high
+    if value in (floor, nearer_end):
+        return None
+    if isinstance(figure, Rate):
+        if not 0 < nearer_end < 1:
+            return None
+        n = figure.n
+        growth_factor = effective_outputs(value, floor) / effective_outputs(value, nearer_end)
+    else:
+        n = figure.n_documents
+        z, z_end, z_floor = np.arctanh(np.clip([value, nearer_end, floor], -PERFECT, PERFECT))
+        growth_factor = float(((z - z_end) / (z - z_floor)) ** 2)
     n_further = n * (growth_factor - 1)
-    return None if n_further > MAX_FURTHER_OUTPUTS else round_up(max(1.0, n_further))
+    return None if n_further > MAX_FURTHER_LABELS else round_up(max(1.0, n_further))
 
 
 def round_up(number: float) -> int:
     """Round up to two significant digits, because planned numbers of labels are not more exact."""
     rounding_unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
-    return math.ceil(number / rounding_unit) * rounding_unit
+    return math.ceil(round(number / rounding_unit, 9)) * rounding_unit
 
 
 def labels_to_decide(floors: Mapping[str, float], fails: float, errors: float) -> int | None:

@@ -66,6 +66,13 @@ def test_a_system_with_too_few_labels_has_no_mean(files):
     assert json_of(estimate, *files)["systems"]["plain"] is None
 
 
+def test_labels_of_one_system_only_are_no_random_sample(files):
+    relabel(annotations=lambda row: row["annotations"] if row["system"] == "plain" else {})
+    # 20 random labels would miss one of two systems with a chance of 2 / 2^20.
+    assert json_of(estimate, *files)["unlabelled_systems"] == ["tuned"]
+    assert "1 of 2 systems have no label" in output_of(estimate, *files)
+
+
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
     first, counts, alone, size, labels, *systems = run(estimate, *files).stdout.splitlines()

@@ -1,6 +1,7 @@
 """Pass and fail: rates, kappa and their intervals against hand derivations and simulated worlds."""
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from optimize.statistics.floor import correlation_floor, further_outputs, outcome, share_floor
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.floor import correlation_floor, further_labels, outcome, share_floor
 from optimize.statistics.intervals import Interval
-from optimize.statistics.two_values import two_values, wilson
+from optimize.statistics.two_values import Rate, two_values, wilson
 
 NAN = math.nan
 
@@ -140,9 +142,21 @@ def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(share,
 
 def test_so_many_more_outputs_decide_if_the_share_stays():
     share, n, floor = 0.75, 40, 0.7
-    ends = wilson(share, n)
-    further = further_outputs(share, ends.low, ends.high, floor, n)
+    rate = Rate(share, wilson(share, n), n)
+    further = further_labels(rate, floor)
     assert wilson(share, n + further).low == pytest.approx(floor, abs=0.002)
-    assert further_outputs(share, ends.low, ends.high, share, n) is None
+    assert further_labels(rate, share) is None
     # Millions would.
-    assert further_outputs(share, ends.low, ends.high, share - 1e-4, n) is None
+    assert further_labels(rate, share - 1e-4) is None
+
+
+def test_so_many_more_documents_decide_if_rho_stays():
+    # On Fisher's z the interval is .5 +- .2; a floor .1 below rho takes four times 40 documents.
+    ends = Interval(math.tanh(0.3), math.tanh(0.7))
+    counts = {"n_outputs": 40, "n_documents": 40, "n_failed": 0}
+    rho = Correlation(
+        value=math.tanh(0.5), interval=ends, coefficient="spearman", level="dataset", **counts
+    )
+    assert further_labels(rho, math.tanh(0.4)) == 120
+    assert further_labels(rho, math.tanh(0.6)) == 120
+    assert further_labels(replace(rho, interval=None), 0.4) is None

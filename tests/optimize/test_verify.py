@@ -38,7 +38,7 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     code, out, err = run(command, *of_scores(FIVE_SCORES))
     text = " ".join(out.split())
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
-    assert "Pairs of a document ordered as people do: 62%; a coin reaches 50%." in text
+    assert "Pairs of a document ordered as people do: 62%; 25% tied, which count half; a coin" in text
     assert "Summary-level rho: 0.250; " in text
     assert "most papers would print 0.333." in text
     assert "too few for an interval. Rho is undefined on 2 documents (1 counted as 0)." in text
@@ -211,10 +211,20 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties():
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "C=tie", "--all"]
     out = run(command, *arguments).stdout
     assert "Dataset-level rho: 0.500; " in out
-    assert re.search(r"Pairs decided as people do: 83% \(.+\); n=15; a coin reaches 50%", out)
+    tile = r"Pairs decided as people do: 83% \(.+\); n=15; 33% tied, which count half; a coin"
+    assert re.search(tile, " ".join(out.split()))
     result = json_of(command, *arguments, code=0)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
+
+
+def test_equal_scores_fall_short_of_a_floor_since_more_labels_cannot_help():
+    flags = [*of_scores([[4] * len(ratings) for ratings in FIVE_PEOPLE]), "--min-spearman", "0.3"]
+    code, out, err = run(command, *flags)
+    assert code == 1
+    assert "falls short: outputs that people order all get the same score" in " ".join(err.split())
+    assert "undecided" not in err
+    assert "Next: Read some of its replies" in out
 
 
 READ = "say how a file is read: name the file (--data)"
