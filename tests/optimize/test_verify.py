@@ -38,7 +38,7 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     code, out, err = run(command, *of_scores(FIVE_SCORES))
     text = " ".join(out.split())
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
-    assert "Pairs of a document ordered as people do: 62%; 25% tied, which count half; a coin" in text
+    assert "ordered as people do: 62%; 25% tied, which count half; a coin" in text
     assert "Summary-level rho: 0.250; " in text
     assert "most papers would print 0.333." in text
     assert "too few for an interval. Rho is undefined on 2 documents (1 counted as 0)." in text
