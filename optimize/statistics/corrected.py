@@ -10,7 +10,9 @@ If all of 16 labelled outputs pass, this does not show that all outputs pass. So
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
 proportions. All pseudo-counts together amount to three documents: three quarters of a document for
 each of the four combinations of a label (the lowest or the highest of the scale) with a score (the
-judge's lowest or highest). The interval for the mean over exactly the given outputs has a finite
+judge's lowest or highest). For the difference between two systems the pseudo-labels are a
+difference of the usual size in either direction, since systems that have equal labels on a few
+documents may still differ. The interval for the mean over exactly the given outputs has a finite
 population correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
@@ -131,6 +133,7 @@ def estimate_mean(
     *,
     weight: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
+    pseudo_labels: tuple[float, float] | None = None,
     n_comparisons: int = 1,
 ) -> Estimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
@@ -138,8 +141,8 @@ def estimate_mean(
     Outputs with a score of NaN are left out. The labelled outputs (the others have a label of NaN)
     must be a random sample of all outputs, unless `weight` says how they were drawn: it is 1 / the
     probability with which the output's document was drawn. Without the `bounds` of the scale,
-    intervals for skewed labels are too narrow. The intervals of `n_comparisons` estimates hold
-    simultaneously.
+    intervals for skewed labels are too narrow. `pseudo_labels` are the labels of the pseudo-counts,
+    if these are not the bounds. The intervals of `n_comparisons` estimates hold simultaneously.
 
     Raises ValueError if fewer than two documents have a label.
     """
@@ -148,7 +151,11 @@ def estimate_mean(
     labelled_share = n_labels / n_outputs
     sums = sample.document_sums()
     label_mean, correction = _means(sums)
-    pseudo_sums = _pseudo_documents(sums, sample, bounds) if bounds else np.empty((5, 0))
+    pseudo_sums = np.empty((5, 0))
+    if pseudo_labels:
+        pseudo_sums = _pseudo_documents(sample, pseudo_labels, PSEUDO_DOCUMENTS)
+    elif bounds:
+        pseudo_sums = _pseudo_documents(sample, bounds, _pseudo_size(sums, sample, bounds))
     all_sums = np.hstack([sums, pseudo_sums])
     label_centre, correction_centre = _means(all_sums)
     label_errors, all_score_errors, labelled_score_errors = _errors(all_sums)
@@ -262,6 +269,7 @@ def system_differences(
 
     label_means, score_means = means_of(label), means_of(score)
     scale_width, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
+    usual_difference = _usual_difference(label_means[:, :-1]) or scale_width
     system_pairs = []
     for a, b in combinations(range(len(names)), 2):
         label_differences = label_means[:, a] - label_means[:, b]
@@ -273,6 +281,7 @@ def system_differences(
                 score_means[:, a] - score_means[:, b],
                 weight=weight[first_outputs],
                 bounds=(-scale_width, scale_width),
+                pseudo_labels=(-usual_difference, usual_difference),
                 n_comparisons=n_comparisons,
             )
             for n_comparisons in (1, n_pairs)
@@ -283,6 +292,19 @@ def system_differences(
             SystemDifference(names[a], names[b], pair_estimate, joint_estimate.interval)
         )
     return system_pairs
+
+
+def _usual_difference(label_means: Matrix) -> float:
+    """The root mean square of the differences between two systems' labels that are not 0.
+
+    `label_means` has the shape (documents, systems). The result is 0 if no two labels differ.
+    """
+    differences = [
+        label_means[:, a] - label_means[:, b]
+        for a, b in combinations(range(label_means.shape[1]), 2)
+    ]
+    squares = np.concatenate([*differences, [0.0]]) ** 2
+    return float(np.sqrt(squares[squares > 0].mean())) if (squares > 0).any() else 0.0
 
 
 def labels_needed(estimate: Estimate, width: float) -> int | None:
@@ -327,13 +349,22 @@ def _errors(sums: Matrix) -> Matrix:
     return errors
 
 
-def _pseudo_documents(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> Matrix:
+def _pseudo_documents(sample: _ScoredOutputs, labels: tuple[float, float], size: float) -> Matrix:
     """The sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
 
-    They combine the lowest and the highest label of the scale with the judge's lowest and highest
-    score. Their size grows with the square root of the mean number of labelled outputs per
-    document, because labels within a document are similar. It is proportional to the variance of
-    the labels, divided by the largest variance that is possible with their mean.
+    They combine two labels with the judge's lowest and highest score, and amount to `size`.
+    """
+    extreme_scores = sample.scores.min(), sample.scores.max()
+    columns = [(1, label, score, 1, score) for label in labels for score in extreme_scores]
+    return size / 4 * np.array(columns, dtype=float).T
+
+
+def _pseudo_size(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> float:
+    """How many documents the pseudo-documents with the ends of the scale amount to.
+
+    The number grows with the square root of the mean number of labelled outputs per document,
+    because labels within a document are similar. It is proportional to the variance of the labels,
+    divided by the largest variance that is possible with their mean.
     """
     low, high = bounds
     labels, weights = np.append(sample.labels, bounds), np.append(sample.weights, [1, 1])
@@ -341,7 +372,4 @@ def _pseudo_documents(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float,
     variance = np.average((labels - mean) ** 2, weights=weights)
     relative_variance = variance / ((mean - low) * (high - mean))
     outputs_per_document = sums[0].sum() / (sums[0] > 0).sum()
-    pseudo_size = PSEUDO_DOCUMENTS / 4 * float(np.sqrt(outputs_per_document) * relative_variance)
-    extreme_scores = sample.scores.min(), sample.scores.max()
-    columns = [(1, label, score, 1, score) for label in bounds for score in extreme_scores]
-    return pseudo_size * np.array(columns, dtype=float).T
+    return PSEUDO_DOCUMENTS * float(np.sqrt(outputs_per_document) * relative_variance)

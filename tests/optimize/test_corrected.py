@@ -221,3 +221,17 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together():
     wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
     reach = results[0].together_interval.half_width / estimate.interval.half_width
     assert reach == pytest.approx(wider, rel=0.02)
+
+
+def test_systems_with_equal_labels_on_a_few_documents_may_still_differ():
+    # Nobody failed on 20 documents: either rate of fails may be 3 / 20 by the rule of three.
+    document, system = np.repeat(np.arange(100), 2), np.tile(["a", "b"], 100)
+    label = np.where(document < 20, 1.0, math.nan)
+    (difference,) = system_differences(
+        ("a", "b"),
+        *(label, np.ones(200), document, system),
+        weight=np.ones(200),
+        bounds=(0.0, 1.0),
+    )
+    assert difference.estimate.value == 0
+    assert 0.13 <= difference.estimate.interval.half_width <= 0.17
