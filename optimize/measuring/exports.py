@@ -18,7 +18,8 @@ from judges.labels.cells import first_value, is_blank, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER
 from judges.labels.conversations import as_texts
 from judges.labels.names import OUTPUTS
-from judges.labels.types import LabelledItem
+from judges.labels.types import LabelledItem, LabelledPairs, Vote
+from judges.labels.values import Values
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
 from optimize.inputs.labelled import Labelled
@@ -109,9 +110,17 @@ class Score(float):
 
 
 def read_scores(
-    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
+    path: Path,
+    dimension: str,
+    labelled: Labelled,
+    warn: Callable[[str], None],
+    metric: str = "",
+    values: Values | None = None,
 ) -> dict[str, float]:
     """Scores by id from another tool's results, or from our own format (see `recorded`).
+
+    In our own format a score may be a word in `values`, or in labels of pass or fail one of the two
+    words that people used.
 
     Raises RecordingError for a file in another format, and if labels without ids are joined by row
     numbers to scores of other texts.
@@ -123,7 +132,11 @@ def read_scores(
         warn(
             f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
         )
-    return read_own_scores(path, dimension)
+    words: dict[str, float | Vote | None] = {}
+    if verdict_words := labelled.words.get(dimension):
+        words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
+    words |= values or {}
+    return read_own_scores(path, dimension, words, pairwise=isinstance(labelled, LabelledPairs))
 
 
 def _has_row_numbers(labelled: Labelled) -> bool:

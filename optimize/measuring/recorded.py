@@ -8,9 +8,10 @@ in nearly any reply, so their figures may differ a little.
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -25,13 +26,15 @@ from judges.answer import (
     plain_text,
 )
 from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
-from judges.labels.cells import first_value
 from judges.labels.names import judge_name
 from judges.labels.values import Values
 from judges.reading import answer_span
 from judges.tables.formats import read_records
-from judges.tables.problems import RowsError, joined_names
+from judges.tables.problems import RowsError, excerpt, joined_names
 from judges.tables.text import Record
+
+# Columns that hold a score if there is no column `score`; `winrate` writes the first two.
+_OTHER_COLUMNS = ("verdict", "verdict_preferred", "preferred")
 
 
 class RecordingError(JudgesError, ValueError):
@@ -83,24 +86,37 @@ def read_pair_replies(
 
 
 _MARGIN_OF_VOTE = {"A": 1, "B": -1, "tie": 0}
+MARGIN_OF_WORD = {vote.casefold(): float(margin) for vote, margin in _MARGIN_OF_VOTE.items()}
 
 
-def read_scores(path: Path, dimension: str) -> dict[str, float]:
+def read_scores(
+    path: Path, dimension: str, values: Values | None = None, *, pairwise: bool = False
+) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
-    Rows that `dspy-judges winrate` wrote can be read as well; the score of a pair is its margin: 1
-    for A, -1 for B, 0 for a tie. So can rows that `dspy-judges score` wrote. In JSON lines, their
-    scores are under `judgements`. In a table, the column of the dimension's name holds them if
-    there is a column NAME_failure, and the column NAME_judge if there is a column
-    NAME_judge_failure. Raises RecordingError for any other line, for a second score with the same
-    id, and for a file without scores on the dimension.
+    `values` has the score or vote that each word stands for. The score of a pair is its margin: 1
+    or "A", -1 or "B", 0 or "tie". The score may also be in a column `verdict` or `preferred`, or of
+    the dimension's name.
+
+    Rows that `dspy-judges winrate` wrote can be read as well. So can rows that `dspy-judges score`
+    wrote. In JSON lines, their scores are under `judgements`. In a table, the column of the
+    dimension's name holds them if there is a column NAME_failure, and the column NAME_judge if
+    there is a column NAME_judge_failure. Raises RecordingError for any other line, for a second
+    score with the same id, for a file without scores on the dimension, and for scores of pairs that
+    do not look like margins.
     """
+    number_of_word = dict(MARGIN_OF_WORD) if pairwise else {}
+    for word, value in (values or {}).items():
+        number = MARGIN_OF_WORD[value.casefold()] if isinstance(value, str) else value
+        number_of_word[word.casefold()] = math.nan if number is None else number
     scores: dict[str, float] = {}
+    numbers = set[float]()
     for location, row in read_rows(path):
         if row.get("dimension", dimension) != dimension:
             continue
+        record: Record | None = row
+        score: object = row
         try:
-            record: Record | None = row
             if "judgements" in row:
                 judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
                 record = judgements.get(dimension, judgements.get(judge_name(dimension)))
@@ -115,13 +131,19 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 for column in (f"{name}_judge", name)
                 if f"{column}_failure" in record
             )
-            if "verdict" in record or "verdict_preferred" in record:
-                preferred = first_value(record, ("verdict.preferred", "verdict_preferred"))
-                score: object = _MARGIN_OF_VOTE.get(str(preferred))
+            usual_columns = (name for name in ("score", *_OTHER_COLUMNS) if name in record)
+            score = record[next(chain(score_columns, usual_columns), dimension)]
+            if isinstance(score, dict):
+                score = score["preferred"]
+            word = str(score).strip().casefold()
+            if score is None or not word:
+                number = math.nan
+            elif word in number_of_word:
+                number = number_of_word[word]
             else:
-                score = record[next(score_columns, "score" if "score" in record else dimension)]
-            value = math.nan if score in (None, "") else float(str(score))
-            if abs(value) > MAX_SCORE:
+                number = float(word)
+                numbers.add(number)
+            if abs(number) > MAX_SCORE:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
@@ -131,16 +153,29 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
         except ValueError as error:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
-                f"score, at most {MAX_SCORE:g}"
+                f"score, at most {MAX_SCORE:g}, and not {excerpt(score)}; --values gives a word a "
+                "number"
             ) from error
         if item_id in scores:
             raise RecordingError(f"{location}: {item_id!r:.60} has a score already")
-        scores[item_id] = value
+        scores[item_id] = number
     if not scores:
         raise RecordingError(
             f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
         )
+    if pairwise:
+        check_margins(path.name, numbers)
     return scores
+
+
+def check_margins(name: str, numbers: Iterable[float]) -> None:
+    """Raise RecordingError if scores of pairs can hardly be margins, since none is negative."""
+    values = sorted({number for number in numbers if not math.isnan(number)})
+    if len(values) > 1 and values[0] >= 0:
+        raise RecordingError(
+            f"{name}: scores of pairs are margins, positive for A, negative for B and 0 for a tie, "
+            f"and these are {values[0]:g} to {values[-1]:g}: write 1, -1 and 0, or A, B and tie"
+        )
 
 
 # How judges with other prompts express a rating or a choice in a sentence.

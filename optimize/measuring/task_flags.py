@@ -143,7 +143,7 @@ def _recordings(
         name_in_flag, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            scores = read_scores(path, dimension, task.labelled, print_error, name_in_flag)
+            scores = read_scores(path, dimension, task.labelled, print_error, name_in_flag, values)
             judgement_by_id = from_numbers(scores.items(), pairwise=pairwise)
         else:
             judgement_by_id = from_replies(path, dimension, scale, values, pairwise=pairwise)

@@ -305,8 +305,33 @@ def test_what_winrate_wrote_is_read_as_margins(flat):
     rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
     if flat:
         rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
-    scores = read_scores(Path(write_jsonl("w.jsonl", rows)), "preference")
+    scores = read_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
     assert scores == pytest.approx({"a": 1, "b": -1, "c": 0, "d": math.nan}, nan_ok=True)
+
+
+@pytest.mark.parametrize("column", ["verdict", "score", "label"])
+def test_scores_may_be_the_words_of_the_labels(column):
+    labels = [{"id": n, "output": f"A{n}.", "label": ("gut", "schlecht")[n % 2]} for n in range(8)]
+    scores = [{"id": n, column: ("Gut", "schlecht")[n in (1, 3, 4)]} for n in range(8)]
+    flags = ["--scores", write_jsonl("s.jsonl", scores), "--data", write_jsonl("l.jsonl", labels)]
+    result = json_of(command, *flags, "--dimension", "label")
+    # Of 0, 2, 4 and 6 the judge fails one; of 1, 3, 5 and 7 it passes two.
+    assert (result["tpr"]["value"], result["tnr"]["value"]) == (0.75, 0.5)
+
+
+def test_scores_of_pairs_are_votes_or_margins_and_no_shares():
+    pairs = [
+        {"id": n, "response_a": f"a{n}", "response_b": f"b{n}", "preferred": "AB"[n % 2]}
+        for n in range(8)
+    ]
+    flags = ["--pairwise", "wit", "--data", write_jsonl("p.jsonl", pairs), "--scores"]
+    for votes in (["A", "B", "tie", "A"] * 2, [1, -1, 0, 1] * 2):
+        rows = [{"id": n, "preferred": vote} for n, vote in enumerate(votes)]
+        # Right, right, half right (a tie) and wrong.
+        assert json_of(command, *flags, write_jsonl("s.jsonl", rows))["accuracy"] == 0.625
+    shares = [{"id": n, "score": share} for n, share in enumerate([1, 0, 0.5, 1] * 2)]
+    code, _, err = run(command, *flags, write_jsonl("shares.jsonl", shares))
+    assert (code, "these are 0 to 1: write 1, -1 and 0, or A, B and tie" in err) == (1, True)
 
 
 def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_name(here):
