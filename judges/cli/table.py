@@ -35,7 +35,7 @@ from judges.tables.problems import RowsError
 from judges.tables.text import Record
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
-from judges.text_columns import find_columns
+from judges.text_columns import column_names_of, find_columns
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
@@ -154,7 +154,10 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
     UsageError for any other name in an argument NAME=COLUMN.
     """
     columns = mapping(arguments)
-    valid_names = {name for judge in judges for name in judge.texts} | {ID_COLUMN}
+    valid_names = {ID_COLUMN}
+    for judge in judges:
+        for text_name in judge.texts:
+            valid_names.update(column_names_of(judge.subject, text_name))
     names_in_flags = {argument.partition("=")[0] for argument in arguments if "=" in argument}
     column_of: dict[str, str] = {}
     for name in sorted(names_in_flags | (valid_names & columns.keys())):
