@@ -10,7 +10,7 @@ VALUE_BYTES = 64
 # The most cells of a table in memory: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
 # The most commas and brackets in a JSON text, of which 3 bytes may take 70 bytes in memory.
-MAX_MARKS = 3_000_000
+MAX_JSON_MARKS = 3_000_000
 # The most columns of a table, and the most names in one cell; every two names are compared.
 MAX_COLUMNS = 1000
 # The most problems that are collected for one file.
@@ -18,7 +18,7 @@ MAX_PROBLEMS = 100_000
 # The greatest depth of nested lists and objects, which are read recursively.
 MAX_DEPTH = 100
 # The most XML elements in a workbook's cell formats; openpyxl takes 30 microseconds for each.
-MAX_FORMATS = 100_000
+MAX_CELL_FORMATS = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
 # The most bytes and brackets in the file of a frozen judge, of which 20 bytes may take 1,000 bytes
@@ -26,11 +26,11 @@ MAX_YAML_BYTES = 200_000
 MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 
-def memory_of(value: object, depth: int = 0) -> int:
+def estimate_memory(value: object, depth: int = 0) -> int:
     """The approximate memory of a value in bytes; raises ValueError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):
         entries = value.values() if isinstance(value, dict) else value
-        return VALUE_BYTES + sum(memory_of(entry, depth + 1) for entry in entries)
+        return VALUE_BYTES + sum(estimate_memory(entry, depth + 1) for entry in entries)
     return VALUE_BYTES + (len(value) if isinstance(value, str | bytes) else 0)

@@ -37,7 +37,7 @@ class _Stream(io.FileIO):
             sys.exit(f"dspy-judges: stdout: {error.strerror}")
 
 
-def open_streams() -> None:
+def wrap_output_streams() -> None:
     """Wrap stdout and stderr, so that a command goes on after their reader (`head`) has gone.
 
     Characters that the stream's encoding lacks are written as JSON escapes, so that printed JSON
@@ -61,7 +61,7 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
     The exit code is 0 for done, 1 for failed or below a required value, 2 for wrong usage, 3 for
     undecided, and 130 for interrupted. `arguments` is `sys.argv[1:]` by default.
     """
-    open_streams()
+    wrap_output_streams()
     try:
         working_folder = Path.cwd()
     except FileNotFoundError:

@@ -48,7 +48,7 @@ class CostEstimate(NamedTuple):
         )
 
 
-def estimate_runs(
+def estimate_costs(
     judge: AnyJudge, *, n_rows: int, characters: int, asked: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
     """An estimate for each model that a judge sends requests to.

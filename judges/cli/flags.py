@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from judges.scoring import PlanKind, SamplingPlan
 
 Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
-T = TypeVar("T", int, float)
+Number = TypeVar("Number", int, float)
 
 MEAN_TEMPERATURE = 1.0
 # The model that `export` writes into the request for a judge that names no model.
-DEFAULT_LM = "openai/gpt-4.1-mini"
+DEFAULT_EXPORT_LM = "openai/gpt-4.1-mini"
 # Help texts that several commands share. Defaults are in parentheses.
-API_KEY_ENV = "environment variable with the API key (the provider's)"
-PRICE = "US dollars per million input and output tokens"
-MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
-REASONING_EFFORT = "minimal, low, medium or high (the model's default)"
-JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
+API_KEY_ENV_HELP = "environment variable with the API key (the provider's)"
+PRICE_HELP = "US dollars per million input and output tokens"
+MAX_TOKENS_HELP = "maximum tokens of a reply (512; more with reasoning)"
+REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
+JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 class Parser(argparse.ArgumentParser):
@@ -82,10 +82,12 @@ def read_number(text: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _number_type(number_class: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
+def _number_type(
+    number_class: type[Number], low: Number, high: float, expected: str
+) -> Callable[[str], Number]:
     """A function for argparse's `type`: reads a number from `low` to `high`, or says `expected`."""
 
-    def read(text: str) -> T:
+    def read(text: str) -> Number:
         with suppress(ValueError):
             value = read_number(text)
             if low <= value <= high and value == number_class(value):
@@ -142,10 +144,10 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     add("--lm", metavar="MODEL", help=help_text)
     help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
     add("--api-base", type=address, metavar="URL", help=help_text)
-    add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
-    add("--price", type=price, metavar="IN,OUT", help=PRICE)
-    add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
-    add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
+    add("--api-key-env", metavar="NAME", help=API_KEY_ENV_HELP)
+    add("--price", type=price, metavar="IN,OUT", help=PRICE_HELP)
+    add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS_HELP)
+    add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
     add("--max-calls", type=count, metavar="N", help=f"maximum requests{limits} (no limit)")
     help_text = f"maximum cost in US dollars{limits} (no limit)"
     add("--max-cost", type=dollars, metavar="USD", help=help_text)
@@ -248,7 +250,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) 
     return Judge.of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
 
 
-def constructed_note(judge: "AnyJudge") -> str | None:
+def constructed_labels_note(judge: "AnyJudge") -> str | None:
     """Return a warning if a judge was tuned on labels that no person gave; otherwise None."""
     if not judge.constructed:
         return None
@@ -270,7 +272,7 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
     judge = with_reasoning_flag(judge, name, args)
     if args.lm:
         check_name(args.lm)  # also for a dry run, which does not open the model
-    if note := constructed_note(judge):
+    if note := constructed_labels_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
     changed_judge = judge.with_model(args.lm, args.api_base)
@@ -306,7 +308,7 @@ def split_name(text: str) -> tuple[str, str]:
     return name, value
 
 
-def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
+def read_map_flags(arguments: Sequence[str]) -> dict[str, MapEntry]:
     """Read the arguments of --map, each NAME=COLUMN or FILE.yaml."""
     try:
         return read_mapping(arguments)

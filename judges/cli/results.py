@@ -158,7 +158,7 @@ class Preferences:
 
     # The stable name of a preference in the output: a JSON key, and a prefix of columns.
     OUTPUT_NAME = "verdict"
-    KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+    OUTPUT_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
         judge = with_model_flags(load(args.judge), args.judge, args)
@@ -173,7 +173,7 @@ class Preferences:
         self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        keys = (*self.KEYS, *self.questions)
+        keys = (*self.OUTPUT_KEYS, *self.questions)
         self.columns = _new_column_names(self.OUTPUT_NAME, [f"_{key}" for key in keys], columns)
         return self.columns
 
@@ -187,7 +187,7 @@ class Preferences:
         self.preferences.append(preference)
         self.documents.append(hash(tuple(str(pair_texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
-        entry = {key: getattr(preference, key) for key in self.KEYS}
+        entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
         if self.columns:
             answers = _rounded_answers(preference, self.questions)
             return dict(zip(self.columns, (*entry.values(), *answers), strict=True))

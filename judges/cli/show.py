@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.cli.flags import DEFAULT_EXPORT_LM, with_reasoning_flag
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
@@ -139,7 +139,7 @@ def export(args: argparse.Namespace) -> int:
     judge = load(args.judge)
     if isinstance(judge, Panel):
         raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
-    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_LM))
+    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
     if is_decision(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE

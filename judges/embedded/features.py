@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import BONUSES, FACET_INDEX, Vector
-from judges.embedded.grammar import form_faults, grammar_faults, n_function_words
+from judges.embedded.facets import FACET_BONUSES, FACET_INDEX, FloatArray
+from judges.embedded.grammar import form_severity, grammar_severity, n_function_words
 from judges.embedded.text import (
-    ENGLISH,
     FUNCTION_WORDS,
+    WORD_CLASSES,
     Sentence,
     SourceIndex,
     SplitText,
-    read_source,
-    read_text,
+    index_source,
+    split_sentences,
     stem_of,
     stem_weight,
     total_weight,
@@ -29,7 +29,7 @@ from judges.embedded.text import (
 MAX_SENTENCES = 60
 
 
-class Match(NamedTuple):
+class SentenceMatch(NamedTuple):
     """The sentence of a source that is most similar to a given sentence of the judged text.
 
     `source_index` is -1 if no source sentence shares a stem with the given sentence. `share` is the
@@ -55,7 +55,7 @@ class OutputText:
     text: SplitText
     sentences: list[Sentence]
     stems: Counter[str]
-    matches: list[Match]
+    matches: list[SentenceMatch]
     document: SourceIndex | None
     turns: SourceIndex | None
     last_turn: SourceIndex | None
@@ -63,7 +63,7 @@ class OutputText:
     source: SourceIndex | None
 
 
-def _match_sentence(sentence: Sentence, source: SourceIndex) -> Match:
+def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
     """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
     stems = dict.fromkeys(sentence.stems)
@@ -72,13 +72,13 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> Match:
         for index in source.sentence_indices.get(stem, ()):
             shared_weights[index] += weight
     if not shared_weights:
-        return Match(-1, 0.0, shared_weights)
+        return SentenceMatch(-1, 0.0, shared_weights)
     # The first of several similar sentences is taken, since articles often make a point briefly at
     # the beginning and repeat it later.
     threshold = 0.85 * max(shared_weights.values())
     best_index = min([index for index, shared in shared_weights.items() if shared >= threshold])
     share = shared_weights[best_index] / total_weight(stems)
-    return Match(best_index, share, shared_weights)
+    return SentenceMatch(best_index, share, shared_weights)
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
@@ -123,21 +123,21 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
     bigrams = output.text.bigrams
     source_pairs = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
-    total_new_names = sum([_new_names(sentence, source) for sentence in output.sentences])
+    total_new_names = sum([_count_new_names(sentence, source) for sentence in output.sentences])
     # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
     new_pairs = min(1 - source_pairs, 0.3)
     mean_new_names = total_new_names / (len(sizes) + 1)
     return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
 
 
-def _new_names(sentence: Sentence, source: SourceIndex) -> float:
+def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
     """The number of names and numbers in a sentence that the source lacks; a name counts half."""
     n_new_names = 0.0
     for token in sentence.tokens[1:]:
         if token[0].isdigit() or token[0].isupper():
             name = token.lower()
-            known = name in source.words or name in FUNCTION_WORDS
-            if not (known or stem_of(name) in source.frequency):
+            is_known = name in source.words or name in FUNCTION_WORDS
+            if not (is_known or stem_of(name) in source.frequency):
                 n_new_names += 1.0 if name[0].isdigit() else 0.5
     return min(2.0, n_new_names)
 
@@ -196,7 +196,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
         shared_stems = [stem for stem in second_stems if stem in first_stems]
         link = 0.5 * min(1.0, total_weight(shared_stems))
-        link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
+        link += 0.5 * (not WORD_CLASSES["connectives"].isdisjoint(second.words[:2]))
         # The link counts half if the second sentence says hardly anything new.
         links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
     stem_pairs = list(pairwise(stems))
@@ -223,12 +223,12 @@ def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
     sentences, words = output.sentences, text.words
     faults = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
-        faults = [min(2.5, grammar_faults(sentence)) for sentence in sentences]
+        faults = [min(2.5, grammar_severity(sentence)) for sentence in sentences]
     return (
         # The total is divided by the root of the number of sentences, so that both the number of
         # faults and their density count.
         sum(faults) / math.sqrt(len(faults)),
-        sum([form_faults(sentence) for sentence in sentences]) / len(sentences),
+        sum([form_severity(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
     )
 
@@ -297,12 +297,12 @@ FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES]
 # Features are clipped at this number of standard deviations.
 MAX_SDS = 3.0
 # The value of all features of a text without words.
-EMPTY_VALUE = -2.0
+EMPTY_TEXT_VALUE = -2.0
 # The features of texts with more characters than this are not cached, to save memory.
 MAX_CACHED_CHARACTERS = 20_000
 
 
-def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """The features of a text, in SDs above the mean of ordinary texts; a source may be ""."""
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
     measure_function = (
@@ -312,27 +312,29 @@ def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
 
 
 @lru_cache(maxsize=4096)
-def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """The features of a text, cached, since a search judges the same texts with many prompts."""
-    split_text = read_text(text)
+    split_text = split_sentences(text)
     if not split_text.sentences:
-        return np.full(len(FEATURES), EMPTY_VALUE)
+        return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
     sentences = split_text.sentences[:MAX_SENTENCES]
-    source = read_source("\n".join(filter(None, (document, turns, knowledge))))
+    source = index_source("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
         text=split_text,
         sentences=sentences,
         stems=Counter(split_text.stems),
         matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
-        document=read_source(document),
-        turns=read_source(turns),
-        last_turn=read_source(turns.strip().rpartition("\n")[2]),
-        knowledge=read_source(knowledge),
+        document=index_source(document),
+        turns=index_source(turns),
+        last_turn=index_source(turns.strip().rpartition("\n")[2]),
+        knowledge=index_source(knowledge),
         source=source,
     )
     values: list[float] = []
-    for measure_features, source_name, n_features in FEATURE_FUNCTIONS:
+    for measure_group, source_name, n_features in FEATURE_FUNCTIONS:
         reference = getattr(output, source_name)
-        values += measure_features(output, reference) if reference else [math.nan] * n_features
+        values += measure_group(output, reference) if reference else [math.nan] * n_features
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
-    return np.asarray(np.where(standardised > 0, BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
+    return np.asarray(
+        np.where(standardised > 0, FACET_BONUSES[FACET_OF_FEATURE], 1.0) * standardised
+    )

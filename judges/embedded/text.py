@@ -22,7 +22,7 @@ COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
 MAX_SENTENCES_PER_STEM = 100
 
 
-def read_table(name: str) -> list[tuple[str, str]]:
+def read_word_table(name: str) -> list[tuple[str, str]]:
     """The rows "key: value" of a text file in this folder; an indented line continues a value."""
     content = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
     rows = [line.partition(": ") for line in content.splitlines() if line and line[0] != "#"]
@@ -31,15 +31,15 @@ def read_table(name: str) -> list[tuple[str, str]]:
 
 def _word_classes() -> dict[str, frozenset[str]]:
     classes: dict[str, frozenset[str]] = {}
-    for name, members in read_table("english.txt"):
+    for name, members in read_word_table("english.txt"):
         # A member is a word, or an earlier class, written as @NAME.
         word_sets = (classes[item[1:]] if item[0] == "@" else {item} for item in members.split())
         classes[name] = frozenset[str]().union(*word_sets)
     return classes
 
 
-ENGLISH = _word_classes()
-FUNCTION_WORDS = ENGLISH["function"]
+WORD_CLASSES = _word_classes()
+FUNCTION_WORDS = WORD_CLASSES["function"]
 _NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -89,7 +89,7 @@ class SplitText:
     bigrams: list[str]
 
 
-def read_text(text: str) -> SplitText:
+def split_sentences(text: str) -> SplitText:
     """Split a text into sentences, words and stems."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
@@ -120,12 +120,12 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
         return True
     word = tokens[index - 1].lower()
     is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
-    return not is_initial and word not in ENGLISH["abbreviations"]
+    return not is_initial and word not in WORD_CLASSES["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
     """The sentence of some tokens; no sentence if none of the tokens is a word."""
-    words_and_stems = [pair for pair in map(_read_token, tokens) if pair[0]]
+    words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
     if not words_and_stems:
         return []
     words, stems = zip(*words_and_stems, strict=True)
@@ -135,7 +135,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _read_token(token: str) -> tuple[str, str]:
+def _word_and_stem(token: str) -> tuple[str, str]:
     """The word that a token is, "" for a mark; and its stem, "" for a function word."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
@@ -185,7 +185,7 @@ def stem_weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
+_EVERYDAY_STEMS = frozenset(map(stem_of, WORD_CLASSES["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
@@ -218,9 +218,9 @@ class SourceIndex:
 
 
 @lru_cache(maxsize=32)
-def read_source(text: str) -> SourceIndex | None:
+def index_source(text: str) -> SourceIndex | None:
     """Index a text as a source; None if the text has no words."""
-    split_text = read_text(text)
+    split_text = split_sentences(text)
     if not split_text.words:
         return None
     sentence_indices: dict[str, list[int]] = defaultdict(list)

@@ -17,16 +17,16 @@ from judges.labels.cells import (
 )
 from judges.labels.column_kinds import Column, ColumnKind, infer_column
 from judges.labels.names import (
-    OUTPUTS,
-    SOURCES,
-    is_comment,
-    is_reference,
-    is_source_or_output,
-    is_usual_text,
+    OUTPUT_NAMES,
+    SOURCE_NAMES,
+    is_comment_name,
+    is_reference_name,
+    is_source_or_output_name,
+    is_text_name,
     map_flag,
+    name_words,
     source_name,
     split_at_commas,
-    tokens,
 )
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
@@ -40,7 +40,7 @@ VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
 # With `--map id=#row`, the number of a row is its id.
-ROW_NUMBER = "#row"
+ROW_NUMBER_COLUMN = "#row"
 
 # Other usual names for the columns `id`, `group`, `system` and so on.
 _ALIASES = {
@@ -68,7 +68,7 @@ _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemin
 _ROLES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
 # The keys of nested objects are collected from this many rows at the start of the table. One row is
 # not enough, since the objects in different rows may have different keys.
-N_FIRST_ROWS = 1000
+MAX_INSPECTED_ROWS = 1000
 
 # The column that a name is mapped to, or a list of columns that hold one annotator's ratings each.
 ColumnNames = str | Sequence[str]
@@ -78,8 +78,8 @@ class Columns:
     """The columns of a table, which can be found by what they hold.
 
     `mapping` maps names such as `document` to the columns that the user chose for them. The user's
-    `rating_words` count like yes and no. If the rows are not `labelled`, since people have yet to
-    label them, a column that may reveal the label is not among the texts.
+    `rating_words` count like yes and no. If `reads_labels` is false, since people have yet to label
+    the rows, a column that may reveal the label is not among the texts.
     """
 
     def __init__(
@@ -88,36 +88,36 @@ class Columns:
         mapping: Mapping[str, ColumnNames] | None = None,
         judge_texts: Collection[str] = (),
         rating_words: Collection[str] = (),
-        labelled: bool = True,
+        reads_labels: bool = True,
     ) -> None:
-        self.table, self.judge_texts, self.labelled = table, judge_texts, labelled
+        self.table, self.judge_texts, self.reads_labels = table, judge_texts, reads_labels
         self.rating_words = rating_words
         self._columns_by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._columns_by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {
-            name: self._headers(columns) for name, columns in (mapping or {}).items() if columns
+            name: self._exact_names(columns) for name, columns in (mapping or {}).items() if columns
         }
         self.find, self.column = cache(self._find), cache(self._column)
 
-    def _headers(self, names: ColumnNames) -> tuple[str, ...]:
+    def _exact_names(self, names: ColumnNames) -> tuple[str, ...]:
         """Return the exact column names in an entry of the mapping; a string is split at commas."""
-        headers: list[str] = []
+        column_names: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
             is_column = self.has(self.exact_name(name))
-            headers += [name] if is_column else split_at_commas(name) or [name]
-        return tuple(dict.fromkeys(map(self.exact_name, headers)))
+            column_names += [name] if is_column else split_at_commas(name) or [name]
+        return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
     def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
         """Return the columns of a changed table and mapping; all other settings stay the same."""
-        return Columns(table, mapping, self.judge_texts, self.rating_words, self.labelled)
+        return Columns(table, mapping, self.judge_texts, self.rating_words, self.reads_labels)
 
     def _column(self, name: str) -> Column:
         cells = tuple(value_in(row, name) for row in self.table.rows)
-        is_text, typed = self.is_certain_text(name), self.table.typed
+        is_text, is_typed = self.is_certain_text(name), self.table.is_typed
         return infer_column(
-            name, cells, is_text=is_text, typed=typed, rating_words=self.rating_words
+            name, cells, is_text=is_text, is_typed=is_typed, rating_words=self.rating_words
         )
 
     def kind(self, column: str) -> ColumnKind:
@@ -170,22 +170,22 @@ class Columns:
         texts belong to one output, so they all get the number of the first of these rows.
         """
         if self.find("id") is None:
-            return str(self._first_numbers.get(row.number, row.number))
+            return str(self._first_row_numbers.get(row.number, row.number))
         item_id = self.cell(row, "id")
         # A problem is added later for an invalid id. Here such a row gets a key of its own.
-        return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER} {row.number}"
+        return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER_COLUMN} {row.number}"
 
     @cached_property
-    def _first_numbers(self) -> dict[int, int]:
+    def _first_row_numbers(self) -> dict[int, int]:
         """The number of the first row with the same texts, for each row of an annotator."""
         if self.find("annotator") is None or "id" in self.mapping:
             return {}
         other_columns = self.columns_except(self.comments)
-        texts = {*filter(is_usual_text, other_columns), *self.of_kind(other_columns, "text")}
+        texts = {*filter(is_text_name, other_columns), *self.of_kind(other_columns, "text")}
         content = [*texts, *self.find_all(("group", "system", "system_a", "system_b"))]
-        first_numbers: dict[tuple[str, ...], int] = {}
+        first_row_numbers: dict[tuple[str, ...], int] = {}
         return {
-            row.number: first_numbers.setdefault(
+            row.number: first_row_numbers.setdefault(
                 tuple(str(value_in(row, column)) for column in content), row.number
             )
             for row in self.table.rows
@@ -230,15 +230,15 @@ class Columns:
         return self.column(column).cells
 
     @cached_property
-    def names_in_message(self) -> str:
+    def names_for_message(self) -> str:
         """All columns and the keys of the objects in them, as one string for a message."""
-        return joined_names([*self.table.columns, *self.nested_names])
+        return joined_names([*self.table.columns, *self.nested_keys])
 
     @cached_property
     def ids_are_row_numbers(self) -> bool:
         """Whether row numbers serve as ids: `--map id=#row` says so, or no column holds ids."""
         if "id" in self.mapping:
-            return self.mapping["id"] == (ROW_NUMBER,)
+            return self.mapping["id"] == (ROW_NUMBER_COLUMN,)
         return not self.is_long and self.find("id") is None
 
     @cached_property
@@ -264,9 +264,11 @@ class Columns:
         """The columns and keys of objects that hold people's comments. No judge reads comments."""
         names = (*self.table.columns, *self.rating_keys)
         # If people have yet to label the rows, comments by a model count, too.
-        other_words = _MODEL_WORDS if self.labelled else frozenset()
+        other_words = _MODEL_WORDS if self.reads_labels else frozenset()
         named_like_comments = [
-            name for name in names if is_comment(name) and other_words.isdisjoint(tokens(name))
+            name
+            for name in names
+            if is_comment_name(name) and other_words.isdisjoint(name_words(name))
         ]
         comments = self.of_kind(named_like_comments, "text", "label", "name")
         other_columns = self.mapped_columns | {*self.judge_texts}
@@ -282,10 +284,10 @@ class Columns:
         texts, since they may reveal which system wrote the output. A column that the user maps to
         a name outside `_ROLES` is a text unless it is in `label_columns`.
         """
-        unused = self.columns_except({*used_columns, *label_columns, *self.comments})
+        unused_columns = self.columns_except({*used_columns, *label_columns, *self.comments})
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
         # A column of objects with an unusual name is not a text if one of its keys is already used.
-        possible_texts = [c for c in unused if is_usual_text(c) or c not in outer_columns]
+        possible_texts = [c for c in unused_columns if is_text_name(c) or c not in outer_columns]
         by_text_name = {
             self._text_name(column): column for column in filter(self._may_be_text, possible_texts)
         }
@@ -296,16 +298,21 @@ class Columns:
         return {**texts, **mapped_texts}
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
-        columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
+        columns = {
+            name: column_names[0]
+            for name, column_names in without_keys(self.mapping, _ROLES).items()
+        }
         text_columns = {n: c for n, c in columns.items() if c not in label_columns}
         string_columns = self.of_kind(text_columns.values(), "text", "label", "name")
         return {
-            n: c for n, c in text_columns.items() if c in string_columns or is_source_or_output(n)
+            n: c
+            for n, c in text_columns.items()
+            if c in string_columns or is_source_or_output_name(n)
         }
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
-        may_be_short = self.labelled and not is_reference(column)
+        may_be_short = self.reads_labels and not is_reference_name(column)
         return self.kind(column) == "text" or (may_be_short and self.kind(column) == "label")
 
     def _text_name(self, column: str) -> str:
@@ -314,20 +321,22 @@ class Columns:
         `User Input` becomes `user_input`. A usual name that is not ASCII, such as `réponse`,
         becomes `input` or `output`.
         """
-        key, regular_name = name_key(column), "_".join(tokens(column))
-        if not is_usual_text(column) or self.column_ignoring_case(key) != column:
+        key, regular_name = name_key(column), "_".join(name_words(column))
+        if not is_text_name(column) or self.column_ignoring_case(key) != column:
             return column
-        return regular_name if regular_name.isascii() else "output" if key in OUTPUTS else "input"
+        return (
+            regular_name if regular_name.isascii() else "output" if key in OUTPUT_NAMES else "input"
+        )
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """Return the name of the source text, by which outputs are grouped into documents.
 
-        The source text is the text with the first usual name in SOURCES, else a text whose values
-        repeat. Texts without blank cells and with two or more values are preferred. Returns None
-        if no text can be the source.
+        The source text is the text with the first usual name in SOURCE_NAMES, else a text whose
+        values repeat. Texts without blank cells and with two or more values are preferred. Returns
+        None if no text can be the source.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
-        varied_texts = [name for name, column in columns.items() if column.is_varied]
+        varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]
         if usual_source := source_name(varied_texts) or source_name(texts):
             return usual_source
         max_distinct = max((column.n_distinct for column in columns.values()), default=0)
@@ -338,19 +347,19 @@ class Columns:
 
     def is_certain_text(self, name: str) -> bool:
         """Whether a text must be a source or an output: its name is usual, or a judge reads it."""
-        return is_source_or_output(name) or name in self.judge_texts
+        return is_source_or_output_name(name) or name in self.judge_texts
 
     @cached_property
     def rating_keys(self) -> tuple[str, ...]:
         """The keys of the objects {dimension: rating}, as `column.key`."""
         nested_columns = self.find_all(NESTED_COLUMNS)
-        return tuple(n for n in self.nested_names if self.outer_column(n) in nested_columns)
+        return tuple(n for n in self.nested_keys if self.outer_column(n) in nested_columns)
 
     @cached_property
-    def nested_names(self) -> tuple[str, ...]:
-        """The keys of all objects in the first `N_FIRST_ROWS` rows, as `column.key`."""
+    def nested_keys(self) -> tuple[str, ...]:
+        """The keys of all objects in the first `MAX_INSPECTED_ROWS` rows, as `column.key`."""
         columns_and_cells = (
-            item for row in self.table.rows[:N_FIRST_ROWS] for item in row.cells.items()
+            item for row in self.table.rows[:MAX_INSPECTED_ROWS] for item in row.cells.items()
         )
         names = (
             f"{column}{KEY_SEPARATOR}{key}"
@@ -362,13 +371,15 @@ class Columns:
 
 def check_mapping(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
-    for name, headers in columns.mapping.items():
-        for column in headers:
-            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER)
+    for name, column_names in columns.mapping.items():
+        for column in column_names:
+            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER_COLUMN)
             if not exists and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
-        if len(headers) > 1 and (is_source_or_output(name) or name in _ROLES - {*VOTE_COLUMNS}):
-            fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
+        if len(column_names) > 1 and (
+            is_source_or_output_name(name) or name in _ROLES - {*VOTE_COLUMNS}
+        ):
+            fault = f"is mapped to {len(column_names)} columns ({joined_names(column_names)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             problems.add("two-columns", fault, advice, field=name)
 
@@ -379,17 +390,19 @@ def add_missing_column(
     """Add a problem: the column for `name` is missing, or it holds no texts."""
     exists = columns.has(column) and not columns.values(column).count(None)
     fault = "this column is not read as a text" if exists else "there is no such column"
-    fault += f"{reason}; the columns are {columns.names_in_message}"
+    fault += f"{reason}; the columns are {columns.names_for_message}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 
 def mapping_advice(columns: Columns, name: str) -> str:
     """Return advice to map `name` with --map, with a column that may be meant if there is one."""
-    synonyms = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
-    nested = columns.of_kind(columns.nested_names, "text", "label")
+    synonyms = next(
+        (names for names in (SOURCE_NAMES, OUTPUT_NAMES) if name_key(name) in names), ()
+    )
+    nested = columns.of_kind(columns.nested_keys, "text", "label")
     if synonyms:
         nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
     elif name not in columns.judge_texts:
-        nested = columns.of_kind(columns.nested_names, "rating")
+        nested = columns.of_kind(columns.nested_keys, "rating")
     suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]
     return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from judges.labels.cells import first_value, from_json, without_keys
+from judges.labels.cells import decode_if_json, first_value, without_keys
 from judges.labels.columns import ColumnNames
-from judges.labels.names import is_output
+from judges.labels.names import is_output_name
 from judges.tables.formats import Table
 from judges.tables.problems import count, joined_names
 from judges.tables.text import Record, TableRow
@@ -62,7 +62,7 @@ def read_turns(value: object) -> list[Turn]:
     elif isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)
-    value = from_json(value)
+    value = decode_if_json(value)
     if isinstance(value, Mapping):
         # A single message is a conversation of one turn.
         value = [value] if "role" in value else first_value(value, _MESSAGES_KEYS)
@@ -105,7 +105,7 @@ def _content_text(content: object) -> str:
     )
 
 
-def as_text(turns: Iterable[Turn]) -> str:
+def format_turns(turns: Iterable[Turn]) -> str:
     """Return turns as lines `SPEAKER: TEXT`, without the middle of a very long conversation."""
     # Every later line of a turn is indented, so that it cannot look like the start of another turn.
     text = "\n".join(
@@ -125,10 +125,10 @@ def _plain_text_or_lines(turns: list[Turn]) -> str:
     """
     (speaker, text), *others = turns
     imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
-    return as_text(turns) if others or imitates_turns or speaker != _ASSISTANT else text
+    return format_turns(turns) if others or imitates_turns or speaker != _ASSISTANT else text
 
 
-def as_texts(cells: Mapping[str, object]) -> Record:
+def cells_with_texts(cells: Mapping[str, object]) -> Record:
     """Return a row's cells, with every text that a judge may read from its conversations.
 
     Two conversations give `prompt` (the first turns, which are the same in both), `response_a` and
@@ -142,7 +142,7 @@ def as_texts(cells: Mapping[str, object]) -> Record:
     if pair_columns := _pair_columns(conversations):
         texts = _pair_texts(conversations[pair_columns[0]], conversations[pair_columns[1]])
     else:
-        has_output = any(map(is_output, cells))
+        has_output = any(map(is_output_name, cells))
         texts = _single_texts(
             next(iter(conversations.values())), other_cells, has_output=has_output
         )
@@ -163,7 +163,7 @@ def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
         "response_a": _plain_text_or_lines(turns_a[n_shared:]),
         "response_b": _plain_text_or_lines(turns_b[n_shared:]),
     }
-    return {"prompt": as_text(turns_a[:n_shared]), **responses} if n_shared else responses
+    return {"prompt": format_turns(turns_a[:n_shared]), **responses} if n_shared else responses
 
 
 def _single_texts(turns: list[Turn], other_cells: Record, *, has_output: bool) -> Record:
@@ -174,20 +174,20 @@ def _single_texts(turns: list[Turn], other_cells: Record, *, has_output: bool) -
     """
     outputs = [
         (_ASSISTANT, str(other_cells[column]))
-        for column in filter(is_output, other_cells)
+        for column in filter(is_output_name, other_cells)
         if other_cells[column]
     ]
-    texts: Record = {CONVERSATION: as_text([*turns, *outputs])}
+    texts: Record = {CONVERSATION: format_turns([*turns, *outputs])}
     if has_output:
         return texts
-    earlier_turns, answer_turns = _last_answer(turns)
+    earlier_turns, answer_turns = _split_last_answer(turns)
     # A column of the file that is called `input` keeps this name.
     input_name = "dialogue" if "input" in other_cells else "input"
-    texts[input_name] = as_text(earlier_turns) or "[the conversation begins here]"
+    texts[input_name] = format_turns(earlier_turns) or "[the conversation begins here]"
     return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
 
 
-def _last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
+def _split_last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
     """Return the turns before the assistant's last answer, and the turns of this answer."""
     later_turns = [*takewhile(lambda turn: turn[0] not in _ASSISTANT_SPEAKERS, reversed(turns))]
     turns = turns[: len(turns) - len(later_turns)]
@@ -201,7 +201,7 @@ def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     return next(pairs, None)
 
 
-def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
+def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
     """Return the table with its conversations turned into texts, and a note on what is judged.
 
     With `all_turns`, the whole conversation is judged, else its last assistant turn.
@@ -210,12 +210,13 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
     if not columns:
         return replace(table, notes=(*table.notes, *_single_message_notes(table)))
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
-    has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
+    has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
     reads_all_columns = _pair_columns(columns) or (has_outputs and not all_turns)
     read_columns = columns if reads_all_columns else columns[:1]
     unread_columns = columns[len(read_columns) :]
     rows = [
-        row._replace(cells=as_texts(without_keys(row.cells, unread_columns))) for row in table.rows
+        row._replace(cells=cells_with_texts(without_keys(row.cells, unread_columns)))
+        for row in table.rows
     ]
     if _pair_columns(columns):
         text_names, description = _PAIR_TEXTS
@@ -229,7 +230,7 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
         unread_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {unread_text} is left out")
     notes += _notes_on_length(rows)
-    return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
+    return _keep_columns(table, rows, text_names | {*table.columns}.difference(columns), notes)
 
 
 def _notes_on_length(rows: Iterable[TableRow]) -> Iterator[str]:
@@ -251,7 +252,7 @@ def _single_message_notes(table: Table) -> Iterator[str]:
         )
 
 
-def _with_only(
+def _keep_columns(
     table: Table, rows: Sequence[TableRow], names: Collection[str], notes: Iterable[str]
 ) -> Table:
     """Return the table with other rows and further notes; only columns in `names` are kept."""

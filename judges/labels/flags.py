@@ -52,7 +52,8 @@ def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
     return file_entries | {
-        name: headers[0] if len(headers) == 1 else headers for name, headers in columns.items()
+        name: column_names[0] if len(column_names) == 1 else column_names
+        for name, column_names in columns.items()
     }
 
 
@@ -63,7 +64,7 @@ def read_map_file(path: str | Path) -> dict[str, MapEntry]:
     """
     try:
         # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
-        content = read_yaml_file(Path(path), as_written=True)
+        content = read_yaml_file(Path(path), scalars_as_strings=True)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
@@ -100,7 +101,7 @@ def split_mapping(
     for name, entry in (mapping or {}).items():
         if isinstance(entry, Mapping):
             value_by_word = read_values(entry)
-        elif name == SCALE_KEY and (entry == ANY_SCALE or read_bounds(str(entry))):
+        elif name == SCALE_KEY and (entry == ANY_SCALE or read_scale(str(entry))):
             # Any other entry is the column of a dimension with the name `scale`.
             scale = str(entry)
         else:
@@ -154,7 +155,7 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
     return number
 
 
-def read_bounds(text: str) -> Scale | None:
+def read_scale(text: str) -> Scale | None:
     """Read a scale `LOW-HIGH` or `LOW:HIGH`, such as 1-5 or -1:1; None for any other text."""
     bounds = _SCALE_PATTERN.fullmatch(text.strip())
     if bounds is None:

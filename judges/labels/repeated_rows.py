@@ -25,11 +25,11 @@ def merge_rows(
     labels and comments are left out without a note.
     """
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
-    dropped = label_columns | {*columns.comments, *map(columns.outer_column, label_columns)}
-    item_columns = columns.columns_except(dropped)
+    dropped_columns = label_columns | {*columns.comments, *map(columns.outer_column, label_columns)}
+    item_columns = columns.columns_except(dropped_columns)
     must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
-    differing: dict[str, None] = {}
+    differing_columns: dict[str, None] = {}
     for row in columns.table.rows:
         item_id = columns.item_key(row)
         cells = {name: row.cells.get(name) for name in item_columns}
@@ -40,23 +40,27 @@ def merge_rows(
             if is_blank(cell) or cell == first_cells[name]:
                 continue
             if name not in must_be_equal:
-                differing[name] = None
+                differing_columns[name] = None
                 continue
             fault = f"differs from another row with the id {item_id!r:.60}"
             advice = "write the same in all rows with this id, or give each output an id of its own"
             problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
-    dropped |= differing.keys()
-    kept_columns = tuple(columns.columns_except(dropped))
+    dropped_columns |= differing_columns.keys()
+    kept_columns = tuple(columns.columns_except(dropped_columns))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
-    mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
-    left_out = joined_names([f"column {name!r}" for name in differing])
-    notes = [f"left out, since rows of one id differ in it: {left_out}"] if differing else []
+    mapping = {
+        name: names for name, names in columns.mapping.items() if dropped_columns.isdisjoint(names)
+    }
+    left_out = joined_names([f"column {name!r}" for name in differing_columns])
+    notes = (
+        [f"left out, since rows of one id differ in it: {left_out}"] if differing_columns else []
+    )
     if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
         notes.append(f"joined by the same texts, since there are no ids: {count(n_joined, 'row')}")
     return columns.with_table(table, mapping), notes
 
 
-def check_repeats(
+def note_repeated_rows(
     columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
 ) -> list[str]:
     """Return a note on rows that repeat another row's texts, and on whether their labels agree.
@@ -76,7 +80,7 @@ def check_repeats(
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
     note = f"{len(repeat_lines):,} {'row repeats' if len(repeat_lines) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
-    if columns.labelled:
+    if columns.reads_labels:
         note += _describe_agreement(groups, label_columns, unit)
     return [note]
 

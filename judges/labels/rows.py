@@ -16,10 +16,10 @@ from judges.labels.cells import (
     value_in,
     without_keys,
 )
-from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER, Columns, add_missing_column
-from judges.labels.names import is_output, is_usual_text, map_flag, only_text
+from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns, add_missing_column
+from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
 from judges.labels.preparation import SAMPLING_COLUMNS
-from judges.labels.repeated_rows import check_repeats, merge_rows
+from judges.labels.repeated_rows import merge_rows, note_repeated_rows
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt
 from judges.tables.text import TableRow
@@ -69,7 +69,7 @@ class RowReader:
         certain_columns |= candidate_columns
         if not problems:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-            self.notes += check_repeats(columns, problems, content_columns, label_columns)
+            self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
         if columns.has_row_per_annotator:
             columns, note = merge_rows(columns, problems, label_columns, certain_columns)
             self.notes += note
@@ -81,7 +81,7 @@ class RowReader:
         self._required_texts |= candidates.keys()
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
-        self._output_texts = {*filter(is_output, self._required_texts)} | candidates.keys()
+        self._output_texts = {*filter(is_output_name, self._required_texts)} | candidates.keys()
         self._candidates = candidates
         self.notes += self._note_empty_texts()
         if not other_texts and judge_texts != ():
@@ -91,14 +91,14 @@ class RowReader:
         """Yield a note on each optional text with a usual name that is empty in some rows."""
         for name in sorted(self.texts.keys() - self._required_texts):
             n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
-            if n_empty and is_usual_text(name):
+            if n_empty and is_text_name(name):
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:
         advice = "name the columns that hold the texts, as in --map document=COLUMN"
         if self._file_columns.is_long:
             advice = "give the file of outputs, and this one with --annotations FILE"
-        fault = f"no column holds texts; the columns are {self.columns.names_in_message}"
+        fault = f"no column holds texts; the columns are {self.columns.names_for_message}"
         self._problems.add("no-text", fault, advice)
 
     @property
@@ -118,7 +118,7 @@ class RowReader:
         )
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
         if columns.ids_are_row_numbers:
-            columns_by_role["id"] = (ROW_NUMBER,)
+            columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
         read_columns = {*role_columns.values(), *self.texts.values(), *columns.comments}.union(
             *ratings.values()
         )
@@ -208,7 +208,7 @@ class RowReader:
         # People may have voted on a pair in which one system wrote nothing. In a typed file such as
         # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
         # any text may be white space.
-        may_be_empty = self.columns.table.typed and name in self._candidates
+        may_be_empty = self.columns.table.is_typed and name in self._candidates
         may_be_white_space = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_white_space):
             return self._check_unicode(value, row, column)
@@ -281,8 +281,8 @@ def _find_required_texts(
     source = columns.source(texts)
     if judge_texts is None:
         # All other texts may be empty, such as the `input` that belongs to an instruction.
-        return {name for name in texts if is_output(name) or name == source}
-    if (text := only_text(texts, judge_texts)) is not None:
+        return {name for name in texts if is_output_name(name) or name == source}
+    if (text := only_text_name(texts, judge_texts)) is not None:
         return {text}
     for name in judge_texts:
         if name not in texts:

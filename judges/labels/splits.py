@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.names import is_source_or_output, source_name
+from judges.labels.names import is_source_or_output_name, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import joined_names
 
@@ -19,9 +19,9 @@ AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
 # The fractions of documents in train, dev and test. Dev is the largest split, since prompts are
 # chosen and tested on it; test is only used once.
-FRACTIONS = (0.35, 0.40, 0.25)
+SPLIT_FRACTIONS = (0.35, 0.40, 0.25)
 # With six documents, each split gets two: a variance needs at least two.
-MIN_UNITS_TO_SPLIT = 6
+MIN_DOCUMENTS_TO_SPLIT = 6
 MIN_SYSTEMS_TO_HOLD_OUT = 8
 
 
@@ -142,18 +142,18 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
         | documents_by_unit.keys()
     )
     n_units = len(units)
-    if n_units < MIN_UNITS_TO_SPLIT:
+    if n_units < MIN_DOCUMENTS_TO_SPLIT:
         documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
         grouping = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {documents_are} too few to split into train, dev and test "
-            f"({grouping}at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label "
+            f"({grouping}at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start); label "
             "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
             "dspy-judges verify"
         )
     shuffled_units = rng.permutation(units).tolist()
-    n_train = min(max(round(FRACTIONS[0] * n_units), 2), n_units - 4)
-    n_dev = min(max(round(FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
+    n_train = min(max(round(SPLIT_FRACTIONS[0] * n_units), 2), n_units - 4)
+    n_dev = min(max(round(SPLIT_FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
     dev_end = n_train + n_dev
     splits: Sequence[list[str]] = (
         shuffled_units[:n_train],
@@ -192,5 +192,5 @@ def _source_texts(item: LabelledItem) -> tuple[str, ...]:
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    usual_texts = [text for name, text in item.texts.items() if is_source_or_output(name)]
+    usual_texts = [text for name, text in item.texts.items() if is_source_or_output_name(name)]
     return (*(usual_texts or item.texts.values()), *responses) or (item.id,)

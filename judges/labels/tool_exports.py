@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import KEY_SEPARATOR, first_value, is_blank, list_in, objects_in, value_at
+from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
 from judges.labels.columns import Columns
-from judges.labels.names import is_comment, is_source_or_output
+from judges.labels.names import is_comment_name, is_source_or_output_name
 from judges.labels.ratings import ReadOptions
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
@@ -170,7 +170,7 @@ _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECT
 _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
-def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
+def convert_tool_export(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
     A table that is not a known export is returned unchanged. A note says how many labels were read,
@@ -269,10 +269,10 @@ class _ExportReader:
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Whether the export must have labels, since no mapped column or second file has any."""
-        if not (self._options.labelled and has_outputs):
-            return self._options.labelled
+        if not (self._options.reads_labels and has_outputs):
+            return self._options.reads_labels
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
-        has_mapped_labels = not all(map(is_source_or_output, dimension_names))
+        has_mapped_labels = not all(map(is_source_or_output_name, dimension_names))
         return not (has_mapped_labels or self._options.annotations) and self._export.advice != ""
 
     def _output_row(self, row: TableRow) -> TableRow:
@@ -302,16 +302,20 @@ class _ExportReader:
                 if cells is None:
                     continue
                 # In some exports, a comment is written like a label.
-                if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
+                if is_comment_name(str(cells["dimension"])) and isinstance(cells["rating"], str):
                     comments[cells["id"], cells["annotator"]].append(cells["rating"])
                 else:
                     label_rows.append(row._replace(cells=cells))
         # Several labels at once, as in a question with multiple choices, are no rating.
-        with_list = [row for row in label_rows if isinstance(row.cells["rating"], list)]
-        multiple = {row.cells["dimension"] for row in with_list}
+        rows_with_lists = [row for row in label_rows if isinstance(row.cells["rating"], list)]
+        multiple_choice_dimensions = {row.cells["dimension"] for row in rows_with_lists}
         counts = Counter(row.cells["dimension"] for row in label_rows)
-        self._n_omitted.update({f"multiple choices on {name}": counts[name] for name in multiple})
-        label_rows = [row for row in label_rows if row.cells["dimension"] not in multiple]
+        self._n_omitted.update(
+            {f"multiple choices on {name}": counts[name] for name in multiple_choice_dimensions}
+        )
+        label_rows = [
+            row for row in label_rows if row.cells["dimension"] not in multiple_choice_dimensions
+        ]
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(map(str, filter(None, comment_texts)))
@@ -329,7 +333,7 @@ class _ExportReader:
         """
         name = str(_field(entry, "dimension"))
         dimension = self._dimensions.get(name_key(name), name)
-        is_requested = self._options.reads(dimension) or is_comment(dimension)
+        is_requested = self._options.reads(dimension) or is_comment_name(dimension)
         source = source or str(_field(entry, "source") or "unknown")
         if not (is_requested and self._is_by_person(entry, source, row.line)):
             return None
@@ -379,11 +383,11 @@ def _column_entries(cells: Record, column: str, dimension: str) -> Iterator[Reco
     """Yield each value in a column's list, and its fields from the lists in `column.KEY`."""
     prefix = f"{column}{KEY_SEPARATOR}"
     lists = {
-        other_column.removeprefix(prefix): list_in(cells[other_column])
+        other_column.removeprefix(prefix): as_list(cells[other_column])
         for other_column in cells
         if other_column.startswith(prefix)
     }
-    for position, value in enumerate(list_in(cells[column])):
+    for position, value in enumerate(as_list(cells[column])):
         fields = {key: values[position] for key, values in lists.items() if position < len(values)}
         yield {**fields, "name": dimension, "value": value}
 

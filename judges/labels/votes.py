@@ -10,7 +10,7 @@ from contextlib import suppress
 from dspy_judges.column_names import name_key
 from judges.labels.cells import split_by_annotator
 from judges.labels.types import Vote
-from judges.labels.values import Values, is_missing_value, normalize_word
+from judges.labels.values import WordValues, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError
 
 _VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
@@ -36,7 +36,7 @@ class VoteReader:
     """
 
     def __init__(
-        self, values: Iterable[object], words: Values, candidate_columns: NamePair
+        self, values: Iterable[object], words: WordValues, candidate_columns: NamePair
     ) -> None:
         self._user_votes = {normalize_word(word): vote for word, vote in words.items()}
         self._columns = candidate_columns

@@ -16,7 +16,7 @@ from judges.tables.problems import Problems, excerpt
 Draw = tuple[float, ...]
 # The draw of a document without sampling columns: it was labelled first, and drawn with the same
 # probability as any other document.
-AT_RANDOM: Draw = (1.0, math.inf)
+RANDOM_DRAW: Draw = (1.0, math.inf)
 
 
 def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
@@ -53,7 +53,7 @@ def _positive_number(cell: object) -> float:
     return math.nan
 
 
-def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
+def with_weights(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the labelled outputs with weights from the table's sampling columns, if it has any."""
     document_by_output = {
         output.id: output.document_id for output in labelled.outputs if output.ratings
@@ -76,7 +76,7 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
             problems.add("sampling", fault, advice, line=row.line, value=draw_cells)
     if problems or not draws:
         return labelled
-    weights = document_weights(dict.fromkeys(document_by_output.values(), AT_RANDOM) | draws)
+    weights = document_weights(dict.fromkeys(document_by_output.values(), RANDOM_DRAW) | draws)
     outputs = (
         replace(output, weight=weights.get(output.document_id, 1.0)) for output in labelled.outputs
     )

@@ -15,7 +15,7 @@ class InUseError(OSError):
 
 
 @contextmanager
-def in_use(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """Lock a file or folder within this context, so that no other run uses it.
 
     The lock is a file: `.NAME.lock` next to a file NAME, or `.lock` in a folder. If the process

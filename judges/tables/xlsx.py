@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
-from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, too_large
+from judges.tables.problems import (
+    Problems,
+    UnreadableError,
+    excerpt,
+    joined_names,
+    too_large_error,
+)
 from judges.tables.spreadsheet import GridRow, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
@@ -17,7 +23,10 @@ from judges.tables.text import TableRow, is_blank
 _PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 # The most XML elements in two files of a workbook that are slow to read. For any other file of the
 # workbook, the limit is four elements for each cell.
-_MAX_XML_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+_MAX_XML_ELEMENTS = {
+    "xl/styles.xml": bounds.MAX_CELL_FORMATS,
+    "xl/sharedstrings.xml": bounds.MAX_CELLS,
+}
 # Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
@@ -80,12 +89,16 @@ def _check_size(file: Path) -> None:
     """Raise UnreadableError if a workbook is too large to be read."""
     with zipfile.ZipFile(file) as archive:
         if (n_bytes := sum(file.file_size for file in archive.infolist())) > bounds.MAX_BYTES:
-            raise too_large(f"unpacks to {n_bytes >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
+            raise too_large_error(
+                f"unpacks to {n_bytes >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}"
+            )
         for name in archive.namelist():
             with archive.open(name) as xml:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
             if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
-                raise too_large(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
+                raise too_large_error(
+                    f"has {n_elements:,} XML elements in {name}, more than {limit:,}"
+                )
 
 
 def _read_grid(
@@ -102,19 +115,21 @@ def _read_grid(
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     ]
     grids = {sheet: _filled_rows(sheet) for sheet in candidates}
-    n_wide_rows = {sheet: sum(len(row.filled) > 1 for row in grid) for sheet, grid in grids.items()}
-    tables = [sheet for sheet in candidates if n_wide_rows[sheet] > 1]
-    if len(tables) > 1 or not grids:
+    n_table_rows = {
+        sheet: sum(len(row.filled_cells) > 1 for row in grid) for sheet, grid in grids.items()
+    }
+    sheets_with_tables = [sheet for sheet in candidates if n_table_rows[sheet] > 1]
+    if len(sheets_with_tables) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
         raise UnreadableError(
             "no-sheet", fault, "name the sheet with the labels, as FILE.xlsx:SHEET"
         )
-    sheet = (tables or candidates)[0]
+    sheet = (sheets_with_tables or candidates)[0]
     unread_titles = [title for title in titles if title != sheet.title]
     if name is None and unread_titles:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
         problems.notes.append(note)
-    return _fill_merged(sheet, grids[sheet])
+    return _fill_merged_cells(sheet, grids[sheet])
 
 
 def _filled_rows(sheet: Sheet) -> list[GridRow]:
@@ -132,13 +147,13 @@ def _filled_rows(sheet: Sheet) -> list[GridRow]:
         n_columns, n_cells = max(n_columns, len(cells)), n_cells + len(row)
         if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
             limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise too_large(f"has more than {limits}", row_number)
+            raise too_large_error(f"has more than {limits}", row_number)
     return [
         GridRow(row_number, cells + [None] * (n_columns - len(cells))) for row_number, cells in grid
     ]
 
 
-def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
+def _fill_merged_cells(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
     """Copy the value of each merged range into all rows of the range."""
     from openpyxl.utils import range_boundaries
 
@@ -147,7 +162,7 @@ def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
         range_names = _MERGED_RANGE.findall(source.read())
         ranges = [range_boundaries(name.decode()) for name in range_names]
     if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
-        raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
+        raise too_large_error(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
         if column > n_columns or top not in cells_by_line:

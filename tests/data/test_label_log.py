@@ -14,7 +14,7 @@ from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
-from judges.labels.weights import AT_RANDOM, Draw, document_weights
+from judges.labels.weights import RANDOM_DRAW, Draw, document_weights
 
 Row = dict[str, Any]
 
@@ -125,7 +125,7 @@ def outcomes(rounds: int) -> list[tuple[float, Draws]]:
     """Every outcome with its chance: two documents at random, and then so many rounds."""
     if not rounds:
         pairs = [*combinations(VALUES, 2)]
-        return [(1 / len(pairs), dict.fromkeys(pair, AT_RANDOM)) for pair in pairs]
+        return [(1 / len(pairs), dict.fromkeys(pair, RANDOM_DRAW)) for pair in pairs]
     before = [(chance, next_draws(draws)) for chance, draws in outcomes(rounds - 1)]
     return [(chance / len(after), draws) for chance, after in before for draws in after]
 
@@ -139,7 +139,7 @@ def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds):
 drawn_later = st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]))
 
 
-@given(st.dictionaries(st.text(max_size=3), st.just(AT_RANDOM) | drawn_later, min_size=1))
+@given(st.dictionaries(st.text(max_size=3), st.just(RANDOM_DRAW) | drawn_later, min_size=1))
 def test_weights_are_positive_and_1_on_average(draws):
     weights = document_weights(draws)
     assert weights.keys() == draws.keys()
