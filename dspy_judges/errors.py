@@ -37,7 +37,10 @@ _argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_na
 
 @contextmanager
 def arguments_in_messages(**argument_names: str) -> Iterator[None]:
-    """In this block, messages name arguments, not flags; `argument_names` rename some options."""
+    """Make messages within this context name arguments, not flags.
+
+    `argument_names` maps options to the arguments with other names.
+    """
     token = _argument_names.set(argument_names)
     try:
         yield
@@ -46,7 +49,7 @@ def arguments_in_messages(**argument_names: str) -> Iterator[None]:
 
 
 def option_name(name: str, value: object = "") -> str:
-    """An option in a message as its user writes it, with the value if there is one.
+    """Return an option in a message as its user writes it, with the value if there is one.
 
     For a command it is a flag, such as `--price proposer=1,4`; in `arguments_in_messages`, it is an
     argument, such as `proposer_price=1,4`.

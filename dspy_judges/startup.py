@@ -87,10 +87,10 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
-    """Within this context, Ctrl-C ends the process at once.
+    """Make Ctrl-C end the process at once within this context.
 
-    It is for the imports before a command runs: an import may swallow a KeyboardInterrupt, and no
-    work can be lost yet.
+    The context is for the imports before a command runs: an import may swallow a KeyboardInterrupt,
+    and no work can be lost yet.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -51,7 +51,7 @@ class CostEstimate(NamedTuple):
 def estimate_costs(
     judge: AnyJudge, *, n_rows: int, characters: int, asked: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
-    """An estimate for each model that a judge sends requests to.
+    """Return an estimate for each model that a judge sends requests to.
 
     `characters` is the total length of the texts in all rows. `price` is the price that the user
     gave, if any, and `asked` has all models that the command asks (see `choose_price`).
@@ -73,7 +73,7 @@ def estimate_costs(
 
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
-    """The sum of several estimates; the cost is None if any of their costs is None."""
+    """Return the sum of several estimates; the cost is None if any of their costs is None."""
     models, requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
     return CostEstimate(
         tuple(sorted(set(chain.from_iterable(models)))),

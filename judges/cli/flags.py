@@ -85,7 +85,7 @@ def read_number(text: str) -> float:
 def _number_type(
     number_class: type[Number], low: Number, high: float, expected: str
 ) -> Callable[[str], Number]:
-    """A function for argparse's `type`: reads a number from `low` to `high`, or says `expected`."""
+    """Return a function for argparse's `type` that reads a number from `low` to `high`."""
 
     def read(text: str) -> Number:
         with suppress(ValueError):
@@ -261,7 +261,7 @@ def constructed_labels_note(judge: "AnyJudge") -> str | None:
 
 
 def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
-    """The judge with the model, the server, the plan and the reasoning that the flags choose.
+    """Return the judge with the model, server, plan and reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or if it was frozen for another
     model or plan. Raises UsageError if the judge cannot have the plan or the reasoning, and

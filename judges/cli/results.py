@@ -76,14 +76,14 @@ class JudgeScores:
         return cells, {**judgement.as_json(), "score": score}
 
     def pass_rate(self) -> "TrueRate":
-        """The pass rate, corrected for the errors that the judge made on its test labels."""
+        """Return the pass rate, corrected for the errors that the judge made on its test labels."""
         from judges.true_rate import corrected_rate  # not at the top, since it imports NumPy
 
         tested = self.judge.origin.tested if self.is_as_tested else []
         return corrected_rate([score >= 0.5 for score in self.scores], self.documents, tested)
 
     def summary(self) -> dict[str, object]:
-        """The mean and the standard deviation of the scores, and counts of judgements."""
+        """Return the mean and the standard deviation of the scores, and counts of judgements."""
         return {
             "mean": fmean(self.scores) if self.scores else None,
             "sd": pstdev(self.scores) if self.scores else None,
@@ -217,7 +217,7 @@ def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[
 
 
 def _new_column_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
-    """Names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
+    """Return names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
     for prefix in (name, f"{name}_judge"):
         new_names = [f"{prefix}{suffix}" for suffix in suffixes]
         if not set(new_names) & set(columns):

@@ -71,7 +71,7 @@ def show_judge(args: argparse.Namespace) -> int:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Lines about each answer: the answer's share of the score, and the loss without the answer."""
+    """Return lines on each answer: its share of the score, and the loss without it."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"
@@ -108,7 +108,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, followed by the judge's rating; [] without questions."""
+    """Return the shares of a judge's answers and, last, of its rating; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})

@@ -169,7 +169,7 @@ def _read_text_mapping(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> 
 
 
 def _texts_by_judge(row: Record, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Record]:
-    """The texts of a row for each judge; `columns` has the column of each text, by judge."""
+    """Return the texts of a row for each judge; `columns` has the column of each text, by judge."""
     texts = cells_with_texts(row)
     return {
         judge_name: {name: value_at(texts, column) for name, column in text_columns.items()}
@@ -246,7 +246,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
 
 @contextmanager
 def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
-    """Add to an error that ends the run where the rows so far are, and how the run goes on."""
+    """Raise an error that ends the run with advice: where the first rows are, how to resume."""
     try:
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:

@@ -62,7 +62,7 @@ FacetShares = dict[int, float]
 
 
 def _read_facet_words() -> tuple[dict[str, FacetShares], dict[str, FacetShares]]:
-    """The shares of facets by words, and by phrases, which are regular expressions.
+    """Return the shares of facets by words, and by phrases, which are regular expressions.
 
     A word that ends in a full stop is a whole word; any other is the beginning of a word.
     """
@@ -92,7 +92,7 @@ _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 
 
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
-    """The weights of the facets: what a prompt's texts ask for, plus an overall impression.
+    """Return the weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
     `texts` are pairs of a text from the prompt and the text's weight. `is_turn` is true if the
     judged text is a turn of a conversation or an answer.
@@ -113,7 +113,7 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> Float
 
 
 def count_mentions(text: str) -> FloatArray:
-    """For each facet, the weighted number of words and phrases in a text that name it."""
+    """Return for each facet, the weighted number of words and phrases in a text that name it."""
     counts = np.zeros(len(FACETS))
     text = text.lower()
     mentions = [
@@ -129,6 +129,6 @@ def count_mentions(text: str) -> FloatArray:
 
 
 def _facet_shares(word: str) -> FacetShares:
-    """The facets that a word names, by the whole word, else by its longest known beginning."""
+    """Return how much a word asks for each facet, by the word or its longest known beginning."""
     terms = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
     return next((_SHARES_BY_WORD[term] for term in terms if term in _SHARES_BY_WORD), {})

@@ -1,4 +1,4 @@
-"""Measure the features of a text, which are numbers that measure the facets of its quality."""
+"""Measure the features of a text: numbers from which the facets of its quality are computed."""
 
 import math
 from collections import Counter, defaultdict
@@ -82,7 +82,7 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Three features: similarity to the document, coverage of the document, and mean salience.
+    """Return three features: similarity to the document, coverage of it, and mean salience.
 
     The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
     stems in the text and in the document. Of the measures that need no reference text, this
@@ -113,7 +113,7 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
 
 
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
-    """Four features of how far the source supports the text.
+    """Return four features of how far the source supports the text.
 
     These are the shares of the sentences' stems and of the word pairs that are in the source, the
     share of new word pairs, and the number of new names and numbers per sentence. A name is a
@@ -131,7 +131,7 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
 
 
 def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
-    """The number of names and numbers in a sentence that the source lacks; a name counts half."""
+    """Return the number of names (each counts half) and numbers that the source lacks."""
     n_new_names = 0.0
     for token in sentence.tokens[1:]:
         if token[0].isdigit() or token[0].isupper():
@@ -143,9 +143,9 @@ def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
-    """Three features of an answer: its content, its uptake of the last turn, and its use of facts.
+    """Return three features of an answer: its content, its overlap with the last turn, its facts.
 
-    The use of facts counts only facts that the turns do not mention.
+    Facts count only if the turns do not mention them.
     """
     stems, salience = output.stems, (output.last_turn or turns).salience
     uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
@@ -155,7 +155,7 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Four features of how well the text follows the order of the document.
+    """Return four features of how well the text follows the order of the document.
 
     These are the share of sentence pairs in reversed order, how late in the document the matching
     sentences are, how near to each other the matches of neighbouring sentences are, and the log
@@ -182,7 +182,7 @@ def _mean(values: Sequence[float], *, default: float) -> float:
 
 
 def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Seven features of the wording of the text.
+    """Return seven features of the wording of the text.
 
     These are the strength of the links between neighbouring sentences, the share of short
     sentences, the share of repeated stems, the share of repeated stem pairs, the log mean length of
@@ -219,7 +219,7 @@ MIN_FUNCTION_WORD_SHARE = 0.1
 
 
 def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Three features: faults of grammar, faults of form, and whether the text breaks off."""
+    """Return three features: faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
     faults = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
@@ -303,7 +303,7 @@ MAX_CACHED_CHARACTERS = 20_000
 
 
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
-    """The features of a text, in SDs above the mean of ordinary texts; a source may be ""."""
+    """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
     measure_function = (
         _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
@@ -313,7 +313,7 @@ def measure_features(text: str, document: str, turns: str, knowledge: str) -> Fl
 
 @lru_cache(maxsize=4096)
 def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
-    """The features of a text, cached, since a search judges the same texts with many prompts."""
+    """Return a text's features, cached, since a search judges the same texts with many prompts."""
     split_text = split_sentences(text)
     if not split_text.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)

@@ -7,7 +7,7 @@ from itertools import pairwise, product, starmap
 
 from judges.embedded.text import FUNCTION_WORDS, WORD_CLASSES, Sentence
 
-# A sentence is too long if it has more words than this; each further word has this severity.
+# A sentence with more words than this is too long; each extra word adds this severity.
 MAX_SENTENCE_WORDS, EXTRA_WORD_SEVERITY = 25, 0.04
 _ARTICLES, _DETERMINERS = WORD_CLASSES["articles"], WORD_CLASSES["determiners"]
 _SUBJECTS, _FINITE, _MODALS = (
@@ -44,7 +44,7 @@ _CLOSING_MARKS = frozenset(",;:.!?")
 
 
 def grammar_severity(sentence: Sentence) -> float:
-    """The total severity of the faults of grammar in a sentence."""
+    """Return the total severity of the faults of grammar in a sentence."""
     words = sentence.words
     faults = EXTRA_WORD_SEVERITY * max(0, min(30, len(words) - MAX_SENTENCE_WORDS))
     faults += sum(starmap(_pair_severity, pairwise(words)))
@@ -63,7 +63,7 @@ def n_function_words(words: Iterable[str]) -> int:
 
 @lru_cache(maxsize=1 << 15)
 def _pair_severity(first: str, second: str) -> float:
-    """The severity of the fault if `second` directly follows `first`; 0 if it is no fault."""
+    """Return the severity of `second` directly after `first`; 0 if that is no fault."""
     if first == second and first.isalpha() and first not in WORD_CLASSES["doubled"]:
         return 1.0
     return _PAIR_FAULTS.get((first, second), 0.0)
@@ -71,7 +71,7 @@ def _pair_severity(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _may_be_verb(word: str) -> bool:
-    """Whether a word may be a verb; words in -s count as verbs, even if they may be nouns."""
+    """Return whether a word may be a verb; a word in -s may be one, even if it is a noun."""
     return (
         word in _VERBS
         or word.endswith(("ed", "ing", "n't"))
@@ -80,7 +80,7 @@ def _may_be_verb(word: str) -> bool:
 
 
 def _repetition_severity(stems: Sequence[str]) -> float:
-    """The total severity of the content words that are repeated within eight content words."""
+    """Return the total severity of content words that recur within eight content words."""
     faults = 0.0
     for index, stem in enumerate(stems):
         if len(stem) > 3 and stem in (recent_stems := stems[max(0, index - 8) : index]):
@@ -89,7 +89,7 @@ def _repetition_severity(stems: Sequence[str]) -> float:
 
 
 def form_severity(sentence: Sentence) -> float:
-    """The total severity of a sentence's faults of form: punctuation, capitals, characters."""
+    """Return the total severity of a sentence's faults of punctuation, capitals and characters."""
     tokens = sentence.tokens
     faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
     faults += 0.4 * (tokens[0] in _CLOSING_MARKS) + 0.5 * (tokens[-1] in ",;:")

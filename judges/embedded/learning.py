@@ -70,7 +70,7 @@ class Similarity:
         return standardised.clip(-MAX_SDS, MAX_SDS)
 
     def compute(self, features: FloatArray) -> FloatArray:
-        """The similarity of texts to each example, from 0 to 1: a Gaussian kernel of distances."""
+        """Return the similarity (0 to 1) of texts to each example, a Gaussian kernel."""
         texts = self._standardise(features)
         squares = (texts**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
         squared_distances = np.maximum(0.0, squares - 2 * texts @ self._examples.T)
@@ -99,7 +99,7 @@ class Regression:
     local: LocalCorrections | None = None
 
     def judge(self, features: FloatArray) -> tuple[float, FloatArray]:
-        """The latent score of a text or the difference of two, and each feature's contribution."""
+        """Return the latent score for the features, and each feature's contribution."""
         contributions, intercept = self.weights * features, self.intercept
         if self.local is not None:
             similarity = self.local.similarity.compute(features)
@@ -116,7 +116,7 @@ def fit_regression(
     *,
     is_pairwise: bool,
 ) -> Regression:
-    """The posterior mean of the weights, the intercept and the local corrections.
+    """Return the posterior mean of the weights, the intercept and the local corrections.
 
     `prior` has the prior weight of each feature. `features`, of the shape (n, features),
     `latent_scores` and `sources` describe n examples. For pairs, the features are differences,
@@ -178,10 +178,10 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: FloatArray, solution: FloatArray, source_groups: Sequence[NDArray[np.intp]]
 ) -> float:
-    """The log-likelihood, but for a constant, if each block is predicted from all other blocks.
+    """Return the cross-validated log-likelihood, up to a constant.
 
-    A block has the indices of all examples with the same source. If all examples have the same
-    source, each example is a block.
+    Each group of examples with the same source, given by their indices, is predicted from all other
+    groups. If all examples have the same source, each example is predicted from all others.
     """
     if len(source_groups) == 1:
         errors = solution / np.diag(precision)
@@ -199,14 +199,14 @@ def _held_out_log_likelihood(
 
 
 def latent_score(choice: int, n_choices: int, *, is_pairwise: bool) -> float:
-    """The latent score that a choice stands for; `choice` is its index among the choices."""
+    """Return the latent score that a choice stands for; `choice` is its index among the choices."""
     if is_pairwise:
         return -CHOICE_MARGIN if choice else CHOICE_MARGIN
     return (_logit((choice + 0.5) / n_choices) - _logit(RATING_CENTRE)) / RATING_STEEPNESS
 
 
 def choice_probabilities(latent: float, n_choices: int, *, is_pairwise: bool) -> tuple[float, ...]:
-    """The probabilities of the choices, given a latent score: those of ratings are bell-shaped."""
+    """Return the choices' probabilities, given a latent score; for ratings they are bell-shaped."""
     if is_pairwise:
         p_first = _logistic(CHOICE_SLOPE * latent)
         return p_first, 1 - p_first

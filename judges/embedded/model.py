@@ -95,7 +95,7 @@ _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
 def read_prompt(system: str) -> Prompt | None:
-    """The prompt in a judge's system message; None if the text is not a judge's system message."""
+    """Return the prompt in a judge's system message; None for any other system message."""
     if (match := _SYSTEM_MESSAGE.search(system)) is None:
         return None
     fields = [
@@ -118,7 +118,7 @@ def _read_choices(choices: str) -> tuple[Value, ...]:
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """The text of each field in a message, without the final sentence on the form of the reply."""
+    """Return the text of each field in a message, without the sentence on the form of the reply."""
     end = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
     pieces = _HEADER.split(content[:end] if end >= 0 else content)
     # In reversed order, so that the first field with a name is kept: a later header with the same
@@ -127,7 +127,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[DemoTexts]:
-    """The demonstrations that follow the system message; a message is its role and content."""
+    """Return the demonstrations after the system message; a message is (role, content)."""
     answer = prompt.outputs[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
@@ -159,7 +159,7 @@ _KNOWLEDGE_WORDS = re.compile(
 
 
 def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
-    """The role of each text, by its name and description.
+    """Return the role of each text, by its name and description.
 
     The last text is the candidate; if the judge compares texts, the last two are the candidates.
     """
@@ -184,7 +184,7 @@ _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
-    """The prior weight of each feature for an output field of a judge.
+    """Return the prior weight of each feature for an output field of a judge.
 
     The weights depend on the words of the instruction, of the field's definition and of its
     anchors. The instruction counts only for the judge's rating or choice, since it does not
@@ -221,12 +221,12 @@ class EmbeddedJudge:
     questions: tuple["EmbeddedJudge", ...] = ()
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, FloatArray]:
-        """The latent score of the texts, and the contribution of each feature to the score."""
+        """Return the latent score of the texts, and each feature's contribution to the score."""
         return self.regression.judge(judged_features(self.roles, texts))
 
 
 def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
-    """The features of the judged text, or the differences, A minus B, if two texts are compared."""
+    """Return the features of the judged text, or their differences (A - B) if two are compared."""
     sources = [
         "\n".join([texts.get(name, "") for name in names]).strip()
         for names in (roles.documents, roles.turns, roles.knowledge)
@@ -236,7 +236,7 @@ def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
 
 
 def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    """The judge for a prompt; its weights depend on the prompt's words and demonstrations."""
+    """Return the judge for a prompt, with weights by the prompt's words and demonstrations."""
     *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choices]
     return replace(answer, questions=tuple(questions))
 
@@ -272,14 +272,14 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts])
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """The judge for a prompt's messages, None for other messages; and the messages' digest."""
+    """Return the judge for a prompt's messages (None for other messages), and their digest."""
     prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
 def _draw_choice(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
-    """Draw an index by its probability; at temperature 0, return the first most likely index."""
+    """Draw a choice's index by its probability; at temperature 0, return the likeliest index."""
     largest, temperature = max(probs), 1.0 if temperature is None else temperature
     if temperature <= 1e-3:
         return probs.index(largest)
@@ -322,7 +322,7 @@ def _write_reply(
     choices: Sequence[int],
     n_top_logprobs: int,
 ) -> Reply:
-    """The reply with the drawn choices: only the answer, or each output below its header."""
+    """Return the reply with the drawn choices: only the answer, or each output below its header."""
     tokens_by_name = {
         prediction.judge.answer.name: prediction.token(choice, n_top_logprobs)
         for prediction, choice in zip(predictions, choices, strict=True)
@@ -344,7 +344,7 @@ def _write_reply(
 
 
 def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:
-    """Sentences that name at most two facets for the text (or for A), and two against it."""
+    """Return sentences that name at most two facets for the text (or for A), and two against it."""
     by_facet = np.bincount(FACET_OF_FEATURE, weights=contributions)
     ranking = np.argsort(-by_facet, kind="stable")
     labels = ("For A", "For B") if judge.is_pairwise else ("For", "Against")

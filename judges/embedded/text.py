@@ -11,9 +11,9 @@ from pathlib import Path
 
 # The most characters of a text that are read. Of a longer text, the beginning and the end are read.
 MAX_CHARACTERS = 100_000
-# The salience of a stem is the higher, the earlier the stem first appears. A stem in the first
-# sentence counts 2.5 times as much as a stem in a late sentence. The bonus decays exponentially;
-# this is the number of sentences in which it falls by the factor e.
+# A stem that first appears early is more salient: a stem in the first sentence counts 2.5 times as
+# much as a stem in a late sentence. This bonus decays exponentially with the number of sentences
+# before the stem; after SALIENCE_DECAY_SENTENCES sentences, it has fallen by the factor e.
 SALIENCE_DECAY_SENTENCES = 4.0
 # A text covers a sentence of the source if the text shares this fraction of the sentence's weight.
 # If the sentence is long, sharing the maximum weight is enough.
@@ -23,7 +23,7 @@ MAX_SENTENCES_PER_STEM = 100
 
 
 def read_word_table(name: str) -> list[tuple[str, str]]:
-    """The rows "key: value" of a text file in this folder; an indented line continues a value."""
+    """Return the rows "key: value" of a file in this folder; an indented line continues a value."""
     content = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
     rows = [line.partition(": ") for line in content.splitlines() if line and line[0] != "#"]
     return [(key, value) for key, _, value in rows]
@@ -115,7 +115,7 @@ def split_sentences(text: str) -> SplitText:
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
-    """Whether the mark at `index` ends a sentence; a full stop may be part of an abbreviation."""
+    """Return whether the mark at `index` ends a sentence, and not only an abbreviation."""
     if tokens[index] != "." or index == 0:
         return True
     word = tokens[index - 1].lower()
@@ -124,7 +124,7 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
-    """The sentence of some tokens; no sentence if none of the tokens is a word."""
+    """Return the sentence of some tokens; no sentence if none of the tokens is a word."""
     words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
     if not words_and_stems:
         return []
@@ -136,7 +136,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
 
 @lru_cache(maxsize=1 << 16)
 def _word_and_stem(token: str) -> tuple[str, str]:
-    """The word that a token is, "" for a mark; and its stem, "" for a function word."""
+    """Return the word that a token is, "" for a mark; and its stem, "" for a function word."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
@@ -146,7 +146,7 @@ def _word_and_stem(token: str) -> tuple[str, str]:
 
 
 def stem_of(word: str) -> str:
-    """The stem of a word, without English endings: "making", "makes" and "make" have one stem."""
+    """Return a word without its English endings: "making", "makes" and "make" have one stem."""
     if word in NUMBER_WORDS:
         return NUMBER_WORDS[word]
     if word[0].isdigit():
@@ -177,7 +177,7 @@ def _singular(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def stem_weight(stem: str) -> float:
-    """The weight of a content word by its stem: low for everyday words, higher for long words."""
+    """Return the weight of a content word: low for everyday words, higher for long words."""
     if stem in _EVERYDAY_STEMS:
         return 0.4
     if stem[0].isdigit():
@@ -189,7 +189,7 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, WORD_CLASSES["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    """The sum of the weights of stems.
+    """Return the sum of the weights of stems.
 
     `stems` must not be a set. The order of a set of strings differs between runs, and the last
     digit of the sum depends on the order.
@@ -219,7 +219,7 @@ class SourceIndex:
 
 @lru_cache(maxsize=32)
 def index_source(text: str) -> SourceIndex | None:
-    """Index a text as a source; None if the text has no words."""
+    """Return the index of a source text; None if the text has no words."""
     split_text = split_sentences(text)
     if not split_text.words:
         return None

@@ -61,12 +61,12 @@ def objects_in(value: object) -> list[Record]:
 
 
 def is_name(value: object) -> bool:
-    """Whether a cell can be an id or a name: a non-blank string or an integer."""
+    """Return whether a cell can be an id or a name: a non-blank string or an integer."""
     return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
 
 
 def holds_ratings(value: object, *, is_typed: bool) -> bool:
-    """Whether a cell looks like one rating, or like a list with one rating per annotator.
+    """Return whether a cell looks like one rating, or like a list with one rating per annotator.
 
     If `is_typed` is true, as for JSON, a string does not count as a number.
     """

@@ -15,13 +15,13 @@ _TIMESTAMP = re.compile(
     r"\d{1,2}:\d\d(?::\d\d)?",
     re.IGNORECASE,
 )
-# An identifier or a web address. A text in a script without spaces, such as Chinese, is none.
+# An identifier or a web address, but not a text in a script without spaces, such as Chinese.
 _IDENTIFIER = re.compile(r"[!-~]+")
-# The largest number of characters in a label, of spaces in it, and of different labels in a column.
+# Limits on the characters of a label, on its spaces, and on the different labels in a column.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_DISTINCT_LABELS = 40, 5, 12
 
-# What the cells of a column are. A label is short, such as `good` or `4/5`, and names are many
-# identifiers. The empty string stands for anything else.
+# What the cells of a column are. Labels are few and short, such as `good` or `4/5`. Names are
+# identifiers that are too many for labels. The empty string stands for anything else.
 ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 
@@ -47,7 +47,7 @@ class Column:
 
     @property
     def likely_name(self) -> str:
-        """The name to which the user may map the column if it is not read; "" if none is likely."""
+        """The name that --map may give an unread column; "" if no name is likely."""
         if self.kind == "name":
             return "id" if self.n_distinct == len(self.cells) else "group"
         return "input" if self.kind == "text" else ""
@@ -58,7 +58,7 @@ class Column:
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, max_distinct: int) -> bool:
-        """Whether the column may hold the source texts, although its name is not a usual one.
+        """Return whether the column may hold the source texts although its name is unusual.
 
         A source text is repeated for each of its outputs, so its column must have fewer different
         values than the text column with the most (`max_distinct` values). Most source texts have
@@ -80,10 +80,10 @@ def infer_column(
     is_typed: bool,
     rating_words: Collection[str],
 ) -> Column:
-    """Return a `Column`, with its kind inferred from its cells unless it `is_text`.
+    """Return a `Column`; its kind is "text" if `is_text`, else it is inferred from the cells.
 
     If `is_typed` is true, as for JSON, a string never counts as a number. The user's `rating_words`
-    count like yes and no.
+    are read as ratings, as yes and no are.
     """
     present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
@@ -109,12 +109,12 @@ def _is_short(value: str) -> bool:
 
 
 def _may_be_labels(values: Collection[str]) -> bool:
-    """Whether values may be labels: they are few, unless they begin with a digit, as in 4/5."""
+    """Return whether the values may be labels: they are few, or one begins with a digit (4/5)."""
     return len(values) <= _MAX_DISTINCT_LABELS or any(value[:1].isdigit() for value in values)
 
 
 def _are_ratings(cells: Sequence[object], is_typed: bool, rating_words: Collection[str]) -> bool:
-    """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
+    """Return whether half of the cells or more are numbers, or three quarters mean yes or no."""
     n_numbers = sum(holds_ratings(cell, is_typed=is_typed) for cell in cells)
     n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
     return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))

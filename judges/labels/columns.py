@@ -1,7 +1,6 @@
 """Finds out what each column of a table holds: texts, ratings, labels, ids or comments.
 
-The user's mapping (`--map`) decides first, then the column's name if it is a usual one, then its
-cells.
+The user's mapping (`--map`) decides first, then a usual column name, then the column's cells.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,10 +35,10 @@ from judges.tables.text import TableRow
 NESTED_COLUMNS = ("ratings", "annotations")
 # Usual names of the column with people's votes on a pair.
 VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
-# The columns of an output, or of a pair, that hold neither a text nor the ratings on one dimension.
+# The names of columns that hold neither texts nor ratings on one dimension, for outputs and pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
-# With `--map id=#row`, the number of a row is its id.
+# `--map id=#row` says that the number of a row is its id.
 ROW_NUMBER_COLUMN = "#row"
 
 # Other usual names for the columns `id`, `group`, `system` and so on.
@@ -66,11 +65,11 @@ _ALIASES = {
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 # Names that --map gives to columns that are not texts.
 _ROLES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
-# The keys of nested objects are collected from this many rows at the start of the table. One row is
-# not enough, since the objects in different rows may have different keys.
+# The number of first rows in which keys of nested objects are looked up. One row is not enough,
+# since the objects in different rows may have different keys.
 MAX_INSPECTED_ROWS = 1000
 
-# The column that a name is mapped to, or a list of columns that hold one annotator's ratings each.
+# The column that a name is mapped to, or several columns, each with the ratings of one annotator.
 ColumnNames = str | Sequence[str]
 
 
@@ -78,8 +77,8 @@ class Columns:
     """The columns of a table, which can be found by what they hold.
 
     `mapping` maps names such as `document` to the columns that the user chose for them. The user's
-    `rating_words` count like yes and no. If `reads_labels` is false, since people have yet to label
-    the rows, a column that may reveal the label is not among the texts.
+    `rating_words` are read as ratings, as yes and no are. If `reads_labels` is false, people have
+    yet to label the rows, so a column that may reveal the label is not among the texts.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Columns:
         self.find, self.column = cache(self._find), cache(self._column)
 
     def _exact_names(self, names: ColumnNames) -> tuple[str, ...]:
-        """Return the exact column names in an entry of the mapping; a string is split at commas."""
+        """Return the columns that an entry of the mapping names; a string is split at commas."""
         column_names: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
@@ -110,7 +109,7 @@ class Columns:
         return tuple(dict.fromkeys(map(self.exact_name, column_names)))
 
     def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
-        """Return the columns of a changed table and mapping; all other settings stay the same."""
+        """Return the `Columns` of another table and mapping, with the same settings."""
         return Columns(table, mapping, self.judge_texts, self.rating_words, self.reads_labels)
 
     def _column(self, name: str) -> Column:
@@ -149,7 +148,7 @@ class Columns:
         return next((column for column in names if self._is_usable_as(column, name)), None)
 
     def _is_usable_as(self, column: str, name: str) -> bool:
-        """Whether the table has `column` and it can serve as `name`, which the user did not map."""
+        """Return whether the table has `column`, and its cells suit `name`, which --map lacks."""
         if column not in self.table.columns or (column != name and column in self.mapped_columns):
             return False
         if name in NESTED_COLUMNS:
@@ -172,12 +171,12 @@ class Columns:
         if self.find("id") is None:
             return str(self._first_row_numbers.get(row.number, row.number))
         item_id = self.cell(row, "id")
-        # A problem is added later for an invalid id. Here such a row gets a key of its own.
+        # A problem is added later for an invalid id. Here such a row gets its own key.
         return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER_COLUMN} {row.number}"
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
-        """The number of the first row with the same texts, for each row of an annotator."""
+        """The number of the first row with equal texts, by row number; {} without annotators."""
         if self.find("annotator") is None or "id" in self.mapping:
             return {}
         other_columns = self.columns_except(self.comments)
@@ -197,11 +196,11 @@ class Columns:
         return columns[0] if len(columns) == 1 else None
 
     def exact_name(self, name: str) -> str:
-        """Return a column's exact name for a name that may differ from it in case and spacing."""
+        """Return the exact name of the column that `name` means, in whatever case and spacing."""
         return name if self.has(name) else self.column_ignoring_case(name) or name
 
     def has(self, column: str) -> bool:
-        """Whether the table has this column; a name `a.b` needs only the column `a`."""
+        """Return whether the table has this column; a name `a.b` needs only the column `a`."""
         return self.outer_column(column) in self.table.columns
 
     def outer_column(self, column: str) -> str:
@@ -261,9 +260,9 @@ class Columns:
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
-        """The columns and keys of objects that hold people's comments. No judge reads comments."""
+        """The columns, and keys of objects, that hold people's comments, which no judge reads."""
         names = (*self.table.columns, *self.rating_keys)
-        # If people have yet to label the rows, comments by a model count, too.
+        # If people have yet to label the rows, a model's comments are left out of the texts, too.
         other_words = _MODEL_WORDS if self.reads_labels else frozenset()
         named_like_comments = [
             name
@@ -346,7 +345,7 @@ class Columns:
         return max(possible_sources, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_certain_text(self, name: str) -> bool:
-        """Whether a text must be a source or an output: its name is usual, or a judge reads it."""
+        """Return whether a column must hold texts: its name is usual, or a judge reads it."""
         return is_source_or_output_name(name) or name in self.judge_texts
 
     @cached_property
@@ -387,7 +386,7 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
 def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
-    """Add a problem: the column for `name` is missing, or it holds no texts."""
+    """Add the problem that the column for `name` is missing or holds no texts."""
     exists = columns.has(column) and not columns.values(column).count(None)
     fault = "this column is not read as a text" if exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.names_for_message}"
@@ -395,7 +394,7 @@ def add_missing_column(
 
 
 def mapping_advice(columns: Columns, name: str) -> str:
-    """Return advice to map `name` with --map, with a column that may be meant if there is one."""
+    """Return advice to map `name` with --map, and to which column if one seems to be meant."""
     synonyms = next(
         (names for names in (SOURCE_NAMES, OUTPUT_NAMES) if name_key(name) in names), ()
     )

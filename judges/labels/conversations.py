@@ -1,4 +1,4 @@
-"""Turns conversations (lists of messages as in OpenAI, ShareGPT and Arena files) into texts."""
+"""Converts conversations (lists of messages, as in OpenAI and ShareGPT files) to texts."""
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _LAST_TURN_TEXTS: _TextsAndNote = (
     {"input", "dialogue", "output"},
     "the last assistant turn is judged (--turns all: the whole conversation)",
 )
-# The speaker (also `Assistant calls` and `Tool result`) and the text.
+# One turn of a conversation: its speaker (also `Assistant calls` or `Tool result`) and its text.
 Turn = tuple[str, str]
 
 
@@ -106,7 +106,7 @@ def _content_text(content: object) -> str:
 
 
 def format_turns(turns: Iterable[Turn]) -> str:
-    """Return turns as lines `SPEAKER: TEXT`, without the middle of a very long conversation."""
+    """Return turns as lines `SPEAKER: TEXT`; the middle of a very long conversation is left out."""
     # Every later line of a turn is indented, so that it cannot look like the start of another turn.
     text = "\n".join(
         f"{speaker}: {_INDENTED_NEWLINE.join(content.splitlines())}" for speaker, content in turns
@@ -118,7 +118,7 @@ def format_turns(turns: Iterable[Turn]) -> str:
 
 
 def _plain_text_or_lines(turns: list[Turn]) -> str:
-    """Return the plain text of one assistant turn, or else lines `SPEAKER: TEXT`.
+    """Return the plain text of a single assistant turn; other turns as lines `SPEAKER: TEXT`.
 
     A single assistant turn is also written with its speaker if one of its lines begins with
     `Assistant`, since that line could be read as another turn.
@@ -196,13 +196,13 @@ def _split_last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
 
 
 def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
-    """The first pair of columns `NAME_a` and `NAME_b`; None if there is no such pair."""
+    """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
     pairs = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
     return next(pairs, None)
 
 
 def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
-    """Return the table with its conversations turned into texts, and a note on what is judged.
+    """Return the table with texts in place of conversations, and with a note on what is judged.
 
     With `all_turns`, the whole conversation is judged, else its last assistant turn.
     """
@@ -255,7 +255,7 @@ def _single_message_notes(table: Table) -> Iterator[str]:
 def _keep_columns(
     table: Table, rows: Sequence[TableRow], names: Collection[str], notes: Iterable[str]
 ) -> Table:
-    """Return the table with other rows and further notes; only columns in `names` are kept."""
+    """Return the table with these rows and further notes; columns not in `names` are removed."""
     unread_names = {*chain.from_iterable(row.cells for row in rows)}.difference(names)
     kept_rows = [row._replace(cells=without_keys(row.cells, unread_names)) for row in rows]
     return replace(

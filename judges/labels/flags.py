@@ -12,9 +12,9 @@ from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
-# The value of --scale that says that only the order of the labels counts.
+# With `--scale any`, only the order of the labels counts.
 ANY_SCALE = "any"
-# Keys of a mapping file that are not names of columns: the numbers for words, and the scale.
+# The keys of a mapping file that name no column: the numbers for words, and the scale.
 VALUES_KEY, SCALE_KEY = "values", "scale"
 # An entry of a mapping: one or several columns (a data frame's columns may have numbers as names),
 # or, for the key `values`, the number for each word.
@@ -25,7 +25,7 @@ _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 class LabelMapping(NamedTuple):
-    """A mapping in its parts: the columns for each name, the meaning of words, and the scale."""
+    """The parts of a mapping: the columns for each name, the meaning of words, and the scale."""
 
     columns: dict[str, ColumnNames]
     values: dict[str, float | Vote | None]

@@ -1,4 +1,4 @@
-"""Tells source texts, outputs, reference answers and comments by the names of their columns."""
+"""Recognises columns of texts, reference answers, comments and ids by their names."""
 
 import csv
 import re
@@ -32,7 +32,7 @@ _QUALIFIERS = {
 _REFERENCE_NAMES = frozenset(
     {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
 )
-# Words that turn the name of an output into the name of a reference answer, as in `gold answer`.
+# Words that make the name of an output the name of a reference answer, as in `gold answer`.
 _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
@@ -70,27 +70,27 @@ def usual_name(column: str) -> str:
 
 
 def is_source_or_output_name(column: str) -> bool:
-    """Whether a column's name is usual for source texts or outputs."""
+    """Return whether a column's name is usual for source texts or outputs."""
     return bool(usual_name(column))
 
 
 def is_output_name(column: str) -> bool:
-    """Whether a column's name is usual for outputs."""
+    """Return whether a column's name is usual for outputs."""
     return usual_name(column) in OUTPUT_NAMES
 
 
 def is_text_name(column: str) -> bool:
-    """Whether a column's name is usual for source texts, outputs or reference answers."""
+    """Return whether a column's name is usual for source texts, outputs or reference answers."""
     return is_source_or_output_name(column) or is_reference_name(column)
 
 
 def is_id_name(column: str) -> bool:
-    """Whether a column's name says that it holds ids, such as `seg_id`."""
+    """Return whether a column's name says that it holds ids, such as `seg_id`."""
     return name_words(column)[-1:] in (("id",), ("uid",), ("uuid",), ("guid",))
 
 
 def is_reference_name(column: str) -> bool:
-    """Whether a column's name is usual for reference answers, the outputs that are expected."""
+    """Return whether a column's name is usual for reference answers (expected outputs)."""
     column_words = {*name_words(column)}
     other_words = column_words - _REFERENCE_WORDS
     # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
@@ -101,7 +101,7 @@ def is_reference_name(column: str) -> bool:
 
 
 def is_comment_name(column: str) -> bool:
-    """Whether a column's name is usual for comments on labels, such as `critique`."""
+    """Return whether a column's name is usual for comments on labels, such as `critique`."""
     return any(map(_COMMENT_WORDS.fullmatch, name_words(column)))
 
 
@@ -114,7 +114,7 @@ def source_name(names: Iterable[str]) -> str | None:
 
 
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
-    """Return the file's only text for a judge that reads only one text, else None.
+    """Return the name of the file's only text if the judge reads only one text, else None.
 
     The text may have another name in the file (`file_texts`) than in the judge (`judge_texts`), but
     not if one name is usual for a source text and the other one for an output.

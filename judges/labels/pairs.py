@@ -22,7 +22,7 @@ _VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
 _FIRST_CANDIDATE_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 RESPONSE_NAMES = ("response_a", "response_b")
 _SECOND_SUFFIX_BY_FIRST = {"a": "b", "A": "B", "1": "2"}
-# With one of these words, the columns `system_a` and `system_b` hold the names of systems.
+# Columns with one of these words, such as `model_a` and `model_b`, name systems and hold no texts.
 _SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
@@ -58,7 +58,7 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
-    """The columns of votes: those in the user's mapping, else the first with a usual name."""
+    """Return the columns of votes: those that --map names, else the first with a usual name."""
     mapped_columns = next(
         (columns.mapping[name] for name in VOTE_COLUMNS if name in columns.mapping), ()
     )
@@ -70,10 +70,10 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether the rows of a table are pairs: it has two columns of candidates, and no ratings.
+    """Return whether the rows of a table are pairs: it has two columns of candidates, no ratings.
 
-    If it has a column of votes, other columns of numbers do not matter. A long table, or one with
-    objects of ratings, never holds pairs.
+    If the table has a column of votes, other columns of numbers do not matter. A long table, or one
+    with objects of ratings, never holds pairs.
     """
     if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
@@ -125,7 +125,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
 def _only_with_votes(
     pairs: list[LabelledPair], problems: Problems, notes: list[str]
 ) -> list[LabelledPair]:
-    """Return the pairs with a vote; adds a note on the others, or a problem if there are none."""
+    """Return the pairs that have a vote; add a note on the others, or a problem if all lack one."""
     kept_pairs = [pair for pair in pairs if pair.votes]
     if n_without_votes := len(pairs) - len(kept_pairs):
         notes.insert(0, f"left out for lack of a vote: {count(n_without_votes, 'pair')}")

@@ -1,4 +1,4 @@
-"""Prepares the rows of a table: removes sums at its end, and labels that a later row replaces."""
+"""Prepares a table: removes rows of sums at its end, and labels that a later row replaces."""
 
 import re
 from collections import defaultdict
@@ -15,8 +15,8 @@ from judges.tables.text import TableRow
 # The columns that say how a document was sampled: one over its probability to be drawn, and the
 # number of documents from which it was drawn.
 SAMPLING_COLUMNS = ("sampling_weight", "sampling_from")
-# The columns that a label page adds: when a label was given, whether it was changed after the
-# annotator saw other labels, and the scale.
+# Columns that a label page adds: the time of the label, whether the annotator changed it after
+# seeing others' labels, and the scale.
 _TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN = "labelled_at", "changed_after", "rating_scale"
 # The columns of a label page for an output that the annotator skipped or was unsure of.
 _FLAG_COLUMNS = ("skipped", "unsure")
@@ -40,7 +40,7 @@ def without_footers(table: Table) -> Table:
 
 
 def _footer_name(row: TableRow) -> str | None:
-    """The name of a row of means or sums, whose other cells are numbers; None for any other row."""
+    """Return the label of a row of means or sums, such as `average`; None for any other row."""
     present_values = [str(value) for value in row.cells.values() if not is_blank(value)]
     words = [value for value in present_values if not looks_like_number(value, is_typed=False)]
     return words[0] if len(words) == 1 and _FOOTER_NAME.match(words[0].strip()) else None

@@ -1,4 +1,4 @@
-"""Finds the columns that hold ratings on each dimension: one, or one for each annotator."""
+"""Finds the columns of ratings on each dimension: one column, or one for each annotator."""
 
 import re
 from collections import defaultdict
@@ -44,12 +44,12 @@ _LABEL_QUALIFIERS = {
 }
 # No usual scale goes beyond this number.
 _MAX_RATING = 100
-# In a file with fewer rows, all ratings may be different without being row numbers.
+# Fewer numbers than this may all differ without being row numbers.
 _MIN_ROW_NUMBERS = 6
 
 _PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
-# The names of one or several columns.
+# The exact names of one or several columns.
 ColumnTuple = tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ class RatingColumns:
         return {*self.nested_columns}.union(*self.by_dimension.values())
 
     def columns_by_name(self) -> dict[str, ColumnTuple]:
-        """Map each dimension, or column of objects or of a long table's ratings, to its columns."""
+        """Map each dimension (or column of objects, or `rating` in a long table) to columns."""
         if self.columns.is_long:
             return {"rating": self.columns.find_all(["rating"])}
         return {column: (column,) for column in self.nested_columns} | dict(self.by_dimension)
@@ -133,7 +133,7 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
 
 
 def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
-    """The entries of the mapping whose columns may hold ratings, even if some cells are faulty."""
+    """Return the entries of --map whose columns may hold ratings, even if some cells are faulty."""
     excluded_names = {*OUTPUT_ROLES, *VOTE_COLUMNS}
     return {
         name: column_names
@@ -184,7 +184,7 @@ def _find_headers(
 def _guess_rating_columns(
     columns: Columns, numeric_columns: ColumnTuple, annotator_groups: Mapping[str, ColumnTuple]
 ) -> ColumnTuple:
-    """The only numeric column that is named like labels, else all numeric columns in no group."""
+    """Return the one numeric column that is named like labels, else all that are in no group."""
     group_members = set[str]().union(*annotator_groups.values())
     ungrouped = tuple(column for column in numeric_columns if column not in group_members)
     label_columns = tuple(filter(ungrouped.__contains__, _label_columns(columns, "label")))
@@ -212,12 +212,12 @@ def _label_columns(columns: Columns, dimension: str) -> list[str]:
 
 
 def similar_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` may be a misspelling of; None if none is similar."""
+    """Return the one of `names` that `name` may be a misspelling of; None if none is similar."""
     return next(iter(get_close_matches(name, [*names], 1, 0.85)), None)
 
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
-    """Whether a name has one of `label_words`, and all its other words are usual qualifiers."""
+    """Return whether a name has a word in `label_words`, and beside it at most qualifiers."""
     words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
     return not words.isdisjoint(label_words) and words <= label_words | _LABEL_QUALIFIERS
 
@@ -243,7 +243,7 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
 
 
 def _source_note(rating_columns: RatingColumns, name: str, column_names: ColumnTuple) -> str:
-    """Return a note on where a dimension is read from; "" if that is obvious."""
+    """Return a note on the columns that a dimension is read from; "" if their names say it."""
     if column_names in rating_columns.annotator_groups.values():
         return f"{name} is read from {joined_names(column_names)}: one annotator per column"
     is_named = name in rating_columns.columns.mapping or name_key(name) == name_key(column_names[0])
@@ -297,7 +297,7 @@ def _check_dimension(rating_columns: RatingColumns, dimension: str, problems: Pr
 
 
 def _likely_label_columns(rating_columns: RatingColumns, dimension: str) -> list[str]:
-    """The columns that may hold the labels on a dimension that no column is named after.
+    """Return the columns that may hold the labels on a dimension that no column is named after.
 
     These are the columns that are named like labels. Without them, these are the numeric columns,
     unless the dimension is in the catalogue or may be misspelt.
@@ -339,7 +339,7 @@ def _check_guessed_columns(rating_columns: RatingColumns, problems: Problems) ->
 
 
 def _are_school_marks(columns: Columns, column: str) -> bool:
-    """Whether a column holds German school marks, of which 1 is the best; files rarely say so."""
+    """Return whether a column probably holds German school marks, of which 1 is the best."""
     file_words = {word for name in columns.table.columns for word in name_words(name)}
     has_mark_word = not _SCHOOL_MARK_WORDS.isdisjoint(name_words(column))
     return has_mark_word and not _GERMAN_WORDS.isdisjoint(file_words)
@@ -360,7 +360,7 @@ def _guess_advice(likely_columns: list[str], *, are_marks: bool) -> str:
 
 
 def _look_like_ratings(cells: Iterable[object]) -> bool:
-    """Whether the numbers in the cells lie on a usual scale and are not row numbers."""
+    """Return whether the numbers in the cells lie on a usual scale and are not row numbers."""
     stripped_cells = [str(cell).strip() for cell in cells]
     numbers = [float(text) for text in stripped_cells if _PLAIN_NUMBER.fullmatch(text)]
     all_differ = len(numbers) >= _MIN_ROW_NUMBERS and len({*numbers}) == len(numbers)

@@ -255,7 +255,7 @@ class RatingReader:
         return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_LISTED_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
-        """The number for the word for yes or no that `word` may misspell; else "NUMBER"."""
+        """Return the number for the word for yes or no that `word` may misspell; else "NUMBER"."""
         similar_words = get_close_matches(word, chain.from_iterable(self._yes_no_pairs), n=1)
         return f"{NUMBER_BY_YES_NO_WORD[similar_words[0]]:g}" if similar_words else "NUMBER"
 

@@ -141,7 +141,7 @@ def read_ratings(
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     _check_verdicts(labels, options, problems)
-    if not columns.is_long:  # there, --values may name the sources of a tool's labels
+    if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
         notes += _check_user_words(labels, options, problems)
     words = {name: pair for name, reader in readers.items() if (pair := reader.words_for_1_and_0)}
     for name, pair in words.items():
@@ -167,7 +167,7 @@ def _check_verdicts(labels: Collection[str], options: ReadOptions, problems: Pro
         are_known = {good, bad} <= {*labels, *number_by_word}
         if are_known and good_number <= bad_number and (good in labels or bad in labels):
             counts = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
-            fault = f"{counts} by --values, but the word for 1 must be the good one"
+            fault = f"{counts} by --values, but the good word must count more"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
 
@@ -194,7 +194,7 @@ def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems
 def _annotator_name(
     columns: Columns, cell: RatingCell, by_annotator: RatingsByAnnotator
 ) -> str | None:
-    """Return the name or number of a cell's annotator, or None if a row has no single annotator.
+    """Return the name or number of a cell's annotator; None if the annotator is unknown.
 
     Raises UnreadableError for a second rating by the same annotator.
     """

@@ -132,7 +132,7 @@ def read_options(
     values: WordValues | None = None,
     scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
-    """Return the options in a mapping (or mapping file), with further words and other scales."""
+    """Return the options for a mapping or mapping file, with more words and other scales."""
     columns, value_by_word, scale = split_mapping(map, values)
     if scales is None and (bounds := read_scale(scale or "")):
         scales = {"*": bounds}
@@ -307,7 +307,7 @@ STARTER_FILE_BY_NAME = {
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Whether a file with this hash is one of the starter set's labelled files, or a copy."""
+    """Return whether this is the hash of a labelled file of the starter set, or of a copy."""
     files = (STARTER_FILE_BY_NAME["starter"], STARTER_FILE_BY_NAME["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 

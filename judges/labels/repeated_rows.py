@@ -1,4 +1,4 @@
-"""Merges the rows of several annotators on one output, and notes rows that repeat others."""
+"""Merges several annotators' rows on one output, and notes rows that repeat other rows."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -103,7 +103,7 @@ def _describe_agreement(
 
 
 def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
-    """The groups of rows with equal texts, documents and systems; [] if two rows share an id."""
+    """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
     rows = columns.table.rows
     if not texts or len({*map(columns.item_key, rows)}) < len(rows):
         return []
@@ -115,7 +115,7 @@ def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableR
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
-    """The different labels in a column; lists of several annotators' labels are skipped."""
+    """Return the different labels in a column; lists of several annotators' labels are skipped."""
     cells = (value_in(row, column) for row in rows)
     single_labels = (cell for cell in cells if not isinstance(cell, list | Mapping))
     return sorted({normalize_word(cell) for cell in single_labels if not is_missing_value(cell)})

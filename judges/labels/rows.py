@@ -29,7 +29,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """What is read from a row of an output or a pair, except for its labels."""
+    """The id, document, systems and texts of an output or a pair, as read from its row."""
 
     id: str
     document_id: str
@@ -229,7 +229,7 @@ class RowReader:
         self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
 
     def _read_id(self, row: TableRow) -> str:
-        """Return a row's id, or "" if it is missing; an id that an earlier row has is a problem."""
+        """Return a row's id or ""; add a problem if the id is missing or not the first of its kind."""
         if self.columns.ids_are_row_numbers:
             return str(row.number)
         column = self.columns.find("id")
@@ -258,7 +258,7 @@ Comments = dict[str, dict[str, tuple[str, ...]]]
 def read_comments(
     columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
 ) -> Comments:
-    """Return people's comments; `dimensions_of(column, row)` are the dimensions they are on."""
+    """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
     comments: Comments = {}
     for row in columns.table.rows:
         for column in columns.comments:
@@ -277,7 +277,7 @@ def _find_required_texts(
     texts: Mapping[str, str],
     judge_texts: Collection[str] | None,
 ) -> set[str]:
-    """The texts that every row must have; adds a problem for each one that the table lacks."""
+    """Return the texts that every row must have; add a problem for each that the table lacks."""
     source = columns.source(texts)
     if judge_texts is None:
         # All other texts may be empty, such as the `input` that belongs to an instruction.

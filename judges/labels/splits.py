@@ -78,7 +78,7 @@ class Splits(Generic[AnyLabelledItems]):
 
     @property
     def by(self) -> Literal["document", "both"]:
-        """Return "both" if the split is by document and by system, else "document"."""
+        """ "both" if the split is by document and by system, else "document"."""
         return "document" if self.test_unseen_systems is None else "both"
 
     def ids(self) -> dict[str, list[str]]:
@@ -89,7 +89,7 @@ class Splits(Generic[AnyLabelledItems]):
 
     @property
     def sha256(self) -> str:
-        """Return the hash of the ids in all splits."""
+        """The hash of the ids in all splits."""
         return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
 
 
@@ -188,7 +188,7 @@ def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
-    """The texts by which documents are compared: the source text, else all texts, else the id."""
+    """Return the texts that tell documents apart: the source text, else all texts, else the id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()

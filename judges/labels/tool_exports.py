@@ -185,7 +185,7 @@ def convert_tool_export(table: Table, options: ReadOptions, *, has_outputs: bool
 
 
 def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
-    """Whether any matching column has a matching cell; an empty `cell_pattern` matches any."""
+    """Return whether a matching column has a matching cell; "" as `cell_pattern` matches any."""
     columns = [name for name in table.columns if re.fullmatch(column_pattern, name)]
     match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
@@ -231,7 +231,7 @@ class _ExportReader:
         )
 
     def _outputs_by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
-        """The rows of the outputs, and of the observations inside Langfuse traces, by their ids."""
+        """Return the rows of outputs, and of observations inside Langfuse traces, by their ids."""
         observations = [
             self._output_row(row._replace(cells=observation))
             for row in self._table.rows
@@ -242,7 +242,7 @@ class _ExportReader:
     def _unlabelled_outputs(
         self, outputs: Sequence[TableRow], labels: Sequence[TableRow]
     ) -> list[TableRow]:
-        """The rows of outputs without a label.
+        """Return the rows of outputs without a label.
 
         If the export has labels, an output that lacks a text is left out and counted.
         """
@@ -268,7 +268,7 @@ class _ExportReader:
         return f"{note}: {count(n_labels, 'label')} by people (left out: {omitted})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
-        """Whether the export must have labels, since no mapped column or second file has any."""
+        """Return whether the export must have labels: no mapped column or second file has any."""
         if not (self._options.reads_labels and has_outputs):
             return self._options.reads_labels
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
@@ -293,7 +293,7 @@ class _ExportReader:
         return row._replace(cells=cells)
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
-        """The rows of people's labels, with the output's texts and the annotator's comments."""
+        """Return the rows of people's labels, with the outputs' texts and the comments."""
         label_rows: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
         for row, (path, source) in product(self._table.rows, self._export.labels.items()):
@@ -306,7 +306,7 @@ class _ExportReader:
                     comments[cells["id"], cells["annotator"]].append(cells["rating"])
                 else:
                     label_rows.append(row._replace(cells=cells))
-        # Several labels at once, as in a question with multiple choices, are no rating.
+        # Several choices at once, as in a multiple-choice question, are not a rating.
         rows_with_lists = [row for row in label_rows if isinstance(row.cells["rating"], list)]
         multiple_choice_dimensions = {row.cells["dimension"] for row in rows_with_lists}
         counts = Counter(row.cells["dimension"] for row in label_rows)
@@ -350,7 +350,7 @@ class _ExportReader:
         return {**outputs[str(output_id)].cells, **label} if outputs else label
 
     def _is_by_person(self, entry: Record, source: str, line: int) -> bool:
-        """Whether a person gave the label; raises UnreadableError if its source is unknown.
+        """Return whether a person gave the label; raises UnreadableError if its source is unknown.
 
         A label from another source, or a withdrawn one, is counted in `_n_omitted`.
         """

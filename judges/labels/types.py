@@ -64,7 +64,7 @@ class LabelledOutput:
 
     @property
     def row(self) -> dict[str, object]:
-        """Return a table's row with the output's id, document, system and texts, but no labels."""
+        """A table's row with the output's id, document, system and texts, but no labels."""
         id_cells = {"id": self.id, "group": self.document_id, "system": self.system}
         return {name: value for name, value in id_cells.items() if value} | {
             **self.texts,
@@ -105,7 +105,7 @@ class LabelledPair:
 
     @property
     def margin(self) -> float:
-        """Return (votes for A - votes for B) / all votes, a number from -1 to 1."""
+        """(votes for A - votes for B) / all votes, a number from -1 to 1."""
         return (self.votes.count("A") - self.votes.count("B")) / len(self.votes)
 
 
@@ -174,7 +174,7 @@ class LabelledItems:
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """Return the ids of the documents, in the order of the file."""
+        """The ids of the documents, in the order of the file."""
         return tuple(dict.fromkeys(item.document_id for item in self.items))
 
 
@@ -208,12 +208,12 @@ class LabelledSet(LabelledItems):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Return the names of the systems, sorted."""
+        """The names of the systems, sorted."""
         return tuple(sorted({item.system for item in self.outputs if item.system is not None}))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Return the dimensions on which outputs are rated, sorted."""
+        """The dimensions on which outputs are rated, sorted."""
         return tuple(sorted({name for output in self.outputs for name in output.ratings}))
 
 
@@ -239,6 +239,6 @@ class LabelledPairs(LabelledItems):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Return the names of all systems that produced an output of a pair, sorted."""
+        """The names of all systems that produced an output of a pair, sorted."""
         system_names = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
         return tuple(sorted(name for name in system_names if name is not None))

@@ -26,7 +26,7 @@ def _split_pairs(*texts: str) -> list[tuple[str, str]]:
     return [(good, bad) for good, _, bad in (text.partition("/") for text in texts)]
 
 
-# Pairs of words of which the first is always the good one. Of yes and no, either may be good.
+# Pairs of words, the good word first. Yes and no are not among them, since either may be good.
 VERDICT_PAIRS = _split_pairs(
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
@@ -106,18 +106,18 @@ def normalize_word(value: object) -> str:
 
 
 def is_missing_value(value: object) -> bool:
-    """Whether a cell is blank or a word for a missing value, such as `n/a`."""
+    """Return whether a cell is blank or a word for a missing value, such as `n/a`."""
     return value is None or _short_word(value) in _MISSING_WORDS
 
 
 def is_yes_or_no(value: object, words: Collection[str] = ()) -> bool:
-    """Whether a cell is a bool, a known word such as yes, true or fail, or one of `words`."""
+    """Return whether a cell is a bool, a word such as yes, true or fail, or one of `words`."""
     word = _short_word(value)
     return isinstance(value, bool) or word in NUMBER_BY_YES_NO_WORD or word in words
 
 
 def changes_meaning(word: str, value: float | Vote | None) -> bool:
-    """Whether a word stands for a number that it does not stand for anyway."""
+    """Return whether a word is given another value than its usual one."""
     return value is not None and NUMBER_BY_YES_NO_WORD.get(normalize_word(word)) != value
 
 

@@ -73,7 +73,7 @@ class VoteReader:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
     def _is_missing(self, part: object) -> bool:
-        """Whether a vote is missing, by the user's words or by a usual word such as `n/a`."""
+        """Return whether a word means a missing vote: to the user, or usually, such as `n/a`."""
         word = normalize_word(part)
         return (
             self._user_votes[word] is None if word in self._user_votes else is_missing_value(part)
@@ -105,7 +105,7 @@ class VoteReader:
 
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
-    """Return the vote for the system or column called `word`; None if neither or both are so."""
+    """Return the vote for the system or column called `word`; None unless exactly one is."""
     name_a, name_b = (name_key(normalize_word(name or "")) for name in names)
     votes: dict[str, Vote] = {name_a: "A", name_b: "B"}
     return votes.get(name_key(word)) if name_a != name_b else None

@@ -20,7 +20,7 @@ _FRAME_CLASS, _DATASET_CLASS = ("pandas", "DataFrame"), ("datasets", "Dataset")
 
 
 def is_in_memory(source: object) -> bool:
-    """Whether `source` holds rows in memory, and is not the path of a file."""
+    """Return whether `source` holds rows in memory, and is not the path of a file."""
     return isinstance(source, list | tuple) or _class_name(source) in (_FRAME_CLASS, _DATASET_CLASS)
 
 

@@ -70,7 +70,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:
-    """The index of the header: the first row with more than half the usual number of cells."""
+    """Return the index of the header: the first row with more than half the usual cell count."""
     widths = [len(row.filled_cells) for row in first_rows]
     n_rows_by_width = Counter(widths)
     usual_width = max(n_rows_by_width, key=lambda width: (n_rows_by_width[width], width))

@@ -26,7 +26,7 @@ Record = dict[str, object]
 
 
 def is_blank(value: object) -> bool:
-    """Whether a cell is None, or a string of only white space."""
+    """Return whether a cell is None, or a string of only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

@@ -104,7 +104,7 @@ def _check_size(file: Path) -> None:
 def _read_grid(
     sheets: Sequence[Sheet], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
-    """The rows of the sheet called `name`; if that is None, of the only visible sheet with a table.
+    """Return the rows of the sheet called `name`; by default, of the only visible one with a table.
 
     A sheet has a table if at least two of its rows have two or more filled cells. Raises
     UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
@@ -133,7 +133,7 @@ def _read_grid(
 
 
 def _filled_rows(sheet: Sheet) -> list[GridRow]:
-    """The rows of a sheet that are not empty, all padded to the same length."""
+    """Return the rows of a sheet that are not empty, all padded to the same length."""
     # Otherwise openpyxl would rely on the dimensions in the file, which may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
@@ -175,7 +175,7 @@ def _fill_merged_cells(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
 
 
 def _shown_value(cell: Cell) -> object:
-    """The value of a cell as a spreadsheet shows it."""
+    """Return the value of a cell as a spreadsheet shows it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
         return value

@@ -78,7 +78,7 @@ CORRECT = "correct the word, or give its number: --values "
     [
         (HALVES * 4, "", "comments   critique: what people wrote on their labels; tuning uses it"),
         (HALVES * 4, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
-        (HALVES * 4, "pass=0,fail=1", "by --values, but the word for 1 must be the good one"),
+        (HALVES * 4, "pass=0,fail=1", "by --values, but the good word must count more"),
         (
             MISSPELT,
             "",
@@ -116,7 +116,7 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
 
 def test_a_long_file_cannot_turn_pass_and_fail_round():
     rows = [{"id": n, "dimension": "ok", "rating": word} for n, word in enumerate(HALVES * 4)]
-    with pytest.raises(data.LabelError, match="the word for 1 must be the good one"):
+    with pytest.raises(data.LabelError, match="the good word must count more"):
         data.read_labels([{**row, "output": "T."} for row in rows], values={"pass": 0, "fail": 1})
 
 
