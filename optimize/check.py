@@ -18,7 +18,7 @@ from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output_name, is_text_name, judge_name, map_flag
+from judges.labels.names import is_source_or_output, is_text_name, judge_name, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_labels, read_options
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
@@ -179,7 +179,7 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     for name, columns in {**reading.rows, **without_keys(reading.ratings, NESTED_COLUMNS)}.items():
         content[name] = columns[0] if len(columns) == 1 else [*columns]
     # A judge reads every text that a mapping names, so texts without a usual name are left out.
-    unusual_texts = [*filterfalse(is_source_or_output_name, reading.texts)]
+    unusual_texts = [*filterfalse(is_source_or_output, reading.texts)]
     content |= {**without_keys(reading.texts, unusual_texts), **options.map}
     if options.values:
         content[VALUES_KEY] = {

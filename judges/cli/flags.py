@@ -82,7 +82,7 @@ def read_number(text: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _number_type(
+def _number_parser(
     number_class: type[Number], low: Number, high: float, expected: str
 ) -> Callable[[str], Number]:
     """Return a function for argparse's `type` that reads a number from `low` to `high`."""
@@ -98,13 +98,13 @@ def _number_type(
 
 
 # Functions for the `type` of `add_argument`.
-count = _number_type(int, 1, 1e15, "a whole number, 1 or more")
-seed = _number_type(int, 0, 1e15, "a whole number, 0 or more")
-dollars = _number_type(float, 0.0, 1e12, "a number, 0 or more")
-temperature = _number_type(float, 0.0, 10.0, "a number from 0 to 10")
+parse_count = _number_parser(int, 1, 1e15, "a whole number, 1 or more")
+parse_seed = _number_parser(int, 0, 1e15, "a whole number, 0 or more")
+parse_dollars = _number_parser(float, 0.0, 1e12, "a number, 0 or more")
+parse_temperature = _number_parser(float, 0.0, 10.0, "a number from 0 to 10")
 
 
-def address(text: str) -> str:
+def parse_address(text: str) -> str:
     """Check the address of a model's server; a function for argparse's `type`."""
     if not text.strip():
         raise argparse.ArgumentTypeError(
@@ -115,7 +115,7 @@ def address(text: str) -> str:
     return text
 
 
-def price(text: str) -> tuple[float, float]:
+def parse_price(text: str) -> tuple[float, float]:
     """Read a price IN,OUT: US dollars per million input tokens and per million output tokens."""
     try:
         return read_price(text)
@@ -143,17 +143,17 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     )
     add("--lm", metavar="MODEL", help=help_text)
     help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
-    add("--api-base", type=address, metavar="URL", help=help_text)
+    add("--api-base", type=parse_address, metavar="URL", help=help_text)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV_HELP)
-    add("--price", type=price, metavar="IN,OUT", help=PRICE_HELP)
-    add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS_HELP)
+    add("--price", type=parse_price, metavar="IN,OUT", help=PRICE_HELP)
+    add("--max-tokens", type=parse_count, metavar="N", help=MAX_TOKENS_HELP)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
-    add("--max-calls", type=count, metavar="N", help=f"maximum requests{limits} (no limit)")
+    add("--max-calls", type=parse_count, metavar="N", help=f"maximum requests{limits} (no limit)")
     help_text = f"maximum cost in US dollars{limits} (no limit)"
-    add("--max-cost", type=dollars, metavar="USD", help=help_text)
+    add("--max-cost", type=parse_dollars, metavar="USD", help=help_text)
     help_text = "maximum requests at the same time (64)"
-    add("--concurrency", type=count, default=64, metavar="N", help=help_text)
-    add("--seed", type=seed, default=0, metavar="N", help="the random seed (0)")
+    add("--concurrency", type=parse_count, default=64, metavar="N", help=help_text)
+    add("--seed", type=parse_seed, default=0, metavar="N", help="the random seed (0)")
 
 
 def request_options(args: argparse.Namespace) -> "ModelOptions":
@@ -176,9 +176,9 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         help="one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
         "probability (one; weighted for the embedded model)",
     )
-    add("--samples", type=count, metavar="N", help="number of replies for --plan mean")
+    add("--samples", type=parse_count, metavar="N", help="number of replies for --plan mean")
     help_text = "temperature of the replies (0; for --plan mean 1)"
-    add("--temperature", type=temperature, metavar="T", help=help_text)
+    add("--temperature", type=parse_temperature, metavar="T", help=help_text)
 
 
 def read_plan(

@@ -131,10 +131,14 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
     new_columns = results.new_columns(columns) if is_flat else []
     price, estimates = price_of(args.price), list[CostEstimate]()
-    asked = [part.lm for judge in judges for part in judge.parts]
+    asked_models = [part.lm for judge in judges for part in judge.parts]
     for judge in judges:
         estimates += estimate_costs(
-            judge, n_rows=n_rows, characters=characters[judge.name], asked=asked, price=price
+            judge,
+            n_rows=n_rows,
+            characters=characters[judge.name],
+            asked_models=asked_models,
+            price=price,
         )
     return TableRun(
         judges=tuple(judges),

@@ -103,10 +103,10 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
             shared_weights[index] = max(shared_weights[index], shared_weight)
     coverage = sum(
         [
-            document.points[index][0] * min(1.0, shared_weight / document.points[index][1])
+            document.importances[index] * min(1.0, shared_weight / document.covering_weights[index])
             for index, shared_weight in shared_weights.items()
             # Indices are those of the source, which begins with the document and may be longer.
-            if index < len(document.points)
+            if index < len(document.importances)
         ]
     )
     return similarity, coverage, salience

@@ -109,7 +109,7 @@ class Regression:
 
 
 def fit_regression(
-    prior: FloatArray,
+    prior_weights: FloatArray,
     features: FloatArray,
     latent_scores: FloatArray,
     sources: Sequence[object],
@@ -118,14 +118,14 @@ def fit_regression(
 ) -> Regression:
     """Return the posterior mean of the weights, the intercept and the local corrections.
 
-    `prior` has the prior weight of each feature. `features`, of the shape (n, features),
+    `prior_weights` has the prior weight of each feature. `features`, of the shape (n, features),
     `latent_scores` and `sources` describe n examples. For pairs, the features are differences,
     first minus second.
     """
-    variances = (PRIOR_FRACTION * np.abs(prior) + PRIOR_CONSTANT) ** 2
-    prior_scores = features @ prior
+    variances = (PRIOR_FRACTION * np.abs(prior_weights) + PRIOR_CONSTANT) ** 2
+    prior_scores = features @ prior_weights
     residuals = latent_scores - prior_scores
-    source_groups = _indices_by_source(sources)
+    groups = _indices_by_source(sources)
     # The posterior is computed from the covariance matrix of the examples' scores (n by n), since
     # there are few examples. The matrix is the sum of `fixed_covariance`, of `offset_covariance`
     # times the offsets' variance, and of `shift_covariance` times the shifts' variance.
@@ -138,7 +138,7 @@ def fit_regression(
         offset_covariance = similarity.compute(features)
         shift_covariance *= offset_covariance
         fixed_covariance += PRIOR_OFFSET**2
-        for group in source_groups:
+        for group in groups:
             fixed_covariance[np.ix_(group, group)] += PRIOR_SOURCE_OFFSET**2
     sd_pairs = list(product((0.0,) if is_pairwise else OFFSET_SDS, SHIFT_SDS))
     solutions, log_evidence = [], []
@@ -149,9 +149,7 @@ def fit_regression(
         precision: FloatArray = np.asarray(np.linalg.inv(covariance))
         solutions.append(precision @ residuals)
         penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
-        log_evidence.append(
-            _held_out_log_likelihood(precision, solutions[-1], source_groups) - penalty
-        )
+        log_evidence.append(_held_out_log_likelihood(precision, solutions[-1], groups) - penalty)
     model_weights = np.exp(np.array(log_evidence) - max(log_evidence))
     model_weights /= model_weights.sum()
     solution_rows = np.array(solutions)
@@ -160,37 +158,34 @@ def fit_regression(
     )
     offsets, shifts = np.square(sd_pairs).T * model_weights @ solution_rows
     if similarity is None:
-        return Regression((1 + gain) * prior + variances * (shifts @ features))
+        return Regression((1 + gain) * prior_weights + variances * (shifts @ features))
     intercept = PRIOR_OFFSET**2 * float((model_weights @ solution_rows).sum())
     local = LocalCorrections(
         similarity, NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * variances
     )
-    return Regression((1 + gain) * prior, intercept, local)
+    return Regression((1 + gain) * prior_weights, intercept, local)
 
 
 def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
-    source_groups: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for index, source in enumerate(sources):
-        source_groups.setdefault(source, []).append(index)
-    return [np.array(group) for group in source_groups.values()]
+        groups.setdefault(source, []).append(index)
+    return [np.array(group) for group in groups.values()]
 
 
 def _held_out_log_likelihood(
-    precision: FloatArray, solution: FloatArray, source_groups: Sequence[NDArray[np.intp]]
+    precision: FloatArray, solution: FloatArray, groups: Sequence[NDArray[np.intp]]
 ) -> float:
     """Return the cross-validated log-likelihood, up to a constant.
 
     Each group of examples with the same source, given by their indices, is predicted from all other
     groups. If all examples have the same source, each example is predicted from all others.
     """
-    if len(source_groups) == 1:
+    if len(groups) == 1:
         errors = solution / np.diag(precision)
     else:
         errors = np.concatenate(
-            [
-                np.linalg.solve(precision[np.ix_(group, group)], solution[group])
-                for group in source_groups
-            ]
+            [np.linalg.solve(precision[np.ix_(group, group)], solution[group]) for group in groups]
         )
     n_examples = len(solution)
     prior_squares = RESIDUAL_SD_EXAMPLES * RESIDUAL_SD**2

@@ -300,18 +300,15 @@ class _Prediction(NamedTuple):
         probs = choice_probabilities(latent, len(judge.choices), is_pairwise=judge.is_pairwise)
         return cls(judge, contributions, probs)
 
-    def token(self, choice: int, n_top_logprobs: int) -> Token:
-        """Return the token for a choice, with log-probabilities of this and the likeliest choices.
-
-        There are `n_top_logprobs` log-probabilities.
-        """
+    def token(self, choice: int, n_logprobs: int) -> Token:
+        """Return the token for a choice, with the `n_logprobs` log-probabilities beside it."""
         probs = self.probabilities
         ranking = np.argsort(
             [-math.inf if index == choice else -p for index, p in enumerate(probs)]
         )
         top_logprobs = {
             self.judge.choices[index]: math.log(max(MIN_PROBABILITY, probs[index]))
-            for index in ranking[:n_top_logprobs]
+            for index in ranking[:n_logprobs]
         }
         return Token(self.judge.choices[choice], top_logprobs)
 
@@ -320,11 +317,11 @@ def _write_reply(
     judge: EmbeddedJudge,
     predictions: Sequence[_Prediction],
     choices: Sequence[int],
-    n_top_logprobs: int,
+    n_logprobs: int,
 ) -> Reply:
     """Return the reply with the drawn choices: only the answer, or each output below its header."""
     tokens_by_name = {
-        prediction.judge.answer.name: prediction.token(choice, n_top_logprobs)
+        prediction.judge.answer.name: prediction.token(choice, n_logprobs)
         for prediction, choice in zip(predictions, choices, strict=True)
     }
     if len(judge.outputs) == 1:
@@ -340,7 +337,7 @@ def _write_reply(
                 pending_text += f"{_write_rationale(judge, predictions[-1].contributions)}\n\n"
         tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
     text = "".join([token.text for token in tokens])
-    return Reply(text=text, tokens=tuple(tokens) if n_top_logprobs else ())
+    return Reply(text=text, tokens=tuple(tokens) if n_logprobs else ())
 
 
 def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:

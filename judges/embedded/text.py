@@ -203,8 +203,8 @@ class SourceIndex:
 
     `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
     with the stem. `salience` says how much each stem matters; the `n_salient` largest values sum to
-    1. `points` has a pair for each sentence: the sentence's importance, and the shared weight at
-    which a text covers the sentence.
+    1. `importances` says how much each sentence matters, and `covering_weights` the weight that a
+    text must share with each sentence to cover the sentence.
     """
 
     n_stems: int
@@ -212,7 +212,8 @@ class SourceIndex:
     sentence_indices: dict[str, list[int]]
     salience: dict[str, float]
     n_salient: int
-    points: list[tuple[float, float]]
+    importances: list[float]
+    covering_weights: list[float]
     words: frozenset[str]
     bigrams: frozenset[str]
 
@@ -242,19 +243,16 @@ def index_source(text: str) -> SourceIndex | None:
         sum(map(salience.__getitem__, stems)) if len(stems) > 1 else 0.0 for stems in stem_sets
     ]
     total_importance = sum(importances) or 1.0
-    covering_weights = [
-        max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
-        for stems in stem_sets
-    ]
     return SourceIndex(
         n_stems=len(split_text.stems),
         frequency=frequency,
         sentence_indices=dict(sentence_indices),
         salience={stem: value / total_salience for stem, value in salience.items()},
         n_salient=n_salient,
-        points=[
-            (importance / total_importance, weight)
-            for importance, weight in zip(importances, covering_weights, strict=True)
+        importances=[importance / total_importance for importance in importances],
+        covering_weights=[
+            max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
+            for stems in stem_sets
         ],
         words=frozenset(split_text.words),
         bigrams=frozenset(split_text.bigrams),

@@ -20,7 +20,7 @@ from judges.labels.names import (
     SOURCE_NAMES,
     is_comment_name,
     is_reference_name,
-    is_source_or_output_name,
+    is_source_or_output,
     is_text_name,
     map_flag,
     name_words,
@@ -101,12 +101,12 @@ class Columns:
 
     def _exact_names(self, names: ColumnNames) -> tuple[str, ...]:
         """Return the columns that an entry of the mapping names; a string is split at commas."""
-        column_names: list[str] = []
+        headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
             is_column = self.has(self.exact_name(name))
-            column_names += [name] if is_column else split_at_commas(name) or [name]
-        return tuple(dict.fromkeys(map(self.exact_name, column_names)))
+            headers += [name] if is_column else split_at_commas(name) or [name]
+        return tuple(dict.fromkeys(map(self.exact_name, headers)))
 
     def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
         """Return the `Columns` of another table and mapping, with the same settings."""
@@ -153,7 +153,7 @@ class Columns:
             return False
         if name in NESTED_COLUMNS:
             # A column called `ratings` or `annotations` may hold remarks instead of objects.
-            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.values(column))
+            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.cells(column))
         # A column called `system` may hold long system prompts instead of systems' names.
         return name != "system" or self.column(column).is_short
 
@@ -179,7 +179,7 @@ class Columns:
         """The number of the first row with equal texts, by row number; {} without annotators."""
         if self.find("annotator") is None or "id" in self.mapping:
             return {}
-        other_columns = self.columns_except(self.comments)
+        other_columns = self.columns_except(self.comment_columns)
         texts = {*filter(is_text_name, other_columns), *self.of_kind(other_columns, "text")}
         content = [*texts, *self.find_all(("group", "system", "system_a", "system_b"))]
         first_row_numbers: dict[tuple[str, ...], int] = {}
@@ -225,7 +225,7 @@ class Columns:
         columns = {name: self.find(name) for name in names}
         return {name: column for name, column in columns.items() if column is not None}
 
-    def values(self, column: str) -> tuple[object, ...]:
+    def cells(self, column: str) -> tuple[object, ...]:
         return self.column(column).cells
 
     @cached_property
@@ -259,7 +259,7 @@ class Columns:
         return self.is_long or self.find_all(NESTED_COLUMNS) != ()
 
     @cached_property
-    def comments(self) -> tuple[str, ...]:
+    def comment_columns(self) -> tuple[str, ...]:
         """The columns, and keys of objects, that hold people's comments, which no judge reads."""
         names = (*self.table.columns, *self.rating_keys)
         # If people have yet to label the rows, a model's comments are left out of the texts, too.
@@ -269,11 +269,11 @@ class Columns:
             for name in names
             if is_comment_name(name) and other_words.isdisjoint(name_words(name))
         ]
-        comments = self.of_kind(named_like_comments, "text", "label", "name")
+        comment_columns = self.of_kind(named_like_comments, "text", "label", "name")
         other_columns = self.mapped_columns | {*self.judge_texts}
-        return tuple(column for column in comments if column not in other_columns)
+        return tuple(column for column in comment_columns if column not in other_columns)
 
-    def texts(
+    def find_texts(
         self, used_columns: Collection[str], label_columns: Collection[str] = ()
     ) -> dict[str, str]:
         """Map the name of each text to the column that holds it.
@@ -283,7 +283,7 @@ class Columns:
         texts, since they may reveal which system wrote the output. A column that the user maps to
         a name outside `_ROLES` is a text unless it is in `label_columns`.
         """
-        unused_columns = self.columns_except({*used_columns, *label_columns, *self.comments})
+        unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
         # A column of objects with an unusual name is not a text if one of its keys is already used.
         possible_texts = [c for c in unused_columns if is_text_name(c) or c not in outer_columns]
@@ -297,16 +297,11 @@ class Columns:
         return {**texts, **mapped_texts}
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
-        columns = {
-            name: column_names[0]
-            for name, column_names in without_keys(self.mapping, _ROLES).items()
-        }
+        columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
         text_columns = {n: c for n, c in columns.items() if c not in label_columns}
         string_columns = self.of_kind(text_columns.values(), "text", "label", "name")
         return {
-            n: c
-            for n, c in text_columns.items()
-            if c in string_columns or is_source_or_output_name(n)
+            n: c for n, c in text_columns.items() if c in string_columns or is_source_or_output(n)
         }
 
     def _may_be_text(self, column: str) -> bool:
@@ -327,7 +322,7 @@ class Columns:
             regular_name if regular_name.isascii() else "output" if key in OUTPUT_NAMES else "input"
         )
 
-    def source(self, texts: Mapping[str, str]) -> str | None:
+    def find_source(self, texts: Mapping[str, str]) -> str | None:
         """Return the name of the source text, by which outputs are grouped into documents.
 
         The source text is the text with the first usual name in SOURCE_NAMES, else a text whose
@@ -346,7 +341,7 @@ class Columns:
 
     def is_certain_text(self, name: str) -> bool:
         """Return whether a column must hold texts: its name is usual, or a judge reads it."""
-        return is_source_or_output_name(name) or name in self.judge_texts
+        return is_source_or_output(name) or name in self.judge_texts
 
     @cached_property
     def rating_keys(self) -> tuple[str, ...]:
@@ -370,15 +365,13 @@ class Columns:
 
 def check_mapping(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
-    for name, column_names in columns.mapping.items():
-        for column in column_names:
+    for name, headers in columns.mapping.items():
+        for column in headers:
             exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER_COLUMN)
-            if not exists and all(value is None for value in columns.values(column)):
+            if not exists and all(value is None for value in columns.cells(column)):
                 add_missing_column(columns, problems, column, name)
-        if len(column_names) > 1 and (
-            is_source_or_output_name(name) or name in _ROLES - {*VOTE_COLUMNS}
-        ):
-            fault = f"is mapped to {len(column_names)} columns ({joined_names(column_names)})"
+        if len(headers) > 1 and (is_source_or_output(name) or name in _ROLES - {*VOTE_COLUMNS}):
+            fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             problems.add("two-columns", fault, advice, field=name)
 
@@ -387,7 +380,7 @@ def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Add the problem that the column for `name` is missing or holds no texts."""
-    exists = columns.has(column) and not columns.values(column).count(None)
+    exists = columns.has(column) and not columns.cells(column).count(None)
     fault = "this column is not read as a text" if exists else "there is no such column"
     fault += f"{reason}; the columns are {columns.names_for_message}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)

@@ -211,24 +211,25 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
         return replace(table, notes=(*table.notes, *_single_message_notes(table)))
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
-    reads_all_columns = _pair_columns(columns) or (has_outputs and not all_turns)
-    read_columns = columns if reads_all_columns else columns[:1]
-    unread_columns = columns[len(read_columns) :]
+    is_pair = _pair_columns(columns) is not None
+    n_read = len(columns) if is_pair or (has_outputs and not all_turns) else 1
+    read_columns, unread_columns = columns[:n_read], columns[n_read:]
     rows = [
         row._replace(cells=cells_with_texts(without_keys(row.cells, unread_columns)))
         for row in table.rows
     ]
-    if _pair_columns(columns):
+    if is_pair:
         text_names, description = _PAIR_TEXTS
-    elif reads_all_columns:
+    elif has_outputs and not all_turns:
         text_names, description = {*columns}, "each is read as one text"
+    elif not all_turns and any(row.cells.get("output") for row in rows):
+        text_names, description = _LAST_TURN_TEXTS
     else:
-        has_answers = not all_turns and any(row.cells.get("output") for row in rows)
-        text_names, description = _LAST_TURN_TEXTS if has_answers else _WHOLE_TEXTS
+        text_names, description = _WHOLE_TEXTS
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
     if unread_columns:
-        unread_text = joined_names(unread_columns)
-        notes.append(f"only one conversation per row is read: {unread_text} is left out")
+        names_text = joined_names(unread_columns)
+        notes.append(f"only one conversation per row is read: {names_text} is left out")
     notes += _notes_on_length(rows)
     return _keep_columns(table, rows, text_names | {*table.columns}.difference(columns), notes)
 

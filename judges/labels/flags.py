@@ -52,8 +52,7 @@ def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
     return file_entries | {
-        name: column_names[0] if len(column_names) == 1 else column_names
-        for name, column_names in columns.items()
+        name: headers[0] if len(headers) == 1 else headers for name, headers in columns.items()
     }
 
 

@@ -69,7 +69,7 @@ def usual_name(column: str) -> str:
     return next(filter((*SOURCE_NAMES, *OUTPUT_NAMES).__contains__, candidate_names), "")
 
 
-def is_source_or_output_name(column: str) -> bool:
+def is_source_or_output(column: str) -> bool:
     """Return whether a column's name is usual for source texts or outputs."""
     return bool(usual_name(column))
 
@@ -81,7 +81,7 @@ def is_output_name(column: str) -> bool:
 
 def is_text_name(column: str) -> bool:
     """Return whether a column's name is usual for source texts, outputs or reference answers."""
-    return is_source_or_output_name(column) or is_reference_name(column)
+    return is_source_or_output(column) or is_reference_name(column)
 
 
 def is_id_name(column: str) -> bool:
@@ -120,7 +120,7 @@ def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> s
     not if one name is usual for a source text and the other one for an output.
     If any of the file's texts has a usual name, texts with other names are ignored.
     """
-    names = [*([*filter(is_source_or_output_name, file_texts)] or file_texts), *judge_texts]
+    names = [*([*filter(is_source_or_output, file_texts)] or file_texts), *judge_texts]
     if len(names) != 2 or len(judge_texts) != 1:
         return None
     # The sign is 1 for the name of a source text, -1 for the name of an output, and else 0.

@@ -39,7 +39,7 @@ def read_outputs(
         second_dimensions = {*chain.from_iterable(second_ratings.by_item.values())}
         replaced = sorted(second_dimensions.intersection(rating_columns.by_dimension))
         notes += [f"{name}: --annotations replaces the ratings in this file" for name in replaced]
-        rating_columns = rating_columns.only_named()
+        rating_columns = rating_columns.only_named_by_user()
     reader = RowReader(
         columns,
         problems,
@@ -140,7 +140,7 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         dimension_by_words |= dict.fromkeys(map(name_words, column_names), name)
     dimensions_by_column = {
         column: _commented_dimensions(column, dimension_by_words, all_dimensions)
-        for column in columns.comments
+        for column in columns.comment_columns
     }
     return read_comments(columns, lambda column, _: dimensions_by_column[column])
 
@@ -186,15 +186,15 @@ def _check_has_ratings(
     dimensions, columns = _rated_dimensions(outputs), rating_columns.columns
     scores = joined_names(sorted(columns.judge_score_columns))
     remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
-    dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
+    dimensions_in_rows = columns.cells(str(columns.find("dimension"))) if columns.is_long else ()
     rated_names = {
         *rating_columns.numeric_columns,
         *rating_columns.nested_dimensions,
         *map(str, dimensions_in_rows),
     }
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
-        there_are = f"there are ratings on {joined_names(sorted(rated_names))}"
-        fault = f"no output has a rating on it; {there_are}{remark}"
+        rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
+        fault = f"no output has a rating on it; {rated_text}{remark}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
@@ -207,17 +207,17 @@ def _check_has_ratings(
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
     unused_columns = columns.columns_except(
-        {*columns.used_columns(OUTPUT_ROLES), *columns.comments}
+        {*columns.used_columns(OUTPUT_ROLES), *columns.comment_columns}
     )
     nested_ratings = columns.of_kind(columns.nested_keys, "rating")
     label_columns = nested_ratings or columns.of_kind(unused_columns, "label")
     for name in label_columns:
-        candidates = [c for c in columns.table.columns if c in columns.values(name)]
+        candidates = [c for c in columns.table.columns if c in columns.cells(name)]
         if len(candidates) == 2:  # the column names the better of two other columns
             roles = zip(("votes", "response_a", "response_b"), (name, *candidates), strict=True)
             columns_of_pairs = " ".join(map_flag(role, [column]) for role, column in roles)
             return f"these are pairs: name their columns with {columns_of_pairs}"
-    readers = [RatingReader(columns.values(name)) for name in label_columns]
+    readers = [RatingReader(columns.cells(name)) for name in label_columns]
     pair_flags = [reader.values_flag for reader in readers if reader.has_two_unknown_words]
     if len(pair_flags) == 1:
         return f"say which word is good, as in {pair_flags[0]} (or the other way round)"

@@ -47,7 +47,7 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
         are_texts = columns.is_certain_text(name_key(match[1])) or not columns.of_kind(
             pair, "rating"
         )
-        are_available = columns.has(pair[1]) and pair[0] not in columns.comments
+        are_available = columns.has(pair[1]) and pair[0] not in columns.comment_columns
         if are_available and are_texts and _SYSTEM_WORDS.isdisjoint(name_words(match[1])):
             possible_pairs.append(CandidateColumns(name_key(match[1]), pair))
     return min(
@@ -97,7 +97,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     pairs, notes = list[LabelledPair](), list[str]()
     if candidates is not None:
         vote_readers = {
-            column: VoteReader(columns.values(column), options.values, candidates.columns)
+            column: VoteReader(columns.cells(column), options.values, candidates.columns)
             for column in vote_columns
         }
         votes = _read_votes(columns, vote_readers, problems)

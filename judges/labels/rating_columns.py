@@ -12,7 +12,7 @@ from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import (
-    is_source_or_output_name,
+    is_source_or_output,
     is_text_name,
     judge_name,
     map_flag,
@@ -88,14 +88,14 @@ class RatingColumns:
             return {"rating": self.columns.find_all(["rating"])}
         return {column: (column,) for column in self.nested_columns} | dict(self.by_dimension)
 
-    def only_named(self) -> "RatingColumns":
+    def only_named_by_user(self) -> "RatingColumns":
         """Return the columns that the user names, and no others."""
         columns = self.columns
         requested = {name: (columns.exact_name(name),) for name in self.dimensions or ()}
         by_dimension = {
-            name: column_names
-            for name, column_names in self.by_dimension.items()
-            if name in columns.mapping or requested.get(name) == column_names
+            name: headers
+            for name, headers in self.by_dimension.items()
+            if name in columns.mapping or requested.get(name) == headers
         }
         return replace(self, by_dimension=by_dimension, numeric_columns=(), guessed_columns=())
 
@@ -114,12 +114,12 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
     nested_columns, guessed_columns = columns.find_all(NESTED_COLUMNS), ColumnTuple()
     by_dimension = _mapped_rating_columns(columns)
     if dimensions is not None:
-        column_names = {name: _find_headers(columns, name, annotator_groups) for name in dimensions}
-        by_dimension = {name: names for name, names in column_names.items() if names}
+        headers = {name: _find_columns(columns, name, annotator_groups) for name in dimensions}
+        by_dimension = {name: names for name, names in headers.items() if names}
     elif not (by_dimension or nested_columns):
         guessed_columns = _guess_rating_columns(columns, numeric_columns, annotator_groups)
         by_dimension = annotator_groups | {column: (column,) for column in guessed_columns}
-    nested_rating_keys = [key for key in columns.rating_keys if key not in columns.comments]
+    nested_rating_keys = [key for key in columns.rating_keys if key not in columns.comment_columns]
     return RatingColumns(
         columns=columns,
         dimensions=dimensions,
@@ -136,10 +136,10 @@ def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     """Return the entries of --map whose columns may hold ratings, even if some cells are faulty."""
     excluded_names = {*OUTPUT_ROLES, *VOTE_COLUMNS}
     return {
-        name: column_names
-        for name, column_names in columns.mapping.items()
-        if not (name in excluded_names or is_source_or_output_name(name))
-        and (len(column_names) > 1 or columns.kind(column_names[0]) not in ("text", "name"))
+        name: headers
+        for name, headers in columns.mapping.items()
+        if not (name in excluded_names or is_source_or_output(name))
+        and (len(headers) > 1 or columns.kind(headers[0]) not in ("text", "name"))
     }
 
 
@@ -152,7 +152,7 @@ def _annotator_groups(numeric_columns: ColumnTuple) -> dict[str, ColumnTuple]:
     return {group[0][1]: tuple(match[0] for match in group) for group in groups_of_several}
 
 
-def _find_headers(
+def _find_columns(
     columns: Columns, dimension: str, annotator_groups: Mapping[str, ColumnTuple]
 ) -> ColumnTuple:
     """Return the columns with ratings on a dimension; () if there are none.
@@ -170,9 +170,7 @@ def _find_headers(
     # A judge's name is made from a column's, as `helpful` from `Helpful?`.
     if len(named_columns := [c for c in columns.table.columns if judge_name(c) == dimension]) == 1:
         return (named_columns[0],)
-    groups_by_key = {
-        name_key(group): column_names for group, column_names in annotator_groups.items()
-    }
+    groups_by_key = {name_key(group): headers for group, headers in annotator_groups.items()}
     if name_key(dimension) in groups_by_key:
         return groups_by_key[name_key(dimension)]
     label_columns = (
@@ -242,29 +240,25 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
     return [*filter(None, notes)]
 
 
-def _source_note(rating_columns: RatingColumns, name: str, column_names: ColumnTuple) -> str:
+def _source_note(rating_columns: RatingColumns, name: str, headers: ColumnTuple) -> str:
     """Return a note on the columns that a dimension is read from; "" if their names say it."""
-    if column_names in rating_columns.annotator_groups.values():
-        return f"{name} is read from {joined_names(column_names)}: one annotator per column"
-    is_named = name in rating_columns.columns.mapping or name_key(name) == name_key(column_names[0])
+    if headers in rating_columns.annotator_groups.values():
+        return f"{name} is read from {joined_names(headers)}: one annotator per column"
+    is_named = name in rating_columns.columns.mapping or name_key(name) == name_key(headers[0])
     return (
-        ""
-        if is_named
-        else f"no column is called {name}: its labels are read from {column_names[0]!r}"
+        "" if is_named else f"no column is called {name}: its labels are read from {headers[0]!r}"
     )
 
 
 def _check_mapped_labels(columns: Columns, dimensions: Collection[str], problems: Problems) -> None:
     """Add a problem for labels that are mapped to texts, or to another name's column."""
-    for name, column_names in columns.mapping.items():
+    for name, headers in columns.mapping.items():
         is_label = _has_label_name(name, _LABEL_WORDS) and not is_text_name(name)
         if not is_label and name not in (*dimensions, *catalog.names()):
             continue
         other_columns = set[str]().union(*without_keys(columns.mapping, [name]).values())
-        if columns.of_kind(column_names, "text", "name") or not other_columns.isdisjoint(
-            column_names
-        ):
-            names_text = joined_names(column_names)
+        if columns.of_kind(headers, "text", "name") or not other_columns.isdisjoint(headers):
+            names_text = joined_names(headers)
             fault = f"is mapped to {names_text}, which has texts or another name in --map"
             advice = f"map it to a column of labels alone, as in --map {name}=COLUMN"
             problems.add("no-rating", fault, advice, field=name)
@@ -272,7 +266,7 @@ def _check_mapped_labels(columns: Columns, dimensions: Collection[str], problems
 
 def _check_dimension(rating_columns: RatingColumns, dimension: str, problems: Problems) -> None:
     """Add a problem if it is unclear which columns hold the ratings on a dimension."""
-    column_names = rating_columns.by_dimension.get(dimension, ())
+    headers = rating_columns.by_dimension.get(dimension, ())
     # A column whose name contains the dimension's words may hold another annotator's ratings.
     dimension_words = {*name_words(dimension)}
     named_like_dimension = [
@@ -280,15 +274,15 @@ def _check_dimension(rating_columns: RatingColumns, dimension: str, problems: Pr
         for c in rating_columns.numeric_columns
         if dimension_words and dimension_words <= {*name_words(c)}
     ]
-    possible_columns = [*dict.fromkeys((*column_names, *named_like_dimension))]
-    if len(column_names) < 2 <= len(possible_columns):
+    possible_columns = [*dict.fromkeys((*headers, *named_like_dimension))]
+    if len(headers) < 2 <= len(possible_columns):
         fault = f"{joined_names(possible_columns)} may each be one annotator's ratings"
         all_flag, one_flag = (
             map_flag(dimension, names) for names in (possible_columns, possible_columns[:1])
         )
         advice = f"read all of them with {all_flag}, or only one with {one_flag}"
         problems.add("annotators", fault, advice, field=dimension)
-    elif not column_names and (label_columns := _likely_label_columns(rating_columns, dimension)):
+    elif not headers and (label_columns := _likely_label_columns(rating_columns, dimension)):
         fault = f"no column has this name, but {joined_names(label_columns)} may hold its labels"
         # The advice offers each of the first three columns alone, and all of them together.
         choices = (*zip(label_columns[:3]), label_columns)
@@ -326,7 +320,7 @@ def _check_guessed_columns(rating_columns: RatingColumns, problems: Problems) ->
         are_clearly_ratings = {*map(str.casefold, guessed_columns)} <= {*catalog.names()}
     else:
         are_clearly_ratings = not are_marks and _look_like_ratings(
-            columns.values(guessed_columns[0])
+            columns.cells(guessed_columns[0])
         )
     if are_clearly_ratings:
         return

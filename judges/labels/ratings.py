@@ -283,12 +283,10 @@ def _wide_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator[R
     for row in columns.table.rows:
         nested_cells = _nested_cells(rating_columns, row, problems)
         by_dimension = {cell.dimension: [cell] for cell in nested_cells}
-        for name, column_names in rating_columns.by_dimension.items():
+        for name, headers in rating_columns.by_dimension.items():
             if name in columns.mapping or name not in by_dimension:
-                cells = [
-                    _rating_cell(columns, row, name, c, value_in(row, c)) for c in column_names
-                ]
-                if len(column_names) > 1:
+                cells = [_rating_cell(columns, row, name, c, value_in(row, c)) for c in headers]
+                if len(headers) > 1:
                     cells = [cell._replace(annotator=cell.column) for cell in cells]
                 by_dimension[name] = cells
         yield from chain.from_iterable(by_dimension.values())
@@ -302,7 +300,7 @@ def _nested_cells(
     Keys that hold comments, or that the user's mapping names, are skipped.
     """
     columns = rating_columns.columns
-    excluded_columns = {*columns.mapped_columns, *columns.comments}
+    excluded_columns = {*columns.mapped_columns, *columns.comment_columns}
     for column in rating_columns.nested_columns:
         value = value_in(row, column)
         ratings = as_object(value)

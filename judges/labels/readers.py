@@ -218,10 +218,12 @@ def _read_outputs(
         advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         if options.reads_labels:
             votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
-            how = f"--pairwise {votes if votes and judge_name(votes) == votes else 'NAME'}"
+            pairwise_flag = (
+                f"--pairwise {votes if votes and judge_name(votes) == votes else 'NAME'}"
+            )
             if not votes:
-                how += " and name the votes with --map votes=COLUMN"
-            advice = f"use {how}, or name a column of ratings with --dimension COLUMN"
+                pairwise_flag += " and name the votes with --map votes=COLUMN"
+            advice = f"use {pairwise_flag}, or name a column of ratings with --dimension COLUMN"
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
     labelled = with_weights(

@@ -25,8 +25,11 @@ def merge_rows(
     labels and comments are left out without a note.
     """
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
-    dropped_columns = label_columns | {*columns.comments, *map(columns.outer_column, label_columns)}
-    item_columns = columns.columns_except(dropped_columns)
+    dropped = label_columns | {
+        *columns.comment_columns,
+        *map(columns.outer_column, label_columns),
+    }
+    item_columns = columns.columns_except(dropped)
     must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
     differing_columns: dict[str, None] = {}
@@ -45,12 +48,10 @@ def merge_rows(
             fault = f"differs from another row with the id {item_id!r:.60}"
             advice = "write the same in all rows with this id, or give each output an id of its own"
             problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
-    dropped_columns |= differing_columns.keys()
-    kept_columns = tuple(columns.columns_except(dropped_columns))
+    dropped |= differing_columns.keys()
+    kept_columns = tuple(columns.columns_except(dropped))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
-    mapping = {
-        name: names for name, names in columns.mapping.items() if dropped_columns.isdisjoint(names)
-    }
+    mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
     left_out = joined_names([f"column {name!r}" for name in differing_columns])
     notes = (
         [f"left out, since rows of one id differ in it: {left_out}"] if differing_columns else []

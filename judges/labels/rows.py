@@ -60,7 +60,7 @@ class RowReader:
         self.notes: list[str] = []
         candidate_columns = {*candidates.values()}
         texts = {
-            **columns.texts(columns.used_columns(roles) | candidate_columns, label_columns),
+            **columns.find_texts(columns.used_columns(roles) | candidate_columns, label_columns),
             **candidates,
         }
         certain_columns = {
@@ -76,7 +76,7 @@ class RowReader:
         self.columns, self._line_by_id = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         other_texts = without_keys(self.texts, candidates)
-        self._source_text = columns.source(other_texts)
+        self._source_text = columns.find_source(other_texts)
         self._required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
         self._required_texts |= candidates.keys()
         # A row in which one of these texts is empty is left out and counted. If another required
@@ -90,7 +90,7 @@ class RowReader:
     def _note_empty_texts(self) -> Iterator[str]:
         """Yield a note on each optional text with a usual name that is empty in some rows."""
         for name in sorted(self.texts.keys() - self._required_texts):
-            n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
+            n_empty = sum(map(is_blank, self.columns.cells(self.texts[name])))
             if n_empty and is_text_name(name):
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
@@ -119,9 +119,11 @@ class RowReader:
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        read_columns = {*role_columns.values(), *self.texts.values(), *columns.comments}.union(
-            *ratings.values()
-        )
+        read_columns = {
+            *role_columns.values(),
+            *self.texts.values(),
+            *columns.comment_columns,
+        }.union(*ratings.values())
         read_outer_columns = {*map(columns.outer_column, read_columns)}
         unread = tuple(columns.columns_except(read_outer_columns))
         likely_names = {column: columns.column(column).likely_name for column in unread}
@@ -129,7 +131,7 @@ class RowReader:
             rows=columns_by_role,
             texts=self.texts,
             ratings=ratings,
-            comments=columns.comments,
+            comments=columns.comment_columns,
             unread=unread,
             likely_names={c: n for c, n in likely_names.items() if n in (*self._roles, "input")},
         )
@@ -229,7 +231,7 @@ class RowReader:
         self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
 
     def _read_id(self, row: TableRow) -> str:
-        """Return a row's id or ""; add a problem if the id is missing or not the first of its kind."""
+        """Return a row's id, or ""; add a problem if the id is missing or not unique."""
         if self.columns.ids_are_row_numbers:
             return str(row.number)
         column = self.columns.find("id")
@@ -261,7 +263,7 @@ def read_comments(
     """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
     comments: Comments = {}
     for row in columns.table.rows:
-        for column in columns.comments:
+        for column in columns.comment_columns:
             cell = value_in(row, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
@@ -278,7 +280,7 @@ def _find_required_texts(
     judge_texts: Collection[str] | None,
 ) -> set[str]:
     """Return the texts that every row must have; add a problem for each that the table lacks."""
-    source = columns.source(texts)
+    source = columns.find_source(texts)
     if judge_texts is None:
         # All other texts may be empty, such as the `input` that belongs to an instruction.
         return {name for name in texts if is_output_name(name) or name == source}

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.names import is_source_or_output_name, source_name
+from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
 from judges.tables.problems import joined_names
 
@@ -78,7 +78,7 @@ class Splits(Generic[AnyLabelledItems]):
 
     @property
     def by(self) -> Literal["document", "both"]:
-        """ "both" if the split is by document and by system, else "document"."""
+        """How the set is split: by "document", or by "both" document and system."""
         return "document" if self.test_unseen_systems is None else "both"
 
     def ids(self) -> dict[str, list[str]]:
@@ -113,7 +113,6 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         {item.id for item in labelled.items if item.document_id in documents}
         for documents in documents_by_split
     ]
-    by_document = [*map(labelled.subset, ids_by_split)]
     if (
         isinstance(labelled, LabelledSet)
         and all(output.system for output in labelled.outputs)
@@ -129,7 +128,8 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
             n_unused = len(unseen[0].items) + len(unseen[1].items)
             return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
-    return Splits(by_document[0], by_document[1], by_document[2])
+    train, dev, test = map(labelled.subset, ids_by_split)
+    return Splits(train, dev, test)
 
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
@@ -192,5 +192,5 @@ def _source_texts(item: LabelledItem) -> tuple[str, ...]:
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    usual_texts = [text for name, text in item.texts.items() if is_source_or_output_name(name)]
+    usual_texts = [text for name, text in item.texts.items() if is_source_or_output(name)]
     return (*(usual_texts or item.texts.values()), *responses) or (item.id,)

@@ -13,7 +13,7 @@ from itertools import chain, product
 from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
 from judges.labels.columns import Columns
-from judges.labels.names import is_comment_name, is_source_or_output_name
+from judges.labels.names import is_comment_name, is_source_or_output
 from judges.labels.ratings import ReadOptions
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
@@ -272,7 +272,7 @@ class _ExportReader:
         if not (self._options.reads_labels and has_outputs):
             return self._options.reads_labels
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
-        has_mapped_labels = not all(map(is_source_or_output_name, dimension_names))
+        has_mapped_labels = not all(map(is_source_or_output, dimension_names))
         return not (has_mapped_labels or self._options.annotations) and self._export.advice != ""
 
     def _output_row(self, row: TableRow) -> TableRow:

@@ -105,7 +105,7 @@ class LabelledPair:
 
     @property
     def margin(self) -> float:
-        """(votes for A - votes for B) / all votes, a number from -1 to 1."""
+        """The votes for A minus the votes for B, over all votes: a number from -1 to 1."""
         return (self.votes.count("A") - self.votes.count("B")) / len(self.votes)
 
 

@@ -44,7 +44,7 @@ class VoteReader:
         for value in values:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
-                cell_words.update(normalize_word(part) for _, part in split_by_annotator(value))
+                cell_words.update(normalize_word(vote) for _, vote in split_by_annotator(value))
         self._numbers = set(
             map(float, filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys()))
         )
@@ -64,23 +64,23 @@ class VoteReader:
 
         The names of the two `systems` count as votes, too. An empty cell has no votes.
         """
-        parts = [part for _, part in split_by_annotator(value)]
-        return tuple(self._read_vote(part, systems) for part in parts if not self._is_missing(part))
+        parts = [vote for _, vote in split_by_annotator(value)]
+        return tuple(self._read_vote(vote, systems) for vote in parts if not self._is_missing(vote))
 
     def notes(self) -> Iterator[str]:
         """Yield a note on what negative numbers mean, if the column has any."""
         if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
-    def _is_missing(self, part: object) -> bool:
+    def _is_missing(self, vote: object) -> bool:
         """Return whether a word means a missing vote: to the user, or usually, such as `n/a`."""
-        word = normalize_word(part)
+        word = normalize_word(vote)
         return (
-            self._user_votes[word] is None if word in self._user_votes else is_missing_value(part)
+            self._user_votes[word] is None if word in self._user_votes else is_missing_value(vote)
         )
 
-    def _read_vote(self, part: object, systems: NamePair) -> Vote:
-        word = normalize_word(part)
+    def _read_vote(self, vote: object, systems: NamePair) -> Vote:
+        word = normalize_word(vote)
         if word in self._user_votes:
             vote_by_word, vote_by_name = self._user_votes[word], None
         else:
@@ -95,7 +95,7 @@ class VoteReader:
         if self._numbers and self._numbers <= {0, 1}:
             meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         advice = f"write A, B or tie, or say {meaning}"
-        raise UnreadableError("no-vote", fault, advice, part)
+        raise UnreadableError("no-vote", fault, advice, vote)
 
     def _vote_by_word(self, word: str) -> Vote | None:
         """Return the vote for a usual word or a number; None for any other word."""

@@ -96,9 +96,8 @@ def _check_size(file: Path) -> None:
             with archive.open(name) as xml:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
             if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
-                raise too_large_error(
-                    f"has {n_elements:,} XML elements in {name}, more than {limit:,}"
-                )
+                fault = f"has {n_elements:,} XML elements in {name}, more than {limit:,}"
+                raise too_large_error(fault)
 
 
 def _read_grid(
@@ -106,8 +105,8 @@ def _read_grid(
 ) -> list[GridRow]:
     """Return the rows of the sheet called `name`; by default, of the only visible one with a table.
 
-    A sheet has a table if at least two of its rows have two or more filled cells. Raises
-    UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
+    Raises UnreadableError if there is no sheet with the name, or if several visible sheets have a
+    table.
     """
     candidates = [
         sheet
@@ -115,21 +114,22 @@ def _read_grid(
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     ]
     grids = {sheet: _filled_rows(sheet) for sheet in candidates}
-    n_table_rows = {
-        sheet: sum(len(row.filled_cells) > 1 for row in grid) for sheet, grid in grids.items()
-    }
-    sheets_with_tables = [sheet for sheet in candidates if n_table_rows[sheet] > 1]
-    if len(sheets_with_tables) > 1 or not grids:
+    table_sheets = [sheet for sheet, grid in grids.items() if _holds_table(grid)]
+    if len(table_sheets) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
-        raise UnreadableError(
-            "no-sheet", fault, "name the sheet with the labels, as FILE.xlsx:SHEET"
-        )
-    sheet = (sheets_with_tables or candidates)[0]
+        advice = "name the sheet with the labels, as FILE.xlsx:SHEET"
+        raise UnreadableError("no-sheet", fault, advice)
+    sheet = (table_sheets or candidates)[0]
     unread_titles = [title for title in titles if title != sheet.title]
     if name is None and unread_titles:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
         problems.notes.append(note)
     return _fill_merged_cells(sheet, grids[sheet])
+
+
+def _holds_table(grid: Sequence[GridRow]) -> bool:
+    """Return whether two rows or more have two or more filled cells."""
+    return sum(len(row.filled_cells) > 1 for row in grid) > 1
 
 
 def _filled_rows(sheet: Sheet) -> list[GridRow]:

@@ -13,7 +13,7 @@ from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
 from judges.labels.conversations import ALL_TURNS, CONVERSATION
 from judges.labels.names import (
     OUTPUT_NAMES,
-    is_source_or_output_name,
+    is_source_or_output,
     is_text_name,
     judge_name,
     map_flag,
@@ -99,7 +99,7 @@ def _subject_on(
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
-        texts = _usable_texts(filter(is_source_or_output_name, labelled.reading.texts), labelled)
+        texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
