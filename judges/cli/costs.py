@@ -49,17 +49,12 @@ class CostEstimate(NamedTuple):
 
 
 def estimate_costs(
-    judge: AnyJudge,
-    *,
-    n_rows: int,
-    characters: int,
-    asked_models: Collection[str],
-    price: Price | None,
+    judge: AnyJudge, *, n_rows: int, characters: int, models: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
     """Return an estimate for each model that a judge sends requests to.
 
     `characters` is the total length of the texts in all rows. `price` is the price that the user
-    gave, if any, and `asked_models` has all models that the command asks (see `choose_price`).
+    gave, if any, and `models` has all models that the command asks (see `choose_price`).
     """
     estimates, orders = [], 2 if judge.kind == "pairwise" else 1
     for part in judge.parts:
@@ -70,7 +65,7 @@ def estimate_costs(
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
         tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
-        price_used = choose_price(part.lm, asked_models, price)
+        price_used = choose_price(part.lm, models, price)
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt
         estimates.append(CostEstimate((part.lm,), n_requests, tokens_in, tokens_out, cost))

@@ -131,14 +131,10 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
     new_columns = results.new_columns(columns) if is_flat else []
     price, estimates = price_of(args.price), list[CostEstimate]()
-    asked_models = [part.lm for judge in judges for part in judge.parts]
+    models = [part.lm for judge in judges for part in judge.parts]
     for judge in judges:
         estimates += estimate_costs(
-            judge,
-            n_rows=n_rows,
-            characters=characters[judge.name],
-            asked_models=asked_models,
-            price=price,
+            judge, n_rows=n_rows, characters=characters[judge.name], models=models, price=price
         )
     return TableRun(
         judges=tuple(judges),
@@ -274,18 +270,14 @@ def _judge_rows(
     rows_and_texts = ((row, _texts_by_judge(row, run.text_columns)) for row in run.rows())
     rows, *row_copies = tee(rows_and_texts, len(run.judges) + 1)
     with ExitStack() as exit_stack:
-        judgements_by_judge = {}
+        iterators = {}
         for judge, row_copy in zip(run.judges, row_copies, strict=True):
             texts_of_judge = map(itemgetter(judge.name), map(itemgetter(1), row_copy))
             client = session.client(judge.lm, api_base=judge.api_base)
             judgements = judge.judge_rows(texts_of_judge, client, seed=run.args.seed)
-            judgements_by_judge[judge.name] = exit_stack.enter_context(closing(judgements))
+            iterators[judge.name] = exit_stack.enter_context(closing(judgements))
         for row, texts in rows:
-            yield (
-                row,
-                texts,
-                {name: next(judgements) for name, judgements in judgements_by_judge.items()},
-            )
+            yield row, texts, {name: next(iterator) for name, iterator in iterators.items()}
 
 
 def _run_batch_step(run: TableRun) -> bool:

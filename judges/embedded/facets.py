@@ -77,9 +77,9 @@ def _read_facet_words() -> tuple[dict[str, FacetShares], dict[str, FacetShares]]
 
 
 _SHARES_BY_WORD, _SHARES_BY_PHRASE = _read_facet_words()
-_PHRASE_PATTERN = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
+_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
 _PHRASE_SHARES = list(_SHARES_BY_PHRASE.values())
-_WORD_PATTERN = re.compile(r"[a-z]+(?:-[a-z]+)*")
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # The number of mentions of a facet is raised to this power: the tenth mention adds less than the
 # first.
 MENTION_EXPONENT = 0.5
@@ -116,12 +116,8 @@ def count_mentions(text: str) -> FloatArray:
     """Return for each facet, the weighted number of words and phrases in a text that name it."""
     counts = np.zeros(len(FACETS))
     text = text.lower()
-    mentions = [
-        _PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE_PATTERN.finditer(text)
-    ]
-    mentions += [
-        _facet_shares(match[0]) for match in _WORD_PATTERN.finditer(_PHRASE_PATTERN.sub("\n", text))
-    ]
+    mentions = [_PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE.finditer(text)]
+    mentions += [_facet_shares(match[0]) for match in _WORD.finditer(_PHRASE.sub("\n", text))]
     for shares in mentions:
         for index, share in shares.items():
             counts[index] += share

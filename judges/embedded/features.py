@@ -14,7 +14,7 @@ from judges.embedded.facets import FACET_BONUSES, FACET_INDEX, FloatArray
 from judges.embedded.grammar import form_severity, grammar_severity, n_function_words
 from judges.embedded.text import (
     FUNCTION_WORDS,
-    WORD_CLASSES,
+    WORDS,
     Sentence,
     SourceIndex,
     SplitText,
@@ -196,7 +196,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
         shared_stems = [stem for stem in second_stems if stem in first_stems]
         link = 0.5 * min(1.0, total_weight(shared_stems))
-        link += 0.5 * (not WORD_CLASSES["connectives"].isdisjoint(second.words[:2]))
+        link += 0.5 * (not WORDS["connectives"].isdisjoint(second.words[:2]))
         # The link counts half if the second sentence says hardly anything new.
         links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
     stem_pairs = list(pairwise(stems))

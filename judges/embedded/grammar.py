@@ -5,18 +5,14 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import pairwise, product, starmap
 
-from judges.embedded.text import FUNCTION_WORDS, WORD_CLASSES, Sentence
+from judges.embedded.text import FUNCTION_WORDS, WORDS, Sentence
 
 # A sentence with more words than this is too long; each extra word adds this severity.
 MAX_SENTENCE_WORDS, EXTRA_WORD_SEVERITY = 25, 0.04
-_ARTICLES, _DETERMINERS = WORD_CLASSES["articles"], WORD_CLASSES["determiners"]
-_SUBJECTS, _FINITE, _MODALS = (
-    WORD_CLASSES["subjects"],
-    WORD_CLASSES["finite"],
-    WORD_CLASSES["modals"],
-)
-_PREPOSITIONS, _CONJUNCTIONS = WORD_CLASSES["strict-prepositions"], WORD_CLASSES["conjunctions"]
-_NEVER_NOUNS = _FINITE | _MODALS | _SUBJECTS | WORD_CLASSES["objects"] | _CONJUNCTIONS | _ARTICLES
+_ARTICLES, _DETERMINERS = WORDS["articles"], WORDS["determiners"]
+_SUBJECTS, _FINITE, _MODALS = (WORDS["subjects"], WORDS["finite"], WORDS["modals"])
+_PREPOSITIONS, _CONJUNCTIONS = WORDS["strict-prepositions"], WORDS["conjunctions"]
+_NEVER_NOUNS = _FINITE | _MODALS | _SUBJECTS | WORDS["objects"] | _CONJUNCTIONS | _ARTICLES
 # Each row has words, words that may not directly follow them, and the severity of this fault. If a
 # pair of words is in several rows, the first row counts.
 _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
@@ -35,7 +31,7 @@ _PAIR_FAULTS = {
     for first_words, second_words, fault in reversed(_PAIR_FAULT_TABLE)
     for pair in product(first_words, second_words)
 }
-_VERBS = WORD_CLASSES["auxiliaries"] | WORD_CLASSES["verbs"]
+_VERBS = WORDS["auxiliaries"] | WORDS["verbs"]
 # Words that cannot be the first word of a statement, or the last word of a sentence.
 _NOT_FIRST_WORDS = _FINITE | {"said", "says", "told"}
 _NOT_LAST_WORDS = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
@@ -64,7 +60,7 @@ def n_function_words(words: Iterable[str]) -> int:
 @lru_cache(maxsize=1 << 15)
 def _pair_severity(first: str, second: str) -> float:
     """Return the severity of `second` directly after `first`; 0 if that is no fault."""
-    if first == second and first.isalpha() and first not in WORD_CLASSES["doubled"]:
+    if first == second and first.isalpha() and first not in WORDS["doubled"]:
         return 1.0
     return _PAIR_FAULTS.get((first, second), 0.0)
 

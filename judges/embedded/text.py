@@ -38,8 +38,8 @@ def _word_classes() -> dict[str, frozenset[str]]:
     return classes
 
 
-WORD_CLASSES = _word_classes()
-FUNCTION_WORDS = WORD_CLASSES["function"]
+WORDS = _word_classes()
+FUNCTION_WORDS = WORDS["function"]
 _NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -120,7 +120,7 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
         return True
     word = tokens[index - 1].lower()
     is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
-    return not is_initial and word not in WORD_CLASSES["abbreviations"]
+    return not is_initial and word not in WORDS["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
@@ -185,7 +185,7 @@ def stem_weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, WORD_CLASSES["everyday"]))
+_EVERYDAY_STEMS = frozenset(map(stem_of, WORDS["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:

@@ -11,13 +11,7 @@ from dspy_judges.column_names import name_key
 from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
-from judges.labels.names import (
-    is_source_or_output,
-    is_text_name,
-    judge_name,
-    map_flag,
-    name_words,
-)
+from judges.labels.names import is_source_or_output, is_text_name, judge_name, map_flag, name_words
 from judges.labels.values import is_yes_or_no
 from judges.tables.problems import Problems, joined_names
 

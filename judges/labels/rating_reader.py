@@ -91,7 +91,7 @@ class RatingReader:
         return [cell for cell in self._cells if cell.kind in kinds]
 
     @cached_property
-    def _yes_no_pairs(self) -> list[tuple[str, str]]:
+    def _word_pairs(self) -> list[tuple[str, str]]:
         """The pairs of words for yes and no that fit most cells; [] if no pair does."""
         words = self._of_kind(YES_NO, MAPPED)
         # The user may have mapped a word to another number than its usual one.
@@ -105,9 +105,7 @@ class RatingReader:
     @cached_property
     def _number_by_word(self) -> dict[str, float]:
         """The words with a known number: all of the user's words, too, if any cell has one."""
-        numbers = {
-            word: NUMBER_BY_YES_NO_WORD[word] for pair in self._yes_no_pairs for word in pair
-        }
+        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._word_pairs for word in pair}
         if MAPPED in self._kinds:
             for word, number in self._user_values.items():
                 if isinstance(number, int | float):
@@ -117,9 +115,7 @@ class RatingReader:
     @cached_property
     def _main_kind(self) -> str:
         """The most frequent kind among numbers, fractions, and words for yes and no; else ""."""
-        excluded = (
-            {MAPPED, MISSING, WORD} if self._yes_no_pairs else {MAPPED, MISSING, WORD, YES_NO}
-        )
+        excluded = {MAPPED, MISSING, WORD} if self._word_pairs else {MAPPED, MISSING, WORD, YES_NO}
         usual_cells = self._of_kind(*(self._kinds - excluded))
         counts = _sum_counts(usual_cells, lambda cell: cell.kind)
         default = YES_NO if MAPPED in self._kinds else ""
@@ -256,7 +252,7 @@ class RatingReader:
 
     def _likely_number(self, word: str) -> str:
         """Return the number for the word for yes or no that `word` may misspell; else "NUMBER"."""
-        similar_words = get_close_matches(word, chain.from_iterable(self._yes_no_pairs), n=1)
+        similar_words = get_close_matches(word, chain.from_iterable(self._word_pairs), n=1)
         return f"{NUMBER_BY_YES_NO_WORD[similar_words[0]]:g}" if similar_words else "NUMBER"
 
     def notes(self) -> Iterator[str]:

@@ -204,8 +204,8 @@ def _annotator_name(
         names = map(excerpt, (cell.item_id, cell.dimension, cell.annotator))
         fault = "is a second rating of {} on {} by {}".format(*names)
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
-    number_by_word = map(str, itertools.count(len(by_annotator) + 1))
-    return cell.annotator or next(number for number in number_by_word if number not in by_annotator)
+    numbers = map(str, itertools.count(len(by_annotator) + 1))
+    return cell.annotator or next(number for number in numbers if number not in by_annotator)
 
 
 def _make_reader(
@@ -216,13 +216,13 @@ def _make_reader(
     If the only values are 1 and -1, they are read as thumbs up and down, unless the user states a
     scale with negative numbers.
     """
-    number_by_word = {
+    thumb_ratings = {
         _RATING_BY_THUMB.get(normalize_word(value))
         for value in values
         if not is_missing_value(value)
     }
     scale_low, _ = options.scale(dimension) or (0, 1)
-    are_thumbs = number_by_word == {1, 0} and scale_low >= 0
+    are_thumbs = thumb_ratings == {1, 0} and scale_low >= 0
     words = {**_RATING_BY_THUMB, **options.values} if are_thumbs else options.values
     return RatingReader(values, words, may_have_decimal_commas=columns.table.delimiter == ";")
 

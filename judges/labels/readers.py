@@ -218,17 +218,15 @@ def _read_outputs(
         advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         if options.reads_labels:
             votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
-            pairwise_flag = (
-                f"--pairwise {votes if votes and judge_name(votes) == votes else 'NAME'}"
-            )
+            name = votes if votes and judge_name(votes) == votes else "NAME"
+            pairwise_flag = f"--pairwise {name}"
             if not votes:
                 pairwise_flag += " and name the votes with --map votes=COLUMN"
             advice = f"use {pairwise_flag}, or name a column of ratings with --dimension COLUMN"
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
-    labelled = with_weights(
-        read_outputs(columns, problems, options, second_ratings), columns, problems
-    )
+    labelled = read_outputs(columns, problems, options, second_ratings)
+    labelled = with_weights(labelled, columns, problems)
     return replace(labelled, scales=stated_scales(columns))
 
 
@@ -269,9 +267,8 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        columns = with_latest_labels(
-            Columns(convert_tool_export(table, options, has_outputs=False))
-        )
+        plain_table = convert_tool_export(table, options, has_outputs=False)
+        columns = with_latest_labels(Columns(plain_table))
         if columns.find("id") is None:
             advice = (
                 "give a file with the columns id and label, or id, dimension, annotator, rating"

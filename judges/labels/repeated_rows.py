@@ -25,10 +25,7 @@ def merge_rows(
     labels and comments are left out without a note.
     """
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
-    dropped = label_columns | {
-        *columns.comment_columns,
-        *map(columns.outer_column, label_columns),
-    }
+    dropped = label_columns.union(columns.comment_columns, map(columns.outer_column, label_columns))
     item_columns = columns.columns_except(dropped)
     must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}

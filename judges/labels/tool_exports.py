@@ -308,14 +308,12 @@ class _ExportReader:
                     label_rows.append(row._replace(cells=cells))
         # Several choices at once, as in a multiple-choice question, are not a rating.
         rows_with_lists = [row for row in label_rows if isinstance(row.cells["rating"], list)]
-        multiple_choice_dimensions = {row.cells["dimension"] for row in rows_with_lists}
+        list_dimensions = {row.cells["dimension"] for row in rows_with_lists}
         counts = Counter(row.cells["dimension"] for row in label_rows)
         self._n_omitted.update(
-            {f"multiple choices on {name}": counts[name] for name in multiple_choice_dimensions}
+            {f"multiple choices on {name}": counts[name] for name in list_dimensions}
         )
-        label_rows = [
-            row for row in label_rows if row.cells["dimension"] not in multiple_choice_dimensions
-        ]
+        label_rows = [row for row in label_rows if row.cells["dimension"] not in list_dimensions]
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(map(str, filter(None, comment_texts)))

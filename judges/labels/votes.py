@@ -44,7 +44,7 @@ class VoteReader:
         for value in values:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
-                cell_words.update(normalize_word(vote) for _, vote in split_by_annotator(value))
+                cell_words.update(normalize_word(entry) for _, entry in split_by_annotator(value))
         self._numbers = set(
             map(float, filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys()))
         )
@@ -60,27 +60,29 @@ class VoteReader:
                 self._votes_by_number = _VOTE_BY_NUMBER
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
-        """Return all votes in a cell; raises UnreadableError if a part of the cell is not a vote.
+        """Return all votes in a cell; raise UnreadableError for an entry that is not a vote.
 
         The names of the two `systems` count as votes, too. An empty cell has no votes.
         """
-        parts = [vote for _, vote in split_by_annotator(value)]
-        return tuple(self._read_vote(vote, systems) for vote in parts if not self._is_missing(vote))
+        entries = [entry for _, entry in split_by_annotator(value)]
+        return tuple(
+            self._read_vote(entry, systems) for entry in entries if not self._is_missing(entry)
+        )
 
     def notes(self) -> Iterator[str]:
         """Yield a note on what negative numbers mean, if the column has any."""
         if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
-    def _is_missing(self, vote: object) -> bool:
+    def _is_missing(self, entry: object) -> bool:
         """Return whether a word means a missing vote: to the user, or usually, such as `n/a`."""
-        word = normalize_word(vote)
+        word = normalize_word(entry)
         return (
-            self._user_votes[word] is None if word in self._user_votes else is_missing_value(vote)
+            self._user_votes[word] is None if word in self._user_votes else is_missing_value(entry)
         )
 
-    def _read_vote(self, vote: object, systems: NamePair) -> Vote:
-        word = normalize_word(vote)
+    def _read_vote(self, entry: object, systems: NamePair) -> Vote:
+        word = normalize_word(entry)
         if word in self._user_votes:
             vote_by_word, vote_by_name = self._user_votes[word], None
         else:
@@ -95,7 +97,7 @@ class VoteReader:
         if self._numbers and self._numbers <= {0, 1}:
             meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         advice = f"write A, B or tie, or say {meaning}"
-        raise UnreadableError("no-vote", fault, advice, vote)
+        raise UnreadableError("no-vote", fault, advice, entry)
 
     def _vote_by_word(self, word: str) -> Vote | None:
         """Return the vote for a usual word or a number; None for any other word."""

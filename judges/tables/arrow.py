@@ -13,7 +13,7 @@ from judges.tables.problems import (
     UnreadableError,
     excerpt,
     joined_names,
-    too_large_error,
+    size_error,
 )
 from judges.tables.text import Record, TableRow
 
@@ -45,10 +45,10 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(duplicates))
             if len(name_counts) > bounds.MAX_COLUMNS:
-                raise too_large_error(f"has more than {bounds.MAX_COLUMNS:,} columns")
+                raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns")
             for batch in parquet.iter_batches(batch_size=batch_size):
                 if batch.nbytes > bounds.MAX_BYTES:
-                    raise too_large_error(
+                    raise size_error(
                         f"has a row that unpacks to more than {bounds.MAX_BYTES >> 20} MiB"
                     )
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):

@@ -12,7 +12,7 @@ from dspy_judges import bounds
 from dspy_judges.files import claim_file
 from judges.tables.arrow import HUB_PREFIX, ParquetSink, load_dataset, parquet_rows
 from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, rows_in_memory, table_name
-from judges.tables.problems import Problems, RowsError, UnreadableError, too_large_error
+from judges.tables.problems import Problems, RowsError, UnreadableError, size_error
 from judges.tables.spreadsheet import csv_rows
 from judges.tables.text import CsvSink, JsonLinesSink, Record, TableRow, json_rows, jsonl_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
@@ -164,15 +164,13 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
         columns.update(row.cells)
         nested_columns = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
         if max(len(columns), *nested_columns, 0) > bounds.MAX_COLUMNS:
-            raise too_large_error(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
+            raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         n_cells += len(row.cells)
         if in_memory and n_cells > bounds.MAX_CELLS:
-            raise too_large_error(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
+            raise size_error(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
         n_bytes += 2 * bounds.VALUE_BYTES + bounds.estimate_memory(row.cells)
         if in_memory and n_bytes > bounds.MAX_BYTES:
-            raise too_large_error(
-                f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line
-            )
+            raise size_error(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row
 
 

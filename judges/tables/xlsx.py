@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
-from judges.tables.problems import (
-    Problems,
-    UnreadableError,
-    excerpt,
-    joined_names,
-    too_large_error,
-)
+from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, size_error
 from judges.tables.spreadsheet import GridRow, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
@@ -89,7 +83,7 @@ def _check_size(file: Path) -> None:
     """Raise UnreadableError if a workbook is too large to be read."""
     with zipfile.ZipFile(file) as archive:
         if (n_bytes := sum(file.file_size for file in archive.infolist())) > bounds.MAX_BYTES:
-            raise too_large_error(
+            raise size_error(
                 f"unpacks to {n_bytes >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}"
             )
         for name in archive.namelist():
@@ -97,7 +91,7 @@ def _check_size(file: Path) -> None:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
             if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
                 fault = f"has {n_elements:,} XML elements in {name}, more than {limit:,}"
-                raise too_large_error(fault)
+                raise size_error(fault)
 
 
 def _read_grid(
@@ -147,7 +141,7 @@ def _filled_rows(sheet: Sheet) -> list[GridRow]:
         n_columns, n_cells = max(n_columns, len(cells)), n_cells + len(row)
         if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
             limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise too_large_error(f"has more than {limits}", row_number)
+            raise size_error(f"has more than {limits}", row_number)
     return [
         GridRow(row_number, cells + [None] * (n_columns - len(cells))) for row_number, cells in grid
     ]
@@ -162,7 +156,7 @@ def _fill_merged_cells(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
         range_names = _MERGED_RANGE.findall(source.read())
         ranges = [range_boundaries(name.decode()) for name in range_names]
     if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
-        raise too_large_error(f"merges more than {bounds.MAX_CELLS:,} cells")
+        raise size_error(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
         if column > n_columns or top not in cells_by_line:

@@ -227,7 +227,7 @@ def expectation_lines(entries: Sequence[Entry], price: tuple[float, float] | Non
             entry.judge,
             n_rows=len(entry.items),
             characters=sum(map(len, texts)),
-            asked_models=asked,
+            models=asked,
             price=price_of(price),
         )
         paid_estimates = [each for each in estimates if not all(map(is_embedded, each.models))]
