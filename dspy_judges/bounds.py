@@ -17,8 +17,8 @@ MAX_COLUMNS = 1000
 MAX_PROBLEMS = 100_000
 # The greatest depth of nested lists and objects, which are read recursively.
 MAX_DEPTH = 100
-# The most XML elements in a workbook's cell formats; openpyxl takes 30 microseconds for each.
-MAX_CELL_FORMATS = 100_000
+# The most XML elements in a workbook's styles; openpyxl takes 30 microseconds for each.
+MAX_STYLES = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
 # The most bytes and brackets in the file of a frozen judge, of which 20 bytes may take 1,000 bytes

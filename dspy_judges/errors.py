@@ -37,10 +37,7 @@ _argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_na
 
 @contextmanager
 def arguments_in_messages(**argument_names: str) -> Iterator[None]:
-    """Make messages within this context name arguments, not flags.
-
-    `argument_names` maps options to the arguments with other names.
-    """
+    """Make messages name arguments, not flags; `argument_names` maps options to other names."""
     token = _argument_names.set(argument_names)
     try:
         yield

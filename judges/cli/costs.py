@@ -56,12 +56,12 @@ def estimate_costs(
     `characters` is the total length of the texts in all rows. `price` is the price that the user
     gave, if any, and `models` has all models that the command asks (see `choose_price`).
     """
-    estimates, orders = [], 2 if judge.kind == "pairwise" else 1
+    estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
     for part in judge.parts:
-        n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * orders
+        n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * n_orders
         # If a request brings only one reply, each sample pays for the prompt again.
         requests_per_prompt = 1 if gives_n_replies(part.lm) else n_samples
-        text_tokens = characters * orders // CHARACTERS_PER_TOKEN
+        text_tokens = characters * n_orders // CHARACTERS_PER_TOKEN
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
         tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples

@@ -169,7 +169,7 @@ class Preferences:
         self.subject = judge.subject
         self.preferences: list[Preference] = []
         self.document_hashes: list[int] = []
-        self.output_lengths: list[tuple[int, int]] = []
+        self.text_lengths: list[tuple[int, int]] = []
         self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
@@ -188,7 +188,7 @@ class Preferences:
         self.document_hashes.append(
             hash(tuple(str(pair_texts[name]) for name in self.subject.inputs))
         )
-        self.output_lengths.append((length_a, length_b))
+        self.text_lengths.append((length_a, length_b))
         entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
         if self.columns:
             answers = _rounded_answers(preference, self.questions)
@@ -201,9 +201,7 @@ class Preferences:
         """Print how often output A is preferred, and the judge's biases."""
         from judges.winrate import win_rate
 
-        rate = win_rate(
-            self.preferences, documents=self.document_hashes, lengths=self.output_lengths
-        )
+        rate = win_rate(self.preferences, documents=self.document_hashes, lengths=self.text_lengths)
         if args.json:
             record = {**rate.summary(), "out": str(args.out), **cost._asdict()}
             print(json.dumps(record, indent=1))

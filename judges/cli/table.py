@@ -256,9 +256,8 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
         rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
         # The messages of a spent budget and of some failures already say how to go on.
-        advice = "; the same command goes on"
-        if not can_go_on or "same command" in reason:
-            advice = ""
+        needs_advice = can_go_on and "same command" not in reason
+        advice = "; the same command goes on" if needs_advice else ""
         error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
         raise error_class(f"{reason}: {rows}{advice}") from error
 

@@ -301,7 +301,7 @@ class _Prediction(NamedTuple):
         return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_logprobs: int) -> Token:
-        """Return a choice's token, with the log-probabilities of `n_logprobs` choices, its own first."""
+        """Return a choice's token, with the log-probabilities of it and of the likeliest choices."""
         probs = self.probabilities
         ranking = np.argsort(
             [-math.inf if index == choice else -p for index, p in enumerate(probs)]

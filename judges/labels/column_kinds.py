@@ -87,7 +87,10 @@ def infer_column(
     """
     present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
-    is_short = all(map(_is_short, values))
+    is_short = all(
+        len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
+        for value in values
+    )
     kind: ColumnKind = "text"
     if is_text or (is_reference_name(name) and len(values) > _MAX_DISTINCT_LABELS):
         kind = "text"
@@ -102,10 +105,6 @@ def infer_column(
     elif all(map(_IDENTIFIER.fullmatch, values)):
         kind = "name"
     return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
-
-
-def _is_short(value: str) -> bool:
-    return len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
 
 
 def _may_be_labels(values: Collection[str]) -> bool:

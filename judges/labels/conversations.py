@@ -257,8 +257,10 @@ def _keep_columns(
     table: Table, rows: Sequence[TableRow], names: Collection[str], notes: Iterable[str]
 ) -> Table:
     """Return the table with these rows and further notes; columns not in `names` are removed."""
-    unread_names = {*chain.from_iterable(row.cells for row in rows)}.difference(names)
-    kept_rows = [row._replace(cells=without_keys(row.cells, unread_names)) for row in rows]
+    kept_rows = [
+        row._replace(cells={name: cell for name, cell in row.cells.items() if name in names})
+        for row in rows
+    ]
     return replace(
         table,
         rows=tuple(kept_rows),

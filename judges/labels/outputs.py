@@ -44,7 +44,9 @@ def read_outputs(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())],
-        label_columns=rating_columns.all_columns(),
+        label_columns=set(rating_columns.nested_columns).union(
+            *rating_columns.by_dimension.values()
+        ),
         judge_texts=options.texts,
         candidates={},
     )

@@ -59,14 +59,10 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
     """Return the columns of votes: those that --map names, else the first with a usual name."""
-    mapped_columns = next(
-        (columns.mapping[name] for name in VOTE_COLUMNS if name in columns.mapping), ()
-    )
-    return (
-        tuple(filter(columns.has, mapped_columns))
-        if mapped_columns
-        else columns.find_all(_VOTE_COLUMN_NAMES)[:1]
-    )
+    for name in VOTE_COLUMNS:
+        if name in columns.mapping:
+            return tuple(filter(columns.has, columns.mapping[name]))
+    return columns.find_all(_VOTE_COLUMN_NAMES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:

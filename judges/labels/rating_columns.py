@@ -73,9 +73,6 @@ class RatingColumns:
     numeric_columns: ColumnTuple = ()
     guessed_columns: ColumnTuple = ()
 
-    def all_columns(self) -> set[str]:
-        return {*self.nested_columns}.union(*self.by_dimension.values())
-
     def columns_by_name(self) -> dict[str, ColumnTuple]:
         """Map each dimension (or column of objects, or `rating` in a long table) to columns."""
         if self.columns.is_long:

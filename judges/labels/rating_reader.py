@@ -235,7 +235,11 @@ class RatingReader:
         """
         faulty_cells = filter(self._find_fault, self._cells)
         counts = _sum_counts(faulty_cells, lambda cell: normalize_word(cell.value))
-        all_words = [word for word, _ in counts.most_common() if _can_be_in_flag(word)]
+        all_words = [
+            word
+            for word, _ in counts.most_common()
+            if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
+        ]
         words = all_words[:_MAX_LISTED_WORDS] or ["WORD"]
         numbers = [*map(self._likely_number, words)]
         if self.has_two_unknown_words and all_words:
@@ -281,10 +285,6 @@ def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> 
     for cell in cells:
         counts[key(cell)] += cell.count
     return counts
-
-
-def _can_be_in_flag(word: str) -> bool:
-    return word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
 
 
 def _hashable_key(value: object) -> tuple[type, object]:

@@ -59,14 +59,11 @@ class RowReader:
         self._problems, self._file_columns, self._roles = problems, columns, roles
         self.notes: list[str] = []
         candidate_columns = {*candidates.values()}
-        texts = {
-            **columns.find_texts(columns.used_columns(roles) | candidate_columns, label_columns),
-            **candidates,
-        }
-        certain_columns = {
+        used_columns = columns.used_columns(roles) | candidate_columns
+        texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
+        certain_columns = candidate_columns | {
             c for n, c in texts.items() if columns.is_certain_text(n) or n in columns.mapping
         }
-        certain_columns |= candidate_columns
         if not problems:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
             self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
@@ -85,7 +82,7 @@ class RowReader:
         self._candidates = candidates
         self.notes += self._note_empty_texts()
         if not other_texts and judge_texts != ():
-            self._add_missing_texts()
+            self._report_no_texts()
 
     def _note_empty_texts(self) -> Iterator[str]:
         """Yield a note on each optional text with a usual name that is empty in some rows."""
@@ -94,7 +91,7 @@ class RowReader:
             if n_empty and is_text_name(name):
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
-    def _add_missing_texts(self) -> None:
+    def _report_no_texts(self) -> None:
         advice = "name the columns that hold the texts, as in --map document=COLUMN"
         if self._file_columns.is_long:
             advice = "give the file of outputs, and this one with --annotations FILE"
@@ -156,7 +153,7 @@ class RowReader:
             if fields.id and not empty_outputs and len(self._problems) == n_problems:
                 yield fields
         for column, lines in lines_with_empty_output.items():
-            self._report_missing_outputs(column, lines)
+            self._report_empty_outputs(column, lines)
 
     def _read_row(self, row: TableRow) -> ItemFields:
         system_roles = (role for role in self._roles if role.startswith("system"))
@@ -172,7 +169,7 @@ class RowReader:
         document_id = document_id or _document_id(item_id, texts, self._source_text)
         return ItemFields(item_id, document_id, systems, texts, draw)
 
-    def _report_missing_outputs(self, column: str, lines: list[int]) -> None:
+    def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
@@ -216,10 +213,10 @@ class RowReader:
             return self._check_unicode(value, row, column)
         is_counted = name in self._output_texts and is_blank(value)
         if name in self._required_texts and not is_counted:
-            self._add_missing_text(row, name, column, value)
+            self._report_missing_text(row, name, column, value)
         return None
 
-    def _add_missing_text(self, row: TableRow, name: str, column: str, value: object) -> None:
+    def _report_missing_text(self, row: TableRow, name: str, column: str, value: object) -> None:
         """Add a problem for a cell without a text; the advice names a key of an object in it."""
         fault, advice = "is not a text", "write the text, or remove the row"
         if is_blank(value):

@@ -134,13 +134,9 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
-    documents_by_unit = {
-        min(documents): documents for documents in _documents_with_equal_texts(labelled.items)
-    }
-    units = sorted(
-        ({*labelled.documents} - set().union(*documents_by_unit.values()))
-        | documents_by_unit.keys()
-    )
+    # A unit is a set of documents with equal source texts, under the name of its first document.
+    documents_by_unit = {min(unit): unit for unit in _documents_with_equal_texts(labelled.items)}
+    units = sorted(documents_by_unit)
     n_units = len(units)
     if n_units < MIN_DOCUMENTS_TO_SPLIT:
         documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
@@ -161,13 +157,12 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
         shuffled_units[dev_end:],
     )
     return [
-        set().union(*(documents_by_unit.get(unit, {unit}) for unit in split_units))
-        for split_units in splits
+        set().union(*(documents_by_unit[unit] for unit in split_units)) for split_units in splits
     ]
 
 
 def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]:
-    """Return the sets of two or more document ids that are linked by equal source texts."""
+    """Return sets of document ids: ids in the same set are linked by equal source texts."""
     group_by_document = {item.document_id: {item.document_id} for item in items}
     # Maps each tuple of texts to the first document that has them.
     document_by_texts: dict[tuple[str, ...], str] = {}
@@ -182,9 +177,7 @@ def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]
         if smaller_group is not larger_group:
             larger_group |= smaller_group
             group_by_document |= dict.fromkeys(smaller_group, larger_group)
-    return list(
-        {id(group): group for group in group_by_document.values() if len(group) > 1}.values()
-    )
+    return list({id(group): group for group in group_by_document.values()}.values())
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:

@@ -307,11 +307,12 @@ class _ExportReader:
                 else:
                     label_rows.append(row._replace(cells=cells))
         # Several choices at once, as in a multiple-choice question, are not a rating.
-        rows_with_lists = [row for row in label_rows if isinstance(row.cells["rating"], list)]
-        list_dimensions = {row.cells["dimension"] for row in rows_with_lists}
-        counts = Counter(row.cells["dimension"] for row in label_rows)
+        list_dimensions = {
+            row.cells["dimension"] for row in label_rows if isinstance(row.cells["rating"], list)
+        }
+        dimensions = [row.cells["dimension"] for row in label_rows]
         self._n_omitted.update(
-            {f"multiple choices on {name}": counts[name] for name in list_dimensions}
+            f"multiple choices on {name}" for name in dimensions if name in list_dimensions
         )
         label_rows = [row for row in label_rows if row.cells["dimension"] not in list_dimensions]
         for cells in (row.cells for row in label_rows):

@@ -66,10 +66,8 @@ class LabelledOutput:
     def row(self) -> dict[str, object]:
         """A table's row with the output's id, document, system and texts, but no labels."""
         id_cells = {"id": self.id, "group": self.document_id, "system": self.system}
-        return {name: value for name, value in id_cells.items() if value} | {
-            **self.texts,
-            **self.draw,
-        }
+        known_ids = {name: value for name, value in id_cells.items() if value}
+        return {**known_ids, **self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating on `dimension`; raises KeyError if there is none."""

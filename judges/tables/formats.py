@@ -86,7 +86,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row = None
     with _collect_errors(problems):
-        rows = _bounded_rows(_format_of(path, problems).read(path, problems), in_memory=False)
+        rows = _bounded_rows(_format_of(path).read(path, problems), in_memory=False)
         for number, row in enumerate(rows, start=1):
             yield row._replace(number=number)
     if row is None:
@@ -101,7 +101,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
-        rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
+        rows = _format_of(path, FORMATS[0]).read(path, problems)
         for row in _bounded_rows(rows, in_memory=True):
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
@@ -117,7 +117,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             rows = _numbered_rows(starmap(TableRow, enumerate(source_rows, start=1)))
         else:
             file = Path(str(path))
-            table_format = _format_of(file, problems)
+            table_format = _format_of(file)
             with split_sheet(file)[0].open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             name, is_typed = split_sheet(file)[0].stem, table_format.is_typed
@@ -188,7 +188,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
         problems.add("unreadable", fault, "check its permissions")
 
 
-def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
+def _format_of(path: Path, default: Format | None = None) -> Format:
     """Return the format of a file by its ending; with an unknown ending, return `default`.
 
     Raises UnreadableError if the file does not exist, or if its ending is unknown and there is no

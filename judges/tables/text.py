@@ -100,7 +100,11 @@ def jsonl_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             if not line.strip():
                 continue
             with problems.collect():
-                yield from _object_rows(line_number, _decode_line(line, line_number), problems)
+                try:
+                    value = decode_json(line)
+                except ValueError as error:
+                    raise _json_error(error, line_number) from error
+                yield from _object_rows(line_number, value, problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -122,13 +126,6 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     problems.unit = "row"
     for row_number, value in enumerate(rows, 1):
         yield from _object_rows(row_number, value, problems)
-
-
-def _decode_line(line: str, number: int) -> object:
-    try:
-        return decode_json(line)
-    except ValueError as error:
-        raise _json_error(error, number) from error
 
 
 def _object_rows(number: int, value: object, problems: Problems) -> Iterator[TableRow]:

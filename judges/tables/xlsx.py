@@ -17,10 +17,7 @@ from judges.tables.text import TableRow, is_blank
 _PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 # The most XML elements in two files of a workbook that are slow to read. For any other file of the
 # workbook, the limit is four elements for each cell.
-_MAX_XML_ELEMENTS = {
-    "xl/styles.xml": bounds.MAX_CELL_FORMATS,
-    "xl/sharedstrings.xml": bounds.MAX_CELLS,
-}
+_MAX_XML_ELEMENTS = {"xl/styles.xml": bounds.MAX_STYLES, "xl/sharedstrings.xml": bounds.MAX_CELLS}
 # Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
@@ -90,8 +87,7 @@ def _check_size(file: Path) -> None:
             with archive.open(name) as xml:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
             if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
-                fault = f"has {n_elements:,} XML elements in {name}, more than {limit:,}"
-                raise size_error(fault)
+                raise size_error(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
 
 
 def _read_grid(
