@@ -21,8 +21,7 @@ MAX_DEPTH = 100
 MAX_STYLES = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
-# The most bytes and brackets in the file of a frozen judge, of which 20 bytes may take 1,000 bytes
-# in memory.
+# The most bytes and brackets in a frozen judge's file: 20 bytes of it may take 1,000 in memory.
 MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 

@@ -40,8 +40,7 @@ class _Stream(io.FileIO):
 def wrap_output_streams() -> None:
     """Wrap stdout and stderr, so that a command goes on after their reader (`head`) has gone.
 
-    Characters that the stream's encoding lacks are written as JSON escapes, so that printed JSON
-    stays valid.
+    Characters that the encoding lacks become JSON escapes, so that printed JSON stays valid.
     """
     codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
     for name in ("stdout", "stderr"):

@@ -52,19 +52,18 @@ class Parser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         arguments = sys.argv[1:] if args is None else list(args)
+        defined_flags = self._option_string_actions
         if not self._subparsers:
             # Unknown flags are reported first: if a required flag is misspelt, argparse would only
             # report that it is missing.
             for argument in takewhile("--".__ne__, arguments):
-                flag, defined_flags = argument.partition("=")[0], self._option_string_actions
+                flag = argument.partition("=")[0]
                 if flag.startswith("--") and " " not in argument and flag not in defined_flags:
                     similar_flags = get_close_matches(flag, list(defined_flags), n=1)
                     hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
                     self.error(f"unrecognized arguments: {flag}{hint}")
         flags, unknown = super().parse_known_args(arguments, namespace)
-        takes_no_file = (
-            "--data" in self._option_string_actions and not self._get_positional_actions()
-        )
+        takes_no_file = "--data" in defined_flags and not self._get_positional_actions()
         if unknown and takes_no_file and Path(unknown[0]).is_file():
             self.error(f"unrecognized arguments: {unknown[0]}; did you mean --data {unknown[0]}?")
         return flags, unknown

@@ -90,8 +90,7 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
             raise UsageError("--out FILE is needed, except with --dry-run")
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
-        # If both the output and the store exist, a run was killed after it had written the output:
-        # running again is safe.
+        # If the store exists, too, a run was killed after it wrote the output: it is safe to go on.
         if args.out.exists() and not _store_path(args.out).exists():
             raise RowsError(
                 f"{args.out} exists already, and does not say which judge and settings made it: "

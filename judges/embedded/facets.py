@@ -18,8 +18,7 @@ class Facet(NamedTuple):
     `is_content` is true if the facet is about what the text says, and not about how it says it.
     `document_weight` holds for a text that was made from a document, and `turn_weight` for a turn
     of a conversation or an answer. `bonus` is the gain of a text that is better than usual in the
-    facet, relative to the loss of a text that is equally worse; it is small for qualities that
-    readers take for granted.
+    facet, relative to the loss of one that is as much worse; what readers expect has a small bonus.
     """
 
     is_content: bool
@@ -80,8 +79,7 @@ _SHARES_BY_WORD, _SHARES_BY_PHRASE = _read_facet_words()
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
 _PHRASE_SHARES = list(_SHARES_BY_PHRASE.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
-# The number of mentions of a facet is raised to this power: the tenth mention adds less than the
-# first.
+# The number of mentions of a facet is raised to this power, so that later mentions add less.
 MENTION_EXPONENT = 0.5
 # The weight of the overall impression, compared with 1 for the facets that the prompt asks for.
 IMPRESSION_WEIGHT = 1.3

@@ -48,8 +48,7 @@ class OutputText:
 
     `sentences` are the first MAX_SENTENCES sentences of the text, and `matches` has a match for
     each of them. `document` is the text that the judged text was made from, `turns` the
-    conversation that it answers, and `knowledge` the facts that it should use. `source` is all
-    three in one.
+    conversation that it answers, `knowledge` the facts that it should use, and `source` all three.
     """
 
     text: SplitText
@@ -187,8 +186,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
     These are the strength of the links between neighbouring sentences, the share of short
     sentences, the share of repeated stems, the share of repeated stem pairs, the log mean length of
     sentences, the variety of stems, and the share of sentences that begin with the same word as an
-    earlier sentence. A link is a stem that two sentences share, or a connective at the beginning
-    of the second sentence.
+    earlier sentence. Two sentences are linked by shared stems, or by a connective in the second.
     """
     stems, sentences = text.stems, output.sentences
     links: list[float] = []
@@ -213,8 +211,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
     )
 
 
-# The grammar of a text is judged only if at least this share of the words are English function
-# words.
+# The grammar of a text is judged only if at least this share of its words are function words.
 MIN_FUNCTION_WORD_SHARE = 0.1
 
 
@@ -267,8 +264,7 @@ FEATURES = (
     Feature("order", 1.2, -0.7, 0.6),
     Feature("connection", 0.55, 0.35, 0.7),
     Feature("connection", 1.05, -0.4, 0.6),
-    # Support, if there is any source: supported sentences, supported word pairs, new word pairs,
-    # new names.
+    # Support, if there is any source: supported sentences, word pairs, new word pairs, new names.
     Feature("support", 0.65, 0.25, 0.6),
     Feature("support", 0.6, 0.25, 0.6),
     Feature("rewording", 0.14, 0.1, 1.0),

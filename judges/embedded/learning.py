@@ -18,8 +18,7 @@ SCORE_DECIMALS = 9
 # RATING_CENTRE is the position at the latent score 0. It is above the middle, since most outputs of
 # today's systems are fair. RATING_STEEPNESS is the slope of the position's logit.
 RATING_CENTRE, RATING_STEEPNESS = 0.6, 1.1
-# The SD of a single rating, in steps of the scale: on a scale of five steps, people differ by about
-# one step.
+# The SD of a single rating, in steps of the scale: on a five-step scale, people differ by one step.
 MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
 # The logit of preferring A is this slope times the difference of the two latent scores.
 CHOICE_SLOPE = 2.2
@@ -118,9 +117,8 @@ def fit_regression(
 ) -> Regression:
     """Return the posterior mean of the weights, the intercept and the local corrections.
 
-    `prior_weights` has the prior weight of each feature. `features`, of the shape (n, features),
-    `latent_scores` and `sources` describe n examples. For pairs, the features are differences,
-    first minus second.
+    There are n examples; `features` has the shape (n, features). For pairs, the features are
+    differences, first minus second.
     """
     variances = (PRIOR_FRACTION * np.abs(prior_weights) + PRIOR_CONSTANT) ** 2
     prior_scores = features @ prior_weights

@@ -27,8 +27,7 @@ MODEL_NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
 # The smallest contribution to a score for which a facet is named as a reason.
 MIN_CONTRIBUTION = 0.05
-# The weights of a prompt's texts. The instruction counts most, since a user or an optimizer writes
-# it for this judge.
+# The weights of a prompt's texts. The instruction counts most, since it is written for this judge.
 INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
 NOT_A_JUDGE_PROMPT = (
     "the embedded model answers only the prompts of this project's judges and writes no text, so "
@@ -301,7 +300,7 @@ class _Prediction(NamedTuple):
         return cls(judge, contributions, probs)
 
     def token(self, choice: int, n_logprobs: int) -> Token:
-        """Return a choice's token, with the log-probabilities of it and of the likeliest choices."""
+        """Return the token for a choice, with log-probabilities: its own, and the largest ones."""
         probs = self.probabilities
         ranking = np.argsort(
             [-math.inf if index == choice else -p for index, p in enumerate(probs)]

@@ -61,8 +61,7 @@ class Column:
         """Return whether the column may hold the source texts although its name is unusual.
 
         A source text is repeated for each of its outputs, so its column must have fewer different
-        values than the text column with the most (`max_distinct` values). Most source texts have
-        three words or more.
+        values than the text column with the most (`max_distinct`). Most have three words or more.
         """
         word_counts = sorted(len(str(cell).split()) for cell in self.cells)
         has_repeats = (

@@ -265,9 +265,7 @@ class Columns:
         # If people have yet to label the rows, a model's comments are left out of the texts, too.
         other_words = _MODEL_WORDS if self.reads_labels else frozenset()
         named_like_comments = [
-            name
-            for name in names
-            if is_comment_name(name) and other_words.isdisjoint(name_words(name))
+            c for c in names if is_comment_name(c) and other_words.isdisjoint(name_words(c))
         ]
         comment_columns = self.of_kind(named_like_comments, "text", "label", "name")
         other_columns = self.mapped_columns | {*self.judge_texts}
@@ -318,9 +316,9 @@ class Columns:
         key, regular_name = name_key(column), "_".join(name_words(column))
         if not is_text_name(column) or self.column_ignoring_case(key) != column:
             return column
-        return (
-            regular_name if regular_name.isascii() else "output" if key in OUTPUT_NAMES else "input"
-        )
+        if regular_name.isascii():
+            return regular_name
+        return "output" if key in OUTPUT_NAMES else "input"
 
     def find_source(self, texts: Mapping[str, str]) -> str | None:
         """Return the name of the source text, by which outputs are grouped into documents.
@@ -388,9 +386,8 @@ def add_missing_column(
 
 def mapping_advice(columns: Columns, name: str) -> str:
     """Return advice to map `name` with --map, and to which column if one seems to be meant."""
-    synonyms = next(
-        (names for names in (SOURCE_NAMES, OUTPUT_NAMES) if name_key(name) in names), ()
-    )
+    key = name_key(name)
+    synonyms = next((names for names in (SOURCE_NAMES, OUTPUT_NAMES) if key in names), ())
     nested = columns.of_kind(columns.nested_keys, "text", "label")
     if synonyms:
         nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]

@@ -14,8 +14,7 @@ from judges.tables.problems import count, joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
-# The flag --turns adds one of these entries to the mapping, to judge the last assistant turn or the
-# whole conversation.
+# The entries of the mapping for --turns last (the last assistant turn is judged) and --turns all.
 ALL_TURNS = ("turns", "all")
 TURNS_MAPPINGS = ("turns", "last"), ALL_TURNS
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.

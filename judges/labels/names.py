@@ -107,10 +107,8 @@ def is_comment_name(column: str) -> bool:
 
 def source_name(names: Iterable[str]) -> str | None:
     """Return the name of the source text: the first in SOURCE_NAMES; None if none is usual."""
-    name_by_usual_name = {usual_name(name): name for name in reversed([*names])}
-    return next(
-        (name_by_usual_name[name] for name in SOURCE_NAMES if name in name_by_usual_name), None
-    )
+    source_names = [name for name in names if usual_name(name) in SOURCE_NAMES]
+    return min(source_names, key=lambda name: SOURCE_NAMES.index(usual_name(name)), default=None)
 
 
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:

@@ -44,9 +44,7 @@ def read_outputs(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())],
-        label_columns=set(rating_columns.nested_columns).union(
-            *rating_columns.by_dimension.values()
-        ),
+        label_columns=set(rating_columns.nested).union(*rating_columns.by_dimension.values()),
         judge_texts=options.texts,
         candidates={},
     )
@@ -136,7 +134,7 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         *(options.dimensions or (*rating_columns.by_dimension, *rating_columns.nested_dimensions))
     ]
     # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
-    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.numeric_columns), "")
+    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.numeric), "")
     dimension_by_words |= {name_words(name): name for name in all_dimensions}
     for name, column_names in rating_columns.by_dimension.items():
         dimension_by_words |= dict.fromkeys(map(name_words, column_names), name)
@@ -190,7 +188,7 @@ def _check_has_ratings(
     remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
     dimensions_in_rows = columns.cells(str(columns.find("dimension"))) if columns.is_long else ()
     rated_names = {
-        *rating_columns.numeric_columns,
+        *rating_columns.numeric,
         *rating_columns.nested_dimensions,
         *map(str, dimensions_in_rows),
     }

@@ -54,30 +54,30 @@ class RatingColumns:
     Attributes:
         columns: All columns of the table.
         dimensions: The dimensions that are read; None for all.
-        nested_columns: Columns of objects {dimension: rating}. If two of them rate the same
+        nested: Columns of objects {dimension: rating}. If two of them rate the same
             dimension, the later column counts.
         nested_dimensions: The dimensions in these objects.
         by_dimension: Maps every other dimension to its columns: one, or one per annotator.
         annotator_groups: Maps a dimension to its columns `relevance (annotator 1)` and so on.
-        numeric_columns: All columns whose cells look like ratings.
-        guessed_columns: The numeric columns that are read as ratings although neither the user nor
+        numeric: All columns whose cells look like ratings.
+        guessed: The numeric columns that are read as ratings although neither the user nor
             a column's name says that they are.
     """
 
     columns: Columns
     dimensions: Collection[str] | None
-    nested_columns: ColumnTuple = ()
+    nested: ColumnTuple = ()
     nested_dimensions: ColumnTuple = ()
     by_dimension: Mapping[str, ColumnTuple] = field(default_factory=dict)
     annotator_groups: Mapping[str, ColumnTuple] = field(default_factory=dict)
-    numeric_columns: ColumnTuple = ()
-    guessed_columns: ColumnTuple = ()
+    numeric: ColumnTuple = ()
+    guessed: ColumnTuple = ()
 
     def columns_by_name(self) -> dict[str, ColumnTuple]:
         """Map each dimension (or column of objects, or `rating` in a long table) to columns."""
         if self.columns.is_long:
             return {"rating": self.columns.find_all(["rating"])}
-        return {column: (column,) for column in self.nested_columns} | dict(self.by_dimension)
+        return {column: (column,) for column in self.nested} | dict(self.by_dimension)
 
     def only_named_by_user(self) -> "RatingColumns":
         """Return the columns that the user names, and no others."""
@@ -88,7 +88,7 @@ class RatingColumns:
             for name, headers in self.by_dimension.items()
             if name in columns.mapping or requested.get(name) == headers
         }
-        return replace(self, by_dimension=by_dimension, numeric_columns=(), guessed_columns=())
+        return replace(self, by_dimension=by_dimension, numeric=(), guessed=())
 
 
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
@@ -114,12 +114,12 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
     return RatingColumns(
         columns=columns,
         dimensions=dimensions,
-        nested_columns=nested_columns,
+        nested=nested_columns,
         nested_dimensions=tuple(key.partition(KEY_SEPARATOR)[2] for key in nested_rating_keys),
         by_dimension=by_dimension,
         annotator_groups=annotator_groups,
-        numeric_columns=numeric_columns,
-        guessed_columns=guessed_columns,
+        numeric=numeric_columns,
+        guessed=guessed_columns,
     )
 
 
@@ -220,9 +220,9 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
     if columns.is_long or not columns.reads_labels:
         return []
     _check_mapped_labels(columns, dimensions, problems)
-    if rating_columns.nested_columns:
+    if rating_columns.nested:
         return []
-    if rating_columns.guessed_columns:
+    if rating_columns.guessed:
         _check_guessed_columns(rating_columns, problems)
     for name in dimensions:
         if name not in columns.mapping:
@@ -261,9 +261,7 @@ def _check_dimension(rating_columns: RatingColumns, dimension: str, problems: Pr
     # A column whose name contains the dimension's words may hold another annotator's ratings.
     dimension_words = {*name_words(dimension)}
     named_like_dimension = [
-        c
-        for c in rating_columns.numeric_columns
-        if dimension_words and dimension_words <= {*name_words(c)}
+        c for c in rating_columns.numeric if dimension_words and dimension_words <= {*name_words(c)}
     ]
     possible_columns = [*dict.fromkeys((*headers, *named_like_dimension))]
     if len(headers) < 2 <= len(possible_columns):
@@ -292,11 +290,7 @@ def _likely_label_columns(rating_columns: RatingColumns, dimension: str) -> list
     known_names = catalog_names.union(columns.table.columns)
     if label_columns or dimension in catalog_names or similar_name(dimension, known_names):
         return label_columns
-    return [
-        column
-        for column in rating_columns.numeric_columns
-        if column.casefold() not in catalog_names
-    ]
+    return [column for column in rating_columns.numeric if column.casefold() not in catalog_names]
 
 
 def _check_guessed_columns(rating_columns: RatingColumns, problems: Problems) -> None:
@@ -305,7 +299,7 @@ def _check_guessed_columns(rating_columns: RatingColumns, problems: Problems) ->
     A single column of numbers on a usual scale clearly holds ratings, and so do columns that have
     the names of catalogue judges.
     """
-    columns, guessed_columns = rating_columns.columns, rating_columns.guessed_columns
+    columns, guessed_columns = rating_columns.columns, rating_columns.guessed
     are_marks = _are_school_marks(columns, guessed_columns[0])
     if len(guessed_columns) > 1 or rating_columns.annotator_groups:
         are_clearly_ratings = {*map(str.casefold, guessed_columns)} <= {*catalog.names()}
@@ -335,9 +329,8 @@ def _guess_advice(likely_columns: list[str], *, are_marks: bool) -> str:
     flags = " ".join(map_flag(name, [name]) for name in likely_columns)
     advice = f"if they are ratings, name the dimension of each, as in {flags}"
     if len(likely_columns) > 1:
-        shared_words = set(name_words(likely_columns[0])).intersection(
-            *map(name_words, likely_columns)
-        )
+        first_words, *other_words = map(name_words, likely_columns)
+        shared_words = set(first_words).intersection(*other_words)
         flag = map_flag("_".join(sorted(shared_words)) or "NAME", likely_columns)
         return f"if each column is one annotator's, join them by {flag}; else {advice}"
     reversal = "; if 1 is the best, reverse the scale by --values 1=6,2=5,3=4,4=3,5=2,6=1"

@@ -45,7 +45,7 @@ _BAD_DIMENSION_NAME = re.compile(
     r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
 )
 # The ratings for thumbs up (1) and thumbs down (-1), if a column holds no other numbers.
-_RATING_BY_THUMB = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
+_THUMB_RATINGS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # Maps each dimension to the ratings on it, by annotator.
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
@@ -217,13 +217,11 @@ def _make_reader(
     scale with negative numbers.
     """
     thumb_ratings = {
-        _RATING_BY_THUMB.get(normalize_word(value))
-        for value in values
-        if not is_missing_value(value)
+        _THUMB_RATINGS.get(normalize_word(value)) for value in values if not is_missing_value(value)
     }
     scale_low, _ = options.scale(dimension) or (0, 1)
     are_thumbs = thumb_ratings == {1, 0} and scale_low >= 0
-    words = {**_RATING_BY_THUMB, **options.values} if are_thumbs else options.values
+    words = {**_THUMB_RATINGS, **options.values} if are_thumbs else options.values
     return RatingReader(values, words, may_have_decimal_commas=columns.table.delimiter == ";")
 
 
@@ -301,7 +299,7 @@ def _nested_cells(
     """
     columns = rating_columns.columns
     excluded_columns = {*columns.mapped_columns, *columns.comment_columns}
-    for column in rating_columns.nested_columns:
+    for column in rating_columns.nested:
         value = value_in(row, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):

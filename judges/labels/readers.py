@@ -59,8 +59,7 @@ def read_labels(
         texts: Names of texts that must be in every row; by default, the texts with usual names.
         annotations: A second file with the columns id, dimension, annotator and rating. Its ratings
             replace the ratings in the first file.
-        values: Maps words to the numbers that they stand for, such as `{"good": 3, "n/a": None}`;
-            None is a missing rating.
+        values: Maps words to their numbers, as in `{"good": 3, "n/a": None}` (None: no rating).
 
     Raises:
         LabelError: If the file has problems; `problems` holds all of them.
@@ -174,12 +173,10 @@ def check_file(
     if table is not None:
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
-        requested_kind = item_kind or (
-            "outputs" if options.dimensions or options.annotations else ""
-        )
+        kind = item_kind or ("outputs" if options.dimensions or options.annotations else "")
         with problems.collect():
             columns = _prepare_columns(convert_tool_export(table, options), options)
-            if requested_kind == "pairs" or (not requested_kind and holds_pairs(columns)):
+            if kind == "pairs" or (not kind and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
                 labelled = _read_outputs(columns, problems, options, second_ratings)

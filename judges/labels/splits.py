@@ -28,8 +28,7 @@ MIN_SYSTEMS_TO_HOLD_OUT = 8
 def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     """Return the outputs that are rated on `dimension`; raises LabelError if there are none.
 
-    On a dimension with two values, an output is left out if half of its annotators gave one value,
-    and half the other one.
+    On a dimension with two values, an output is left out if its annotators are evenly divided.
     """
     rated_outputs = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated_outputs:
@@ -63,7 +62,7 @@ class Splits(Generic[AnyLabelledItems]):
         dev: The split on which prompts are compared during tuning.
         test: The split for the report on the tuned judge.
         test_unseen_systems: The outputs of the held-out systems for the test documents; None if no
-            systems are held out.
+            system is held out.
         held_out_systems: The systems whose outputs are in no other split.
         n_unused: The number of outputs of held-out systems for train and dev documents, which are
             in no split.

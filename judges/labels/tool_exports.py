@@ -87,8 +87,7 @@ _LANGSMITH = LabelExport(
 _LANGSMITH_FRAME_COLUMNS = {"run_id": "", "key": "", r"feedback_source\.type": ""}
 _LANGSMITH_RUNS_COLUMNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
 _LANGSMITH_RESULTS_COLUMNS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
-# The exports that can be read. The first one that matches a table is used. docs/extend.md tells how
-# to add another one.
+# The exports that can be read: the first that matches is used. docs/extend.md says how to add one.
 LABEL_EXPORTS = [
     _LANGFUSE,
     replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),

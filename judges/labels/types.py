@@ -14,8 +14,7 @@ Vote = Literal["A", "B", "tie"]
 class LabelError(JudgesError, ValueError):
     """Raised if a label file cannot be used.
 
-    The message describes the first problem (file, line, field, value, what to do) and says how many
-    more problems there are.
+    The message describes the first problem (file, line, field, value, advice) and counts the rest.
 
     Attributes:
         problems: All problems in the file.
@@ -198,8 +197,7 @@ class LabelledSet(LabelledItems):
     def label(self, output: LabelledOutput, dimension: str) -> float:
         """Return an output's mean rating or, on a dimension with two values, the majority's.
 
-        With two values, the label is the one (0 or 1) that more annotators gave, or 0.5 if both
-        were given equally often.
+        With two values, the majority's is 0 or 1, or 0.5 if equally many annotators gave each.
         """
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)

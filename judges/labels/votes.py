@@ -45,9 +45,8 @@ class VoteReader:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
                 cell_words.update(normalize_word(entry) for _, entry in split_by_annotator(value))
-        self._numbers = set(
-            map(float, filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys()))
-        )
+        numbers = filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys())
+        self._numbers = set(map(float, numbers))
         self._has_negative_numbers = min(self._numbers, default=0) < 0
         self._votes_by_number: dict[float, Vote] = {}
         if self._has_negative_numbers:
@@ -64,10 +63,8 @@ class VoteReader:
 
         The names of the two `systems` count as votes, too. An empty cell has no votes.
         """
-        entries = [entry for _, entry in split_by_annotator(value)]
-        return tuple(
-            self._read_vote(entry, systems) for entry in entries if not self._is_missing(entry)
-        )
+        votes = [vote for _, vote in split_by_annotator(value)]
+        return tuple(self._read_vote(vote, systems) for vote in votes if not self._is_missing(vote))
 
     def notes(self) -> Iterator[str]:
         """Yield a note on what negative numbers mean, if the column has any."""

@@ -11,8 +11,7 @@ from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
-# How a document was sampled: 1 / its probability of being drawn, and the number of documents from
-# which it was drawn.
+# How a document was sampled: 1 / its probability, and the number of documents it was drawn from.
 Draw = tuple[float, ...]
 # The draw of a document without sampling columns: it was labelled first, and drawn with the same
 # probability as any other document.

@@ -36,9 +36,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             # Parquet stores a repeated text once for a row group. So each row of the group may
             # unpack to as many bytes as the group has.
-            largest_group_bytes = max(
-                (row_group.total_byte_size for row_group in row_groups), default=0
-            )
+            largest_group_bytes = max((group.total_byte_size for group in row_groups), default=0)
             batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 1000)
             name_counts = Counter(parquet.schema_arrow.names)
             if duplicates := [name for name, n in name_counts.items() if n > 1]:
@@ -94,8 +92,7 @@ class ParquetSink:
 def load_dataset(path: str) -> object:
     """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`.
 
-    Raises UnreadableError if the data set cannot be loaded, or if it has several splits and `path`
-    names none of them.
+    Raises UnreadableError if the data set cannot be loaded, or if `path` names none of its splits.
     """
     import datasets
 

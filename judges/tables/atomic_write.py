@@ -32,8 +32,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # The file is deleted before the lock is released: after that, another run may hold the
-        # lock.
+        # The file is deleted first: once the lock is released, another run may hold it.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 

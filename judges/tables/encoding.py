@@ -23,10 +23,9 @@ _UNLIKELY_IN_WINDOWS_1252 = re.compile(
 def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> TextIO:
     """Open a text file in its encoding, without translating line breaks.
 
-    The encoding is UTF-16 if the file begins with a byte order mark of UTF-16, else UTF-8. If the
-    file is not UTF-8 and `may_be_windows_1252` is true, the encoding is Windows-1252, which
-    spreadsheets write, unless the bytes make that unlikely. Raises UnreadableError for any other
-    encoding.
+    The encoding is UTF-16 if the file begins with its byte order mark, else UTF-8. If the file is
+    not UTF-8 and `may_be_windows_1252` is true, the encoding is Windows-1252, which spreadsheets
+    write, unless the bytes make that unlikely. Raises UnreadableError for any other encoding.
     """
     problems.unit = "line"
     with open_regular(path) as file:

@@ -77,10 +77,9 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file.
+    """Yield the rows of the file `path`.
 
-    Notes on how the file was read are appended to `notes`. Raises RowsError if the file cannot be
-    read or has no rows.
+    Appends notes on how it was read to `notes`. Raises RowsError if it cannot be read or is empty.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
@@ -96,8 +95,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
 
-    A file with an unknown ending is read as JSON Lines. Raises RowsError if the file cannot be
-    read.
+    A file with an unknown ending is read as JSON Lines. Raises RowsError for an unreadable file.
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
@@ -191,8 +189,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 def _format_of(path: Path, default: Format | None = None) -> Format:
     """Return the format of a file by its ending; with an unknown ending, return `default`.
 
-    Raises UnreadableError if the file does not exist, or if its ending is unknown and there is no
-    default.
+    Raises UnreadableError for a missing file, and for an unknown ending without a default.
     """
     file, _ = split_sheet(path)
     if not file.exists():

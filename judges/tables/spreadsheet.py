@@ -51,7 +51,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
     min_cells = 1 + max(map(names.index, filter(None, names)))
-    unnamed_filled_columns = set[int]()
+    unnamed_columns = set[int]()
     for row in chain(first_rows[header_index + 1 :], filled_rows):
         filled_cells = row.filled_cells
         if len(row.cells) < min_cells or max(filled_cells) >= len(names):
@@ -59,13 +59,11 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
         # The first column may lack a name: it has row numbers then, and is not read.
-        unnamed_filled_columns.update(index for index in filled_cells if index and not names[index])
+        unnamed_columns.update(index for index in filled_cells if index and not names[index])
         named_cells = zip(names, row.cells, strict=False)
         yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
-    if unnamed_filled_columns:
-        fault = (
-            f"has no name above {count(len(unnamed_filled_columns), 'column')} with filled cells"
-        )
+    if unnamed_columns:
+        fault = f"has no name above {count(len(unnamed_columns), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
 
 

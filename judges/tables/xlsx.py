@@ -61,8 +61,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         with warnings.catch_warnings():
             # openpyxl warns about contents that are not read here, such as print areas.
             warnings.simplefilter("ignore")
-            # In read-only mode, openpyxl does not create the empty cells of a sheet whose stated
-            # size is too large.
+            # In read-only mode, openpyxl creates no empty cells if the stated size is too large.
             workbook = load_workbook(file, read_only=True, data_only=True)
             grid = _read_grid(workbook.worksheets, workbook.sheetnames, sheet_name, problems)
             workbook.close()
@@ -95,8 +94,7 @@ def _read_grid(
 ) -> list[GridRow]:
     """Return the rows of the sheet called `name`; by default, of the only visible one with a table.
 
-    Raises UnreadableError if there is no sheet with the name, or if several visible sheets have a
-    table.
+    Raises UnreadableError if no sheet has this name, or if several visible sheets have a table.
     """
     candidates = [
         sheet
