@@ -6,7 +6,7 @@ With these bounds, any file is read or refused within about ten seconds and 500 
 # The most bytes that a table in memory, one line, a JSON file or an unpacked file may have.
 MAX_BYTES = 128 * 2**20
 # The approximate memory of a value in bytes, without the value's text.
-VALUE_BYTES = 64
+BYTES_PER_VALUE = 64
 # The most cells of a table in memory: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
 # The most commas and brackets in a JSON text, of which 3 bytes may take 70 bytes in memory.
@@ -31,5 +31,5 @@ def estimate_memory(value: object, depth: int = 0) -> int:
         raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):
         entries = value.values() if isinstance(value, dict) else value
-        return VALUE_BYTES + sum(estimate_memory(entry, depth + 1) for entry in entries)
-    return VALUE_BYTES + (len(value) if isinstance(value, str | bytes) else 0)
+        return BYTES_PER_VALUE + sum(estimate_memory(entry, depth + 1) for entry in entries)
+    return BYTES_PER_VALUE + (len(value) if isinstance(value, str | bytes) else 0)

@@ -19,7 +19,7 @@ EXTENSIONS_VARIABLE = "DSPY_JUDGES_EXTENSIONS"
 PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
-class _Stream(io.FileIO):
+class _OutputStream(io.FileIO):
     """A standard stream that discards text once its reader has gone, so that the command goes on.
 
     Any other failure of stdout, such as a full disk, ends the process with one line on stderr and
@@ -49,7 +49,7 @@ def wrap_output_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif stream is getattr(sys, f"__{name}__"):
             stream.flush()
-            binary_stream = io.BufferedWriter(_Stream(stream.fileno(), "w", closefd=False))
+            binary_stream = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
             text_options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
             setattr(sys, name, io.TextIOWrapper(binary_stream, **text_options))
 

@@ -147,10 +147,10 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
     Facts count only if the turns do not mention them.
     """
     stems, salience = output.stems, (output.last_turn or turns).salience
-    uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
+    overlap = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
     facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
     fact_use = total_weight(filter(facts.__contains__, stems))
-    return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
+    return math.log1p(total_weight(stems)), overlap, math.log1p(fact_use)
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
@@ -226,7 +226,7 @@ def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
         # faults and their density count.
         sum(faults) / math.sqrt(len(faults)),
         sum([form_severity(sentence) for sentence in sentences]) / len(sentences),
-        not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
+        not sentences[-1].has_end_mark and (len(words) > 2 or len(sentences) > 1),
     )
 
 
@@ -269,7 +269,7 @@ FEATURES = (
     Feature("support", 0.6, 0.25, 0.6),
     Feature("rewording", 0.14, 0.1, 1.0),
     Feature("truth", 0.05, -0.3, 1.0),
-    # Answer, if there are turns: content, uptake of the last turn, use of facts.
+    # Answer, if there are turns: content, overlap with the last turn, use of facts.
     Feature("coverage", 1.8, 0.6, 1.0),
     Feature("focus", 0.15, 0.2, 0.6),
     Feature("support", 0.8, 0.8, 1.0),
@@ -301,14 +301,14 @@ MAX_CACHED_CHARACTERS = 20_000
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
-    measure_function = (
-        _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
+    measure = (
+        _cached_features if n_characters <= MAX_CACHED_CHARACTERS else _cached_features.__wrapped__
     )
-    return measure_function(text, document, turns, knowledge)
+    return measure(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
-def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
+def _cached_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """Return a text's features, cached, since a search judges the same texts with many prompts."""
     split_text = split_sentences(text)
     if not split_text.sentences:
@@ -327,9 +327,9 @@ def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Flo
         source=source,
     )
     values: list[float] = []
-    for measure_group, source_name, n_features in FEATURE_FUNCTIONS:
-        reference = getattr(output, source_name)
-        values += measure_group(output, reference) if reference else [math.nan] * n_features
+    for feature_function, source_name, n_features in FEATURE_FUNCTIONS:
+        compared = getattr(output, source_name)
+        values += feature_function(output, compared) if compared else [math.nan] * n_features
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
     return np.asarray(
         np.where(standardised > 0, FACET_BONUSES[FACET_OF_FEATURE], 1.0) * standardised

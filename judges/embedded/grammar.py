@@ -87,7 +87,7 @@ def _repetition_severity(stems: Sequence[str]) -> float:
 def form_severity(sentence: Sentence) -> float:
     """Return the total severity of a sentence's faults of punctuation, capitals and characters."""
     tokens = sentence.tokens
-    faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
+    faults = 0.25 * (not sentence.has_end_mark and len(sentence.words) > 3)
     faults += 0.4 * (tokens[0] in _CLOSING_MARKS) + 0.5 * (tokens[-1] in ",;:")
     faults += 0.5 * (tokens.count("(") != tokens.count(")")) + 0.35 * tokens[0][0].islower()
     faults += 0.6 * sum([token in _STRAY_CHARACTERS for token in tokens])

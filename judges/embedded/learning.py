@@ -51,7 +51,7 @@ RESIDUAL_SD, RESIDUAL_SD_EXAMPLES = 0.9, 8
 MAX_SDS = 3.0
 
 
-class Similarity:
+class ExampleSimilarity:
     """Computes how similar texts are to examples, by the distance between their features.
 
     `examples` has the shape (n, features). Features that are equal in all examples are ignored.
@@ -84,7 +84,7 @@ class LocalCorrections:
     They are multiplied by a text's similarity to the example. `shifts` has the shape (n, features).
     """
 
-    similarity: Similarity
+    similarity: ExampleSimilarity
     offsets: FloatArray
     shifts: FloatArray
 
@@ -97,7 +97,7 @@ class Regression:
     intercept: float = 0.0
     local: LocalCorrections | None = None
 
-    def judge(self, features: FloatArray) -> tuple[float, FloatArray]:
+    def predict(self, features: FloatArray) -> tuple[float, FloatArray]:
         """Return the latent score for the features, and each feature's contribution."""
         contributions, intercept = self.weights * features, self.intercept
         if self.local is not None:
@@ -130,7 +130,7 @@ def fit_regression(
     fixed_covariance = np.eye(len(features)) + PRIOR_GAIN**2 * np.outer(prior_scores, prior_scores)
     shift_covariance = (features * variances) @ features.T
     # Pairs have no local corrections, so that a pair gets the same result if its texts are swapped.
-    similarity = None if is_pairwise else Similarity(features)
+    similarity = None if is_pairwise else ExampleSimilarity(features)
     offset_covariance = np.zeros_like(fixed_covariance)
     if similarity is not None:
         offset_covariance = similarity.compute(features)

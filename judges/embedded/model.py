@@ -221,7 +221,7 @@ class EmbeddedJudge:
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, FloatArray]:
         """Return the latent score of the texts, and each feature's contribution to the score."""
-        return self.regression.judge(judged_features(self.roles, texts))
+        return self.regression.predict(judged_features(self.roles, texts))
 
 
 def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
@@ -295,7 +295,7 @@ class _Prediction(NamedTuple):
 
     @classmethod
     def of(cls, judge: EmbeddedJudge, features: FloatArray) -> "_Prediction":
-        latent, contributions = judge.regression.judge(features)
+        latent, contributions = judge.regression.predict(features)
         probs = choice_probabilities(latent, len(judge.choices), is_pairwise=judge.is_pairwise)
         return cls(judge, contributions, probs)
 

@@ -56,24 +56,24 @@ _TOKEN = re.compile(
     r"|'(?:[sdmSDM]|re|ve|ll|RE|VE|LL)\b|``|''|\n|[^\w\s]|_"
 )
 # Marks that end a sentence.
-_STOPS = frozenset(".!?。！？…")
+_END_MARKS = frozenset(".!?。！？…")
 # Tokens at which a sentence may end.
-_BREAKS = _STOPS | {"\n"}
+_END_TOKENS = _END_MARKS | {"\n"}
 # Marks that may follow the mark that ends a sentence, and belong to that sentence.
-_CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
+_CLOSING_TOKENS = frozenset({*"\"'”’)]", "''", "``"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    `has_stop` is true if the sentence ends with a full stop, a question mark or a similar mark.
+    `has_end_mark` is true if the sentence ends with a full stop, a question mark or a similar mark.
     """
 
     tokens: tuple[str, ...]
     words: tuple[str, ...]
     stems: tuple[str, ...]
-    has_stop: bool
+    has_end_mark: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ def split_sentences(text: str) -> SplitText:
     tokens: list[str] = [*_TOKEN.findall(text), "\n"]
     sentences: list[Sentence] = []
     start = 0
-    for index in [index for index, token in enumerate(tokens) if token in _BREAKS]:
+    for index in [index for index, token in enumerate(tokens) if token in _END_TOKENS]:
         if tokens[index] == "\n":
             end, next_start = index, index + 1
         elif _ends_sentence(tokens, index):
-            end = next_start = index + 1 + (tokens[index + 1] in _CLOSERS)
+            end = next_start = index + 1 + (tokens[index + 1] in _CLOSING_TOKENS)
         else:
             continue
         sentences += _read_sentence(tokens[start:end])
@@ -130,8 +130,8 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
         return []
     words, stems = zip(*words_and_stems, strict=True)
     # A sentence with a word has two or more tokens if its last token is a closing mark.
-    last_token = tokens[-2] if tokens[-1] in _CLOSERS else tokens[-1]
-    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)]
+    last_token = tokens[-2] if tokens[-1] in _CLOSING_TOKENS else tokens[-1]
+    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _END_MARKS)]
 
 
 @lru_cache(maxsize=1 << 16)

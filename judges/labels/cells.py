@@ -60,7 +60,7 @@ def objects_in(value: object) -> list[Record]:
     return [element for element in as_list(value) if isinstance(element, dict)]
 
 
-def is_name(value: object) -> bool:
+def is_id_or_name(value: object) -> bool:
     """Return whether a cell can be an id or a name: a non-blank string or an integer."""
     return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
 

@@ -10,7 +10,7 @@ from dspy_judges.column_names import name_key
 from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
-    is_name,
+    is_id_or_name,
     value_in,
     without_keys,
 )
@@ -172,7 +172,9 @@ class Columns:
             return str(self._first_row_numbers.get(row.number, row.number))
         item_id = self.cell(row, "id")
         # A problem is added later for an invalid id. Here such a row gets its own key.
-        return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER_COLUMN} {row.number}"
+        return (
+            str(item_id).strip() if is_id_or_name(item_id) else f"{ROW_NUMBER_COLUMN} {row.number}"
+        )
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:

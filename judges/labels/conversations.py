@@ -29,7 +29,7 @@ _SPEAKERS = {
 _MESSAGES_KEYS = ("messages", "conversation", "conversations")
 _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "text")
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
-_INDENTED_NEWLINE, _MAX_LENGTH = "\n    ", 20_000
+_INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
 # The names of the texts that conversations become, and a note that says what is judged.
 _TextsAndNote = tuple[set[str], str]
@@ -110,10 +110,10 @@ def format_turns(turns: Iterable[Turn]) -> str:
     text = "\n".join(
         f"{speaker}: {_INDENTED_NEWLINE.join(content.splitlines())}" for speaker, content in turns
     )
-    if (n_omitted := len(text) - _MAX_LENGTH) <= 0:
+    if (n_omitted := len(text) - _MAX_CHARACTERS) <= 0:
         return text
     omission = f" [... {n_omitted:,}{_OMISSION_END}"
-    return text[: _MAX_LENGTH // 4] + omission + text[_MAX_LENGTH // 4 - _MAX_LENGTH :]
+    return text[: _MAX_CHARACTERS // 4] + omission + text[_MAX_CHARACTERS // 4 - _MAX_CHARACTERS :]
 
 
 def _plain_text_or_lines(turns: list[Turn]) -> str:

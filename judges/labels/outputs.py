@@ -16,7 +16,7 @@ from judges.labels.rating_columns import (
 )
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
-from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
+from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
@@ -119,7 +119,7 @@ def _make_output(
     )
 
 
-def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comments:
+def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> CommentsByItem:
     """Return people's comments on their labels, by the output's id and the dimension.
 
     A comment is on the dimensions that the name of its column contains. If it contains none, the

@@ -99,8 +99,8 @@ class RatingReader:
         count_by_word = _sum_counts(usual, lambda cell: cell.word)
         counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
         # Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
-        needed = max(1, *counts.values(), 3 * count_by_word.total() / 4)
-        return [pair for pair, number in counts.items() if number == needed]
+        min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
+        return [pair for pair, number in counts.items() if number == min_count]
 
     @cached_property
     def _number_by_word(self) -> dict[str, float]:
@@ -131,8 +131,8 @@ class RatingReader:
         numbers = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
             return True
-        with_points = filter(lambda number: "." in number, numbers)
-        return self._commas_are_likely and all(map(_AMBIGUOUS_NUMBER.fullmatch, with_points))
+        numbers_with_point = filter(lambda number: "." in number, numbers)
+        return self._commas_are_likely and all(map(_AMBIGUOUS_NUMBER.fullmatch, numbers_with_point))
 
     @cached_property
     def _codes_for_missing(self) -> set[float]:
@@ -219,8 +219,8 @@ class RatingReader:
     def _advice(self) -> str:
         if not self._main_kind and len(self._cells) > _MAX_LISTED_WORDS:
             return "the column holds texts; name the column of ratings with --map"
-        mend = "correct the word" if self._main_kind == YES_NO else "write a plain number"
-        return f"{mend}, or give its number: {self.values_flag}"
+        correction = "correct the word" if self._main_kind == YES_NO else "write a plain number"
+        return f"{correction}, or give its number: {self.values_flag}"
 
     @property
     def has_faults(self) -> bool:
@@ -271,8 +271,8 @@ class RatingReader:
             if not (cell.kind in (MISSING, MAPPED) or _STANDARD_NUMBER.fullmatch(text))
         ]:
             ellipsis = ", ..." if len(readings) > _MAX_LISTED_WORDS else ""
-            listed = ", ".join(sorted(readings[:_MAX_LISTED_WORDS]))
-            yield f"read {listed}{ellipsis}; --values changes this"
+            readings_text = ", ".join(sorted(readings[:_MAX_LISTED_WORDS]))
+            yield f"read {readings_text}{ellipsis}; --values changes this"
         missing = {text: cell.count for text, cell in cell_by_text.items() if cell.kind == MISSING}
         if missing:
             words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_LISTED_WORDS]))
@@ -290,5 +290,5 @@ def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> 
 def _hashable_key(value: object) -> tuple[type, object]:
     """Return a hashable key for a cell: its type and its value, or str(value) for a list."""
     value = "" if value is None else value
-    hashable = isinstance(value, str | bool | int | float | Decimal)
-    return type(value), value if hashable else str(value)
+    is_hashable = isinstance(value, str | bool | int | float | Decimal)
+    return type(value), value if is_hashable else str(value)

@@ -18,7 +18,7 @@ from judges.labels.cells import (
     RatingsByAnnotator,
     as_object,
     is_blank,
-    is_name,
+    is_id_or_name,
     split_by_annotator,
     value_in,
 )
@@ -262,7 +262,7 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
     column = str(columns.find("rating"))
     for row in columns.table.rows:
         dimension = columns.cell(row, "dimension")
-        if is_name(dimension) and is_name(columns.cell(row, "id")):
+        if is_id_or_name(dimension) and is_id_or_name(columns.cell(row, "id")):
             value = columns.cell(row, "rating")
             yield _rating_cell(columns, row, str(dimension).strip(), column, value)
         else:

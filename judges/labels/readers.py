@@ -291,13 +291,13 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
         seen_ids.add(item_id)
 
 
-_STARTER = PROJECT_FOLDER / "data" / "starter"
+_STARTER_FOLDER = PROJECT_FOLDER / "data" / "starter"
 
 # Names that may be given in place of a path, with the files of the starter set.
 STARTER_FILE_BY_NAME = {
-    "starter": _STARTER / "outputs.jsonl",
-    "starter_pairs": _STARTER / "pairs.jsonl",
-    "starter_unlabelled": _STARTER / "unlabelled.jsonl",
+    "starter": _STARTER_FOLDER / "outputs.jsonl",
+    "starter_pairs": _STARTER_FOLDER / "pairs.jsonl",
+    "starter_unlabelled": _STARTER_FOLDER / "unlabelled.jsonl",
 }
 
 

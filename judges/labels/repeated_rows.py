@@ -15,7 +15,7 @@ from judges.tables.text import TableRow
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
-def merge_rows(
+def merge_rows_by_id(
     columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
 ) -> tuple[Columns, list[str]]:
     """Merge the rows with the same id into one row, and return the new columns and notes.
@@ -27,9 +27,9 @@ def merge_rows(
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
     dropped = label_columns.union(columns.comment_columns, map(columns.outer_column, label_columns))
     item_columns = columns.columns_except(dropped)
-    must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
+    constant_columns = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
-    differing_columns: dict[str, None] = {}
+    unequal_columns: dict[str, None] = {}
     for row in columns.table.rows:
         item_id = columns.item_key(row)
         cells = {name: row.cells.get(name) for name in item_columns}
@@ -39,19 +39,19 @@ def merge_rows(
                 first_cells[name] = cell
             if is_blank(cell) or cell == first_cells[name]:
                 continue
-            if name not in must_be_equal:
-                differing_columns[name] = None
+            if name not in constant_columns:
+                unequal_columns[name] = None
                 continue
             fault = f"differs from another row with the id {item_id!r:.60}"
             advice = "write the same in all rows with this id, or give each output an id of its own"
             problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
-    dropped |= differing_columns.keys()
+    dropped |= unequal_columns.keys()
     kept_columns = tuple(columns.columns_except(dropped))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
-    left_out = joined_names([f"column {name!r}" for name in differing_columns])
+    names_text = joined_names([f"column {name!r}" for name in unequal_columns])
     notes = (
-        [f"left out, since rows of one id differ in it: {left_out}"] if differing_columns else []
+        [f"left out, since rows of one id differ in it: {names_text}"] if unequal_columns else []
     )
     if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
         notes.append(f"joined by the same texts, since there are no ids: {count(n_joined, 'row')}")
@@ -70,8 +70,8 @@ def note_repeated_rows(
     repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
     if not repeat_lines:
         return []
-    unit, are_minority = problems.unit, 2 * len(repeat_lines) < len(columns.table.rows) - 1
-    if columns.find("annotator") and not (columns.find("id") and are_minority):
+    unit, are_few = problems.unit, 2 * len(repeat_lines) < len(columns.table.rows) - 1
+    if columns.find("annotator") and not (columns.find("id") and are_few):
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
         advice = "give all rows of one output the same id: --map id=COLUMN"

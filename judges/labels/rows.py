@@ -5,13 +5,14 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
     as_text,
     is_blank,
-    is_name,
+    is_id_or_name,
     join_texts,
     value_in,
     without_keys,
@@ -19,7 +20,7 @@ from judges.labels.cells import (
 from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns, add_missing_column
 from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
 from judges.labels.preparation import SAMPLING_COLUMNS
-from judges.labels.repeated_rows import merge_rows, note_repeated_rows
+from judges.labels.repeated_rows import merge_rows_by_id, note_repeated_rows
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt
 from judges.tables.text import TableRow
@@ -68,7 +69,7 @@ class RowReader:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
             self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
         if columns.has_row_per_annotator:
-            columns, note = merge_rows(columns, problems, label_columns, certain_columns)
+            columns, note = merge_rows_by_id(columns, problems, label_columns, certain_columns)
             self.notes += note
         self.columns, self._line_by_id = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
@@ -116,13 +117,10 @@ class RowReader:
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
         if columns.ids_are_row_numbers:
             columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
-        read_columns = {
-            *role_columns.values(),
-            *self.texts.values(),
-            *columns.comment_columns,
-        }.union(*ratings.values())
-        read_outer_columns = {*map(columns.outer_column, read_columns)}
-        unread = tuple(columns.columns_except(read_outer_columns))
+        read_columns = chain(
+            role_columns.values(), self.texts.values(), columns.comment_columns, *ratings.values()
+        )
+        unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
         likely_names = {column: columns.column(column).likely_name for column in unread}
         return FileReading(
             rows=columns_by_role,
@@ -194,7 +192,7 @@ class RowReader:
             if kind:
                 self._problems.add(kind, "is empty", advice, line=line, field=column)
             return None
-        if not is_name(value):
+        if not is_id_or_name(value):
             fault, advice = "is not a name", "write a string or a whole number"
             self._problems.add("no-name", fault, advice, line=line, field=column, value=value)
             return None
@@ -251,14 +249,14 @@ class RowReader:
 
 
 # Maps the id of an output or pair to people's comments by dimension (`votes` for pairs).
-Comments = dict[str, dict[str, tuple[str, ...]]]
+CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 
 def read_comments(
     columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
-) -> Comments:
+) -> CommentsByItem:
     """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
-    comments: Comments = {}
+    comments: CommentsByItem = {}
     for row in columns.table.rows:
         for column in columns.comment_columns:
             cell = value_in(row, column)

@@ -144,12 +144,12 @@ LABEL_EXPORTS = [
 ]
 # The paths at which labels and outputs have each field; the first path with a value counts. A dot
 # leads into an object. A field that a label lacks is looked up in the objects around the label. The
-# field `of` is the id of the output that a label is on.
+# field `output_id` is the id of the output that a label is on.
 PLACES: dict[str, tuple[str, ...]] = {
     "id": ("context.span_id", "id", "trace_id"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
     "output": ("attributes.output.value", "output", "outputs", "response"),
-    "of": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
+    "output_id": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
     "dimension": ("annotation_name", "assessment_name", "from_name", "key", "name"),
     "rating": (
         *("result.score", "result.label", "feedback.value", "value.rating", "value.choices"),
@@ -246,11 +246,11 @@ class _ExportReader:
         If the export has labels, an output that lacks a text is left out and counted.
         """
         labelled_ids = {row.cells["id"] for row in labels}
-        unlabelled = [row for row in outputs if row.cells.get("id") not in labelled_ids]
+        unlabelled_rows = [row for row in outputs if row.cells.get("id") not in labelled_ids]
         if not self._export.labels:
-            return unlabelled
-        complete = [row for row in unlabelled if not any(map(is_blank, row.cells.values()))]
-        n_incomplete = len(unlabelled) - len(complete)
+            return unlabelled_rows
+        complete = [row for row in unlabelled_rows if not any(map(is_blank, row.cells.values()))]
+        n_incomplete = len(unlabelled_rows) - len(complete)
         self._n_omitted["outputs without a label and without a text"] = n_incomplete
         # A long table needs a dimension in every row, also without a label.
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
@@ -261,10 +261,10 @@ class _ExportReader:
         note = f"an export of {self._export.tool}"
         if not (n_labels or self._n_omitted.total()):
             return note
-        omitted = joined_names(
+        omissions_text = joined_names(
             [f"{n_omitted:,} {source}" for source, n_omitted in (+self._n_omitted).items()]
         )
-        return f"{note}: {count(n_labels, 'label')} by people (left out: {omitted})"
+        return f"{note}: {count(n_labels, 'label')} by people (left out: {omissions_text})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Return whether the export must have labels: no mapped column or second file has any."""
@@ -336,7 +336,7 @@ class _ExportReader:
         if not (is_requested and self._is_by_person(entry, source, row.line)):
             return None
         output_cells = {} if "" in self._export.labels else row.cells
-        output_id = _field(entry, "of") or _field(output_cells, "id")
+        output_id = _field(entry, "output_id") or _field(output_cells, "id")
         label: Record = {name: _field(entry, name) for name in ("comment", "annotator")}
         label |= {"dimension": dimension, "rating": _entry_rating(entry), "id": str(output_id)}
         if not (str(output_id) in outputs if outputs else output_id):

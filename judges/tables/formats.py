@@ -166,7 +166,7 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
         n_cells += len(row.cells)
         if in_memory and n_cells > bounds.MAX_CELLS:
             raise size_error(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
-        n_bytes += 2 * bounds.VALUE_BYTES + bounds.estimate_memory(row.cells)
+        n_bytes += 2 * bounds.BYTES_PER_VALUE + bounds.estimate_memory(row.cells)
         if in_memory and n_bytes > bounds.MAX_BYTES:
             raise size_error(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row

@@ -14,7 +14,7 @@ from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
-from judges.labels.weights import RANDOM_DRAW, Draw, document_weights
+from judges.labels.weights import RANDOM_DRAW, DocumentDraw, document_weights
 
 Row = dict[str, Any]
 
@@ -101,10 +101,10 @@ def test_of_pairs_the_last_vote_counts():
 
 
 VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
-Draws = dict[str, Draw]
+Draws = dict[str, DocumentDraw]
 
 
-def weighted_mean(draws: Mapping[str, Draw]) -> float:
+def weighted_mean(draws: Mapping[str, DocumentDraw]) -> float:
     weights = document_weights(draws)
     return sum(weight * VALUES[name] for name, weight in weights.items()) / len(weights)
 
