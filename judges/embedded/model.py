@@ -56,16 +56,13 @@ class EmbeddedModel:
         if judge is None:
             raise FatalModelError(NOT_A_JUDGE_PROMPT)
         features = judged_features(judge.roles, read_texts(contents[-1]))
-        predictions = [
-            _Prediction.of(field_judge, features) for field_judge in (*judge.questions, judge)
-        ]
+        predictions = [_Prediction.of(each, features) for each in (*judge.questions, judge)]
         seed_bytes = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
             choices = [
-                _draw_choice(prediction.probabilities, sampling.temperature, rng)
-                for prediction in predictions
+                _draw_choice(each.probabilities, sampling.temperature, rng) for each in predictions
             ]
             replies.append(_write_reply(judge, predictions, choices, sampling.top_logprobs))
         return Completion(

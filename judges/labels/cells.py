@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from judges.labels.values import looks_like_number
 from judges.tables.problems import UnreadableError
-from judges.tables.text import Record, TableRow, decode_json
+from judges.tables.text import Record, decode_json
 from judges.tables.text import is_blank as is_blank
 
 AnyValue = TypeVar("AnyValue")
@@ -23,14 +23,6 @@ MAX_ANNOTATORS = 100
 def without_keys(mapping: Mapping[str, AnyValue], keys: Container[str]) -> dict[str, AnyValue]:
     """Return a copy of `mapping` without the given keys."""
     return {key: value for key, value in mapping.items() if key not in keys}
-
-
-def value_in(row: TableRow, column: str) -> object:
-    """Return a row's cell in a column, or None if it is missing.
-
-    If no column is called `a.b`, that name stands for the key `b` of the object in the column `a`.
-    """
-    return value_at(row.cells, column)
 
 
 def value_at(cells: Mapping[str, object], path: str) -> object:

@@ -11,7 +11,7 @@ from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
     is_id_or_name,
-    value_in,
+    value_at,
     without_keys,
 )
 from judges.labels.column_kinds import Column, ColumnKind, infer_column
@@ -113,7 +113,7 @@ class Columns:
         return Columns(table, mapping, self.judge_texts, self.rating_words, self.reads_labels)
 
     def _column(self, name: str) -> Column:
-        cells = tuple(value_in(row, name) for row in self.table.rows)
+        cells = tuple(value_at(row.cells, name) for row in self.table.rows)
         is_text, is_typed = self.is_certain_text(name), self.table.is_typed
         return infer_column(
             name, cells, is_text=is_text, is_typed=is_typed, rating_words=self.rating_words
@@ -160,7 +160,7 @@ class Columns:
     def cell(self, row: TableRow, name: str) -> object:
         """Return a row's cell in the column for `name`; None if the table has no such column."""
         column = self.find(name)
-        return None if column is None else value_in(row, column)
+        return None if column is None else value_at(row.cells, column)
 
     def item_key(self, row: TableRow) -> str:
         """Return the id in a row, or the row's number if no column holds ids.
@@ -187,7 +187,7 @@ class Columns:
         first_row_numbers: dict[tuple[str, ...], int] = {}
         return {
             row.number: first_row_numbers.setdefault(
-                tuple(str(value_in(row, column)) for column in content), row.number
+                tuple(str(value_at(row.cells, column)) for column in content), row.number
             )
             for row in self.table.rows
         }

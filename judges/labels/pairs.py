@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import is_blank, value_in, without_keys
+from judges.labels.cells import is_blank, value_at, without_keys
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns, check_mapping
 from judges.labels.names import name_words
 from judges.labels.rating_columns import find_rating_columns
@@ -172,5 +172,5 @@ def _read_votes(
         system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
         for column, reader in vote_readers.items():
             with problems.collect(line=row.line, field=column):
-                pair_votes += reader.read(value_in(row, column), (system_a, system_b))
+                pair_votes += reader.read(value_at(row.cells, column), (system_a, system_b))
     return votes

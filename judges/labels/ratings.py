@@ -20,7 +20,7 @@ from judges.labels.cells import (
     is_blank,
     is_id_or_name,
     split_by_annotator,
-    value_in,
+    value_at,
 )
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import name_words
@@ -283,7 +283,9 @@ def _wide_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator[R
         by_dimension = {cell.dimension: [cell] for cell in nested_cells}
         for name, headers in rating_columns.by_dimension.items():
             if name in columns.mapping or name not in by_dimension:
-                cells = [_rating_cell(columns, row, name, c, value_in(row, c)) for c in headers]
+                cells = [
+                    _rating_cell(columns, row, name, c, value_at(row.cells, c)) for c in headers
+                ]
                 if len(headers) > 1:
                     cells = [cell._replace(annotator=cell.column) for cell in cells]
                 by_dimension[name] = cells
@@ -300,7 +302,7 @@ def _nested_cells(
     columns = rating_columns.columns
     excluded_columns = {*columns.mapped_columns, *columns.comment_columns}
     for column in rating_columns.nested:
-        value = value_in(row, column)
+        value = value_at(row.cells, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):
             advice = "write an object {dimension: rating}"

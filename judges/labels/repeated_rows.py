@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 
-from judges.labels.cells import is_blank, value_in
+from judges.labels.cells import is_blank, value_at
 from judges.labels.columns import Columns
 from judges.labels.values import is_missing_value, normalize_word
 from judges.tables.problems import Problems, count, joined_names
@@ -108,12 +108,12 @@ def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableR
     content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
     groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
-        groups[tuple(str(value_in(row, column)) for column in content_columns)].append(row)
+        groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
     """Return the different labels in a column; lists of several annotators' labels are skipped."""
-    cells = (value_in(row, column) for row in rows)
+    cells = (value_at(row.cells, column) for row in rows)
     single_labels = (cell for cell in cells if not isinstance(cell, list | Mapping))
     return sorted({normalize_word(cell) for cell in single_labels if not is_missing_value(cell)})

@@ -14,7 +14,7 @@ from judges.labels.cells import (
     is_blank,
     is_id_or_name,
     join_texts,
-    value_in,
+    value_at,
     without_keys,
 )
 from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns, add_missing_column
@@ -144,7 +144,7 @@ class RowReader:
             empty_outputs = [
                 column
                 for name, column in missing_texts.items()
-                if name in self._output_texts and is_blank(value_in(row, column))
+                if name in self._output_texts and is_blank(value_at(row.cells, column))
             ]
             for column in empty_outputs:
                 lines_with_empty_output[column].append(row.line)
@@ -187,7 +187,7 @@ class RowReader:
         """
         if column is None:
             return None
-        value, line = value_in(row, column), row.line
+        value, line = value_at(row.cells, column), row.line
         if is_blank(value):
             if kind:
                 self._problems.add(kind, "is empty", advice, line=line, field=column)
@@ -201,7 +201,7 @@ class RowReader:
 
     def _read_text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
-        value = as_text(value_in(row, column))
+        value = as_text(value_at(row.cells, column))
         # People may have voted on a pair in which one system wrote nothing. In a typed file such as
         # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
         # any text may be white space.
@@ -259,7 +259,7 @@ def read_comments(
     comments: CommentsByItem = {}
     for row in columns.table.rows:
         for column in columns.comment_columns:
-            cell = value_in(row, column)
+            cell = value_at(row.cells, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
                 by_dimension = comments.setdefault(columns.item_key(row), {})
