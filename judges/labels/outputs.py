@@ -186,12 +186,9 @@ def _check_has_ratings(
     dimensions, columns = _rated_dimensions(outputs), rating_columns.columns
     scores = joined_names(sorted(columns.judge_score_columns))
     remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
-    dimensions_in_rows = columns.cells(str(columns.find("dimension"))) if columns.is_long else ()
-    rated_names = {
-        *rating_columns.numeric,
-        *rating_columns.nested_dimensions,
-        *map(str, dimensions_in_rows),
-    }
+    rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
+    if columns.is_long:
+        rated_names.update(map(str, columns.cells(str(columns.find("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
         rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
         fault = f"no output has a rating on it; {rated_text}{remark}"
@@ -206,11 +203,9 @@ def _check_has_ratings(
 
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
-    unused_columns = columns.columns_except(
-        {*columns.used_columns(OUTPUT_ROLES), *columns.comment_columns}
-    )
+    used_columns = columns.used_columns(OUTPUT_ROLES).union(columns.comment_columns)
     nested_ratings = columns.of_kind(columns.nested_keys, "rating")
-    label_columns = nested_ratings or columns.of_kind(unused_columns, "label")
+    label_columns = nested_ratings or columns.of_kind(columns.columns_except(used_columns), "label")
     for name in label_columns:
         candidates = [c for c in columns.table.columns if c in columns.cells(name)]
         if len(candidates) == 2:  # the column names the better of two other columns
