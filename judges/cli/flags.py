@@ -104,7 +104,7 @@ parse_temperature = _number_parser(float, 0.0, 10.0, "a number from 0 to 10")
 
 
 def parse_address(text: str) -> str:
-    """Check the address of a model's server; a function for argparse's `type`."""
+    """Return the address of a model's server; raise ArgumentTypeError if it is not allowed."""
     if not text.strip():
         raise argparse.ArgumentTypeError(
             "is empty: give http://HOST:PORT/v1, or leave out the flag"
@@ -134,7 +134,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags of a model; `limits`, as in " for each start", says for what limits hold."""
+    """Add the flags of a model; help on limits has `limits`, such as " for each start"."""
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "

@@ -245,7 +245,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
 
 @contextmanager
 def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
-    """Raise an error that ends the run with advice: where the first rows are, how to resume."""
+    """Add to an error that ends the run which rows are written, and how to resume the run."""
     try:
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:

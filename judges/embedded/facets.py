@@ -18,7 +18,7 @@ class Facet(NamedTuple):
     `is_content` is true if the facet is about what the text says, and not about how it says it.
     `document_weight` holds for a text that was made from a document, and `turn_weight` for a turn
     of a conversation or an answer. `bonus` is the gain of a text that is better than usual in the
-    facet, relative to the loss of one that is as much worse; what readers expect has a small bonus.
+    facet, relative to the loss of one that is equally worse; it is small for what readers expect.
     """
 
     is_content: bool
@@ -30,7 +30,7 @@ class Facet(NamedTuple):
 FACETS = {
     # The text says what matters in the document. A turn of a conversation says much.
     "coverage": Facet(True, 0.8, 0.6, 1.0),
-    # The text says only what matters in the document. A turn takes up the last turn.
+    # The text says only what matters in the document. A turn responds to the last turn.
     "focus": Facet(True, 0.3, 0.4, 1.0),
     # The source supports what the text says. A turn uses the facts in the source.
     "support": Facet(True, 0.2, 0.4, 1.0),
@@ -111,7 +111,7 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> Float
 
 
 def count_mentions(text: str) -> FloatArray:
-    """Return for each facet, the weighted number of words and phrases in a text that name it."""
+    """Return, for each facet, the weighted number of words and phrases in a text that name it."""
     counts = np.zeros(len(FACETS))
     text = text.lower()
     mentions = [_PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE.finditer(text)]

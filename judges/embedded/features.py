@@ -211,7 +211,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
     )
 
 
-# The grammar of a text is judged only if at least this share of its words are function words.
+# Grammar is judged only if at least this share of a text's words are English function words.
 MIN_FUNCTION_WORD_SHARE = 0.1
 
 

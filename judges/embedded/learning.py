@@ -18,7 +18,7 @@ SCORE_DECIMALS = 9
 # RATING_CENTRE is the position at the latent score 0. It is above the middle, since most outputs of
 # today's systems are fair. RATING_STEEPNESS is the slope of the position's logit.
 RATING_CENTRE, RATING_STEEPNESS = 0.6, 1.1
-# The SD of a single rating, in steps of the scale: on a five-step scale, people differ by one step.
+# The SD of one rating, in steps of the scale: on a five-step scale, people differ by about a step.
 MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
 # The logit of preferring A is this slope times the difference of the two latent scores.
 CHOICE_SLOPE = 2.2

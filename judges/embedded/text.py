@@ -80,7 +80,7 @@ class Sentence:
 class SplitText:
     """A text that was split into sentences, each of which has at least one word.
 
-    A bigram is one string "first second", since the garbage collector need not visit strings.
+    A bigram is a string "first second", not a tuple, which the garbage collector would visit.
     """
 
     sentences: list[Sentence]
@@ -124,7 +124,7 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
-    """Return the sentence of some tokens; no sentence if none of the tokens is a word."""
+    """Return a list with the sentence of these tokens; [] if none of them is a word."""
     words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
     if not words_and_stems:
         return []
@@ -136,7 +136,7 @@ def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
 
 @lru_cache(maxsize=1 << 16)
 def _word_and_stem(token: str) -> tuple[str, str]:
-    """Return the word that a token is, "" for a mark; and its stem, "" for a function word."""
+    """Return a token's word, "" for a mark; and its stem, "" for a function word."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""

@@ -47,7 +47,7 @@ class Column:
 
     @property
     def likely_name(self) -> str:
-        """The name that --map may give an unread column; "" if no name is likely."""
+        """The NAME to suggest for --map NAME=COLUMN if the column is unread; else ""."""
         if self.kind == "name":
             return "id" if self.n_distinct == len(self.cells) else "group"
         return "input" if self.kind == "text" else ""
@@ -61,7 +61,7 @@ class Column:
         """Return whether the column may hold the source texts although its name is unusual.
 
         A source text is repeated for each of its outputs, so its column must have fewer different
-        values than the text column with the most (`max_distinct`). Most have three words or more.
+        values than the text column with the most (`max_distinct`). Most texts have 3 words or more.
         """
         word_counts = sorted(len(str(cell).split()) for cell in self.cells)
         has_repeats = (
@@ -107,7 +107,7 @@ def infer_column(
 
 
 def _may_be_labels(values: Collection[str]) -> bool:
-    """Return whether the values may be labels: they are few, or one begins with a digit (4/5)."""
+    """Return whether the values may be labels: they are few, or one starts like `4/5`."""
     return len(values) <= _MAX_DISTINCT_LABELS or any(value[:1].isdigit() for value in values)
 
 

@@ -148,7 +148,7 @@ class Columns:
         return next((column for column in names if self._is_usable_as(column, name)), None)
 
     def _is_usable_as(self, column: str, name: str) -> bool:
-        """Return whether the table has `column`, and its cells suit `name`, which --map lacks."""
+        """Return whether `column` exists and its cells fit `name`, which --map does not name."""
         if column not in self.table.columns or (column != name and column in self.mapped_columns):
             return False
         if name in NESTED_COLUMNS:
@@ -178,7 +178,7 @@ class Columns:
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
-        """The number of the first row with equal texts, by row number; {} without annotators."""
+        """For each row number, that of the first row with equal texts; {} without annotators."""
         if self.find("annotator") is None or "id" in self.mapping:
             return {}
         other_columns = self.columns_except(self.comment_columns)
@@ -198,7 +198,7 @@ class Columns:
         return columns[0] if len(columns) == 1 else None
 
     def exact_name(self, name: str) -> str:
-        """Return the exact name of the column that `name` means, in whatever case and spacing."""
+        """Return the exact name of the column called `name`, whose case or spacing may differ."""
         return name if self.has(name) else self.column_ignoring_case(name) or name
 
     def has(self, column: str) -> bool:

@@ -234,7 +234,7 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
 
 
 def _notes_on_length(rows: Iterable[TableRow]) -> Iterator[str]:
-    """Yield a note that counts the rows with conversations of which the middle is left out."""
+    """Yield a note that counts the rows whose conversation is shortened in the middle."""
     texts_of_rows = (" ".join(map(str, row.cells.values())) for row in rows)
     if n_shortened := sum(_OMISSION_END in texts for texts in texts_of_rows):
         yield f"the middle of a long conversation is left out in {count(n_shortened, 'row')}"

@@ -106,7 +106,7 @@ def is_comment_name(column: str) -> bool:
 
 
 def source_name(names: Iterable[str]) -> str | None:
-    """Return the name of the source text: the first in SOURCE_NAMES; None if none is usual."""
+    """Return the one of `names` that is first in SOURCE_NAMES; None if no name is usual."""
     source_names = [name for name in names if usual_name(name) in SOURCE_NAMES]
     return min(source_names, key=lambda name: SOURCE_NAMES.index(usual_name(name)), default=None)
 

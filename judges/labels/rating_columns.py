@@ -173,7 +173,7 @@ def _find_columns(
 def _guess_rating_columns(
     columns: Columns, numeric_columns: ColumnTuple, annotator_groups: Mapping[str, ColumnTuple]
 ) -> ColumnTuple:
-    """Return the one numeric column that is named like labels, else all that are in no group."""
+    """Return the one numeric column that is named like labels, else all outside the groups."""
     group_members = set[str]().union(*annotator_groups.values())
     ungrouped = tuple(column for column in numeric_columns if column not in group_members)
     label_columns = tuple(filter(ungrouped.__contains__, _label_columns(columns, "label")))
@@ -206,7 +206,7 @@ def similar_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def _has_label_name(column: str, label_words: set[str]) -> bool:
-    """Return whether a name has a word in `label_words`, and beside it at most qualifiers."""
+    """Return whether a name has a word in `label_words`, and besides only usual qualifiers."""
     words = {*name_words(column.rpartition(KEY_SEPARATOR)[2])}
     return not words.isdisjoint(label_words) and words <= label_words | _LABEL_QUALIFIERS
 

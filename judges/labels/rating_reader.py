@@ -44,7 +44,7 @@ _STANDARD_NUMBER = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 # Matches a number such as 1,234, whose comma or point may be a decimal mark or separate thousands.
 _AMBIGUOUS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
-# Why a cell cannot be read, by the kind of most other cells; "" if they are no ratings either.
+# Why a cell cannot be read, by the main kind of the column's cells; "" if they are no ratings.
 _FAULT_BY_MAIN_KIND = {
     "": "is not a number",
     YES_NO: "is not a known word, but other cells are",
@@ -104,7 +104,7 @@ class RatingReader:
 
     @cached_property
     def _number_by_word(self) -> dict[str, float]:
-        """The words with a known number: all of the user's words, too, if any cell has one."""
+        """Maps words to known numbers: also all of the user's words, if a cell has one of them."""
         numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._word_pairs for word in pair}
         if MAPPED in self._kinds:
             for word, number in self._user_values.items():

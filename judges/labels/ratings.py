@@ -152,7 +152,7 @@ def read_ratings(
 
 
 def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
-    """Sort ratings by the annotator's name, so that the order of the rows does not matter."""
+    """Return ratings sorted by annotator, so that the order of the rows does not matter."""
     return {
         dimension: dict(sorted(by_annotator.items(), key=str))
         for dimension, by_annotator in ratings.items()

@@ -101,7 +101,7 @@ class RowReader:
 
     @property
     def grouped_by(self) -> str:
-        """Which rows share a document, in words."""
+        """A phrase that says which rows share a document."""
         if (group := self.columns.find("group")) is not None:
             return f"by column {group!r}"
         if self._source_text is None:
@@ -290,7 +290,7 @@ def _find_required_texts(
 
 
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
-    """Return a document's id: a hash of its source text, or the item's id without such a text.
+    """Return a document's id: a hash of its source text, or the item's id if it has none.
 
     Two documents may have the same source text, such as an instruction, but different `input`s.
     """

@@ -161,7 +161,7 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
 
 
 def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]:
-    """Return sets of document ids: ids in the same set are linked by equal source texts."""
+    """Return the sets of documents that equal source texts link; each document is in one set."""
     group_by_document = {item.document_id: {item.document_id} for item in items}
     # Maps each tuple of texts to the first document that has them.
     document_by_texts: dict[tuple[str, ...], str] = {}

@@ -145,7 +145,7 @@ class LabelledItems:
         name: The name or path of the file.
         sha256: The hash of the file's bytes; for rows in memory and Hugging Face data sets, the
             hash of the rows. If a second file holds the ratings, this is a hash of both files.
-        grouped_by: Which items share a document, in words.
+        grouped_by: A phrase that says which items share a document.
         notes: Sentences on how the file was read, to be printed.
         reading: What each column of the file was read as.
         words: Maps each dimension with only two values to the file's words for 1 (good) and for 0.
@@ -197,7 +197,7 @@ class LabelledSet(LabelledItems):
     def label(self, output: LabelledOutput, dimension: str) -> float:
         """Return an output's mean rating or, on a dimension with two values, the majority's.
 
-        With two values, the majority's is 0 or 1, or 0.5 if equally many annotators gave each.
+        With two values, the label is the majority's (0 or 1), or 0.5 if annotators are tied.
         """
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)

@@ -72,7 +72,7 @@ class VoteReader:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
     def _is_missing(self, entry: object) -> bool:
-        """Return whether a word means a missing vote: to the user, or usually, such as `n/a`."""
+        """Return whether an entry is a missing vote: by the user's words, or a word like `n/a`."""
         word = normalize_word(entry)
         return (
             self._user_votes[word] is None if word in self._user_votes else is_missing_value(entry)

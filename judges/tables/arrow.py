@@ -92,7 +92,7 @@ class ParquetSink:
 def load_dataset(path: str) -> object:
     """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`.
 
-    Raises UnreadableError if the data set cannot be loaded, or if `path` names none of its splits.
+    Raises UnreadableError if the data set cannot be loaded, or if `path` names no split of several.
     """
     import datasets
 
