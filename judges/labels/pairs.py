@@ -124,7 +124,7 @@ def _only_with_votes(
     """Return the pairs that have a vote; add a note on the others, or a problem if all lack one."""
     kept_pairs = [pair for pair in pairs if pair.votes]
     if n_without_votes := len(pairs) - len(kept_pairs):
-        notes.insert(0, f"left out for lack of a vote: {count(n_without_votes, 'pair')}")
+        notes.insert(0, f"left out {count(n_without_votes, 'pair')} without a vote")
     if not kept_pairs and not problems:
         advice = "give people's votes in a column votes or preferred"
         problems.add("no-vote", "no pair has a vote", advice)

@@ -58,7 +58,7 @@ def with_latest_labels(columns: Columns) -> Columns:
         rows = tuple({_label_key(columns, row): row for row in rows}.values())
     if n_changed := sum(not is_blank(row.cells.get(_CHANGE_COLUMN)) for row in rows):
         notes += (
-            f"{count(n_changed, 'label')} changed after seeing others' labels: "
+            f"{count(n_changed, 'label')} changed after the annotator saw others' labels: "
             "agreement is not blind",
         )
     removed_columns = (

@@ -27,7 +27,7 @@ from judges.labels.values import (
     normalize_word,
     parse_cell,
 )
-from judges.tables.problems import UnreadableError, excerpt
+from judges.tables.problems import UnreadableError, count, excerpt
 
 # Words in the labels of ratings. If the lowest rating is labelled as good and the highest as bad,
 # the scale is reversed, as in German school marks.
@@ -263,7 +263,7 @@ class RatingReader:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
         cell_by_text = {str(cell.value): cell for cell in self._cells if normalize_text(cell.value)}
         if words := self.words_for_1_and_0:
-            note = f"{words[0]!r} is a pass and counts 1, {words[1]!r} a fail and 0"
+            note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
             yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
         elif readings := [
             f"{excerpt(text)} as {cell.number:.12g}"
@@ -276,7 +276,8 @@ class RatingReader:
         missing = {text: cell.count for text, cell in cell_by_text.items() if cell.kind == MISSING}
         if missing:
             words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_LISTED_WORDS]))
-            yield f"{sum(missing.values()):,} without a rating, written {words_for_missing}"
+            cells_text = count(sum(missing.values()), "cell")
+            yield f"{cells_text} without a rating, written {words_for_missing}"
 
 
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:

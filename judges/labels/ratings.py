@@ -184,7 +184,7 @@ def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems
     }
     if not labels or not words or not words.isdisjoint(labels):
         return []
-    fault = f"no label is {joined_names(sorted(words))}, as --values says"
+    fault = f"no label is {joined_names(sorted(words))}, which --values names"
     if not any(looks_like_number(label, is_typed=False) for label in labels):
         advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
         problems.add("no-word", fault, advice)

@@ -50,11 +50,9 @@ def merge_rows_by_id(
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
     names_text = joined_names([f"column {name!r}" for name in unequal_columns])
-    notes = (
-        [f"left out, since rows of one id differ in it: {names_text}"] if unequal_columns else []
-    )
+    notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
     if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
-        notes.append(f"joined by the same texts, since there are no ids: {count(n_joined, 'row')}")
+        notes.append(f"joined {count(n_joined, 'row')} without an id to a row of the same texts")
     return columns.with_table(table, mapping), notes
 
 

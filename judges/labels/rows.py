@@ -175,7 +175,7 @@ class RowReader:
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
         line_list = f"{self._problems.unit} {str(lines[:5])[1:-1]}{', ...' * (len(lines) > 5)}"
         rows = count(len(lines), "row")
-        self.notes.append(f"left out for an empty {excerpt(column)}: {rows} ({line_list})")
+        self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({line_list})")
 
     def _read_name(
         self, row: TableRow, column: str | None, kind: str = "", advice: str = ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
-from judges.tables.problems import joined_names
+from judges.tables.problems import count, joined_names
 
 AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
@@ -42,7 +42,8 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     n_tied, notes = len(rated_outputs) - len(untied_outputs), [*labelled.notes]
     if n_tied:
         notes.append(
-            f"{dimension}: left out, since equally many annotators gave either value: {n_tied:,}"
+            f"{dimension}: left out {count(n_tied, 'output')}, since equally many annotators gave "
+            "either value"
         )
     distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:

@@ -109,7 +109,7 @@ def test_a_row_without_an_answer_is_left_out_and_counted():
     rows = [{"messages": each, "label": n % 2} for n, each in enumerate(turns)]
     labelled = data.read_labels(rows)
     assert len(labelled.outputs) == 2
-    assert "left out for an empty 'output': 1 row (row 2)" in labelled.notes
+    assert "left out 1 row, since 'output' is empty (row 2)" in labelled.notes
 
 
 def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():

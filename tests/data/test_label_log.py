@@ -53,7 +53,7 @@ def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
     ]
     assert labelled.outputs[0].comments["helpful"] == ("I misread it.", "It rambles.")
     notes = " ".join(labelled.notes)
-    assert "1 label changed after seeing others' labels: agreement is not blind" in notes
+    assert "1 label changed after the annotator saw others' labels: agreement is not blind" in notes
     assert "no rating on helpful: 1 of 3 outputs" in notes
     assert is_beside or not any(one.comments for one in labelled.outputs[1:])
 
@@ -97,7 +97,7 @@ def test_of_pairs_the_last_vote_counts():
     labelled = data.read_pairs(rows)
     assert [(one.id, one.votes) for one in labelled.pairs] == [("p", ("tie", "B"))]
     assert labelled.pairs[0].comments == ("Anna: tie", "Ben: B")
-    assert "left out for lack of a vote: 1 pair" in labelled.notes
+    assert "left out 1 pair without a vote" in labelled.notes
 
 
 VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
