@@ -160,11 +160,9 @@ def stem_of(word: str) -> str:
             is_double = root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if is_double else root
             break
-    if len(word) > 3 and word[-1] == "e":
-        word = word[:-1]
-    if len(word) > 3 and word[-1] == "y" and word[-2] not in "aeiou":
-        word = word[:-1] + "i"
-    return word
+    # At least three letters stay in front of a final e that is removed, or y that becomes i.
+    word = re.sub("(?<=...)e$", "", word)
+    return re.sub("(?<=..[^aeiou])y$", "i", word)
 
 
 def _singular(word: str) -> str:

@@ -224,8 +224,7 @@ class Columns:
 
     def find_by_name(self, names: Iterable[str]) -> dict[str, str]:
         """Map each name to its column, without the names that have no column."""
-        columns = {name: self.find(name) for name in names}
-        return {name: column for name, column in columns.items() if column is not None}
+        return {name: column for name in names if (column := self.find(name)) is not None}
 
     def cells(self, column: str) -> tuple[object, ...]:
         return self.column(column).cells
@@ -297,12 +296,12 @@ class Columns:
         return {**texts, **mapped_texts}
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
-        columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
-        text_columns = {n: c for n, c in columns.items() if c not in label_columns}
-        string_columns = self.of_kind(text_columns.values(), "text", "label", "name")
-        return {
-            n: c for n, c in text_columns.items() if c in string_columns or is_source_or_output(n)
-        }
+        text_columns: dict[str, str] = {}
+        for name, (column, *_) in without_keys(self.mapping, _ROLES).items():
+            holds_strings = self.kind(column) in ("text", "label", "name")
+            if column not in label_columns and (holds_strings or is_source_or_output(name)):
+                text_columns[name] = column
+        return text_columns
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.

@@ -211,15 +211,16 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
     is_pair = _pair_columns(columns) is not None
-    n_read = len(columns) if is_pair or (has_outputs and not all_turns) else 1
-    read_columns, unread_columns = columns[:n_read], columns[n_read:]
+    reads_all_columns = is_pair or (has_outputs and not all_turns)
+    read_columns = columns if reads_all_columns else columns[:1]
+    unread_columns = columns[len(read_columns) :]
     rows = [
         row._replace(cells=cells_with_texts(without_keys(row.cells, unread_columns)))
         for row in table.rows
     ]
     if is_pair:
         text_names, description = _PAIR_TEXTS
-    elif has_outputs and not all_turns:
+    elif reads_all_columns:
         text_names, description = {*columns}, "each is read as one text"
     elif not all_turns and any(row.cells.get("output") for row in rows):
         text_names, description = _LAST_TURN_TEXTS

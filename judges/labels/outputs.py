@@ -17,7 +17,7 @@ from judges.labels.rating_columns import (
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
-from judges.labels.types import LabelledOutput, LabelledSet
+from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 
@@ -62,7 +62,7 @@ def read_outputs(
         notes += _check_rated_ids(outputs, problems, second_ratings)
     if not problems and options.reads_labels:
         _check_has_ratings(outputs, problems, rating_columns)
-    dimensions = _rated_dimensions(outputs) if options.dimensions is None else options.dimensions
+    dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
     return LabelledSet(
         name=columns.table.name,
@@ -73,10 +73,6 @@ def read_outputs(
         reading=reader.reading(rating_columns.columns_by_name()),
         words=ratings.words,
     )
-
-
-def _rated_dimensions(outputs: Iterable[LabelledOutput]) -> list[str]:
-    return sorted({dimension for output in outputs for dimension in output.ratings})
 
 
 def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
@@ -183,7 +179,7 @@ def _check_has_ratings(
 
     If no dimension was requested, add a problem if there are no ratings at all.
     """
-    dimensions, columns = _rated_dimensions(outputs), rating_columns.columns
+    dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     scores = joined_names(sorted(columns.judge_score_columns))
     remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
     rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}

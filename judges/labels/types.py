@@ -132,6 +132,11 @@ LabelledItem = LabelledOutput | LabelledPair
 AnyItem = TypeVar("AnyItem", bound=LabelledItem)
 
 
+def rated_dimensions(outputs: Iterable[LabelledOutput]) -> tuple[str, ...]:
+    """Return the dimensions on which any of the outputs is rated, sorted."""
+    return tuple(sorted({name for output in outputs for name in output.ratings}))
+
+
 def _select_and_sort(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
     selected = (item for item in items if item.id in ids)
     return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
@@ -210,7 +215,7 @@ class LabelledSet(LabelledItems):
     @property
     def dimensions(self) -> tuple[str, ...]:
         """The dimensions on which outputs are rated, sorted."""
-        return tuple(sorted({name for output in self.outputs for name in output.ratings}))
+        return rated_dimensions(self.outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
