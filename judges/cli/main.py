@@ -64,7 +64,7 @@ cannot express."""
 def command(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
-    args = parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     with exit_on_ctrl_c():
         # The command's module is imported only now, since --help and wrong flags do not need it.
         module, _, function = args.run.partition(":")
@@ -74,7 +74,7 @@ def command(argv: Sequence[str]) -> int:
     return run_command(name, lambda: run(args), verbose=verbose, quiet=quiet)
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Return the parser for all commands and their flags."""
     main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
     commands = main_parser.add_subparsers(metavar="COMMAND", required=True)

@@ -70,7 +70,7 @@ def read_outputs(
         outputs=outputs,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
-        reading=reader.reading(rating_columns.columns_by_name()),
+        reading=reader.file_reading(rating_columns.columns_by_name()),
         words=ratings.words,
     )
 

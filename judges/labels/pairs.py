@@ -114,7 +114,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         candidate=candidates.shared_name if candidates else "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
-        reading=reader.reading({"votes": vote_columns}),
+        reading=reader.file_reading({"votes": vote_columns}),
     )
 
 

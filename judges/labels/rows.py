@@ -69,8 +69,8 @@ class RowReader:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
             self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
         if columns.has_row_per_annotator:
-            columns, note = merge_rows_by_id(columns, problems, label_columns, certain_columns)
-            self.notes += note
+            columns, notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
+            self.notes += notes
         self.columns, self._line_by_id = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         other_texts = without_keys(self.texts, candidates)
@@ -108,7 +108,7 @@ class RowReader:
             return "each row is its own document, since there is no group and no source text"
         return f"by identical text {self._source_text!r}, since there is no group"
 
-    def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
+    def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
         columns = self._file_columns
         role_columns = columns.find_by_name(
