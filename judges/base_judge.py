@@ -245,7 +245,7 @@ class BaseJudge(ABC):
         """
         from judges.client import BudgetSpentError, read_options
         from judges.labels.cells import value_at
-        from judges.labels.conversations import as_texts
+        from judges.labels.conversations import cells_with_texts
 
         client_options, column_mapping = read_options(options, self.texts)
         judge = self.with_model(
@@ -260,7 +260,7 @@ class BaseJudge(ABC):
             return {name: value_at(row, column) for name, column in columns.items()}
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            text_rows, unjudged_rows = tee(map(texts_in, map(as_texts, rows)))
+            text_rows, unjudged_rows = tee(map(texts_in, map(cells_with_texts, rows)))
             try:
                 for judgement in judge.judge_rows(text_rows, client, seed=seed):
                     next(unjudged_rows)
@@ -360,9 +360,11 @@ class BaseJudge(ABC):
         Raises MissingColumnError if a text has no column, or several columns of one name.
         """
         from judges.labels.cells import value_at
-        from judges.labels.conversations import as_texts
+        from judges.labels.conversations import cells_with_texts
 
-        rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
+        rows = [
+            cells_with_texts(dict(zip(column_names, record, strict=True))) for record in records
+        ]
         columns = {*column_names, *chain.from_iterable(rows)}
         column_by_text = find_columns(self.subject, mapping or {}, columns)
         duplicates = [name for name in column_by_text.values() if column_names.count(name) > 1]

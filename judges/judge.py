@@ -246,9 +246,9 @@ class Judge(BaseJudge):
     def _texts_of(self, row: Mapping[str, object]) -> dict[str, str]:
         """The texts of a row or a conversation; raises NoScoreError if it cannot be judged."""
         # Imported late, since loading a judge does not need it.
-        from judges.labels.conversations import as_texts
+        from judges.labels.conversations import cells_with_texts
 
-        return readable_texts(self.subject, as_texts(row))
+        return readable_texts(self.subject, cells_with_texts(row))
 
     def _exchange(
         self, plan: SamplingPlan | None = None, lm: str | None = None, seed: int = 0

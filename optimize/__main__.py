@@ -12,7 +12,7 @@ if __name__ == "__main__":
     sys.exit(start("optimize.__main__:command"))
 
 from dspy_judges.errors import option_name
-from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
+from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
 from judges.client import check_name
 from judges.terminal import print_note
 from optimize.inputs.flags import CommandParser, Outcome, add_label_flags, run
@@ -67,10 +67,10 @@ def parser() -> CommandParser:
     add("lm", "MODEL", "the judge: openai/NAME or any of DSPy's (embedded)")
     add("proposer_lm", "MODEL", "the model that writes instructions (the judge's)")
     add("api_base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
-    add("api_key_env", "VAR", API_KEY_ENV)
-    add("price", "IN,OUT", PRICE)
-    add("max_tokens", "N", MAX_TOKENS)
-    add("reasoning_effort", "LEVEL", REASONING_EFFORT)
+    add("api_key_env", "VAR", API_KEY_ENV_HELP)
+    add("price", "IN,OUT", PRICE_HELP)
+    add("max_tokens", "N", MAX_TOKENS_HELP)
+    add("reasoning_effort", "LEVEL", REASONING_EFFORT_HELP)
     add("concurrency", "N", "requests in flight (64)")
     add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
     add("samples", "N", "the number of replies for --plan mean")

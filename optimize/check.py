@@ -13,19 +13,19 @@ from itertools import chain, filterfalse, starmap
 from pathlib import Path
 
 from judges import catalog
-from judges.cli.flags import Parser, mapping
+from judges.cli.flags import Parser, read_map_flags
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output, is_usual_text, judge_name, map_flag
+from judges.labels.names import is_source_or_output, is_text_name, judge_name, map_flag
 from judges.labels.ratings import ReadOptions
-from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
-from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
+from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_labels, read_options
+from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import NAME
 from judges.tables.atomic_write import write_atomically
-from judges.tables.formats import READ_ENDINGS
+from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.figures.as_text import WIDTH
@@ -45,7 +45,7 @@ COMMAND = "next"  # this title marks a command, which stays on one line so that 
 _MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
-{READ_ENDINGS}, or hf:owner/name.
+{READABLE_ENDINGS}, or hf:owner/name.
 
 A row is one output: id, group (its document's id), system, the texts that a
 judge reads (document, summary, ...), and one column of ratings per dimension,
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command.add_argument
     add_list = partial(add, action="append", default=[])
-    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
+    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
     add_turns_flag(command)
@@ -146,7 +146,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _options(flags: argparse.Namespace) -> ReadOptions:
-    options = read_options(mapping(flags.map), values_of(flags.values))
+    options = read_options(read_map_flags(flags.map), values_of(flags.values))
     bounds = bounds_of(scale_of_labels(flags))
     return replace(
         options,
@@ -211,7 +211,7 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
     texts = reading.texts
     if isinstance(labelled, LabelledSet):
         # A judge without a definition only reads texts with a usual name or in the user's mapping.
-        read_names = [name for name in texts if is_usual_text(name) or name in mapping]
+        read_names = [name for name in texts if is_text_name(name) or name in mapping]
         texts = {name: texts[name] for name in read_names or texts}
     phrases = [
         *starmap(_reading_text, reading.rows.items()),
@@ -261,7 +261,7 @@ def _next_facts(
     labelled: Labelled, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[Fact]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
+    if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
     if isinstance(labelled, LabelledPairs):
         words = ["--pairwise", "preference=which response is better", "--data", flags.file]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import mapping
+from judges.cli.flags import read_map_flags
 from judges.labels.cells import without_keys
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.flags import split_mapping
@@ -191,7 +191,7 @@ def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    columns, values, _ = split_mapping(mapping(flags.map), values_of(flags.values))
+    columns, values, _ = split_mapping(read_map_flags(flags.map), values_of(flags.values))
     label_columns, file_columns = columns, columns
     if flags.labels:
         # The mapping may name columns of both files.

@@ -21,7 +21,7 @@ from judges.client.dspy import configured_lm
 from judges.judge import Judge
 from judges.labels.types import LabelError, LabelledSet
 from judges.protocol import Model
-from judges.tables.atomic_write import in_use
+from judges.tables.atomic_write import exclusive_lock
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK, SettingsError
@@ -194,7 +194,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder, opened_models) as models:
+            with exclusive_lock(folder), open_models(settings, folder, opened_models) as models:
                 scorer = program.scorer(models, settings)
                 budget = plan_budget(prepared, models.judge.model.native_n)
                 run = ActiveRun(

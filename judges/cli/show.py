@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.cli.flags import DEFAULT_EXPORT_LM, with_reasoning_flag
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
@@ -71,7 +71,7 @@ def show_judge(args: argparse.Namespace) -> int:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Lines about each answer: the answer's share of the score, and the loss without the answer."""
+    """Return lines on each answer: its share of the score, and the loss without it."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"
@@ -108,7 +108,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, followed by the judge's rating; [] without questions."""
+    """Return the shares of a judge's answers and, last, of its rating; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
@@ -139,7 +139,7 @@ def export(args: argparse.Namespace) -> int:
     judge = load(args.judge)
     if isinstance(judge, Panel):
         raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
-    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_LM))
+    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
     if is_decision(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE

@@ -9,15 +9,15 @@ from dspy_judges.errors import option_name
 from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
-from judges.labels.columns import ROW_NUMBER, ColumnNames
+from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
 from judges.labels.conversations import ALL_TURNS, CONVERSATION
 from judges.labels.names import (
-    OUTPUTS,
+    OUTPUT_NAMES,
     is_source_or_output,
-    is_usual_text,
+    is_text_name,
     judge_name,
     map_flag,
-    only_text,
+    only_text_name,
     source_name,
     usual_name,
 )
@@ -118,11 +118,11 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     if several texts may be the judged output.
     """
     columns = labelled.reading.texts
-    outputs = [text for text in columns if usual_name(text) in OUTPUTS]
+    outputs = [text for text in columns if usual_name(text) in OUTPUT_NAMES]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
     judged = _judged_text(labelled, outputs, mapping)
-    inputs = [text for text in columns if text in mapping or is_usual_text(text)]
+    inputs = [text for text in columns if text in mapping or is_text_name(text)]
     return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
 
 
@@ -168,13 +168,13 @@ def unread_text(reading: FileReading, texts: Collection[str], *, is_new: bool = 
 
     Only a judge that `is_new` can read further texts. Empty if every column is read.
     """
-    only_name = only_text(reading.texts, texts)
+    only_name = only_text_name(reading.texts, texts)
     unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]
     if not columns:
         return ""
     names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
-    used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER,)}
+    used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER_COLUMN,)}
     if source_name(texts) or not is_new:
         used_names.add("input")
     flags: dict[str, str] = {}

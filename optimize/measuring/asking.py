@@ -22,7 +22,7 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference, choice_of
 from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
@@ -149,7 +149,7 @@ def from_numbers(
 
 
 def from_replies(
-    path: Path, dimension: str, scale: Sequence[int], values: Values, *, pairwise: bool = False
+    path: Path, dimension: str, scale: Sequence[int], values: WordValues, *, pairwise: bool = False
 ) -> JudgementsById:
     """Judgements from any judge's raw replies.
 

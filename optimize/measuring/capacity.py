@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
+from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
 from optimize.inputs.labelled import Labelled, agreement_of
@@ -107,7 +107,7 @@ def _tuning_capacity(
         # A tuning run with the default seed makes the same splits.
         splits = split(labelled, seed=0)
     except LabelError:
-        too_few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
+        too_few = f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
         return intervals_text, gain_text, [too_few]
     train, dev, test = (items_of(part, name) for part in (splits.train, splits.dev, splits.test))
     intervals_text += f"; tune on test, {_figures_with_interval(test, words, level)}"

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from dspy_judges.column_names import name_key
 from judges.judgement import MAX_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
-from judges.labels.columns import ROW_NUMBER
-from judges.labels.conversations import as_texts
-from judges.labels.names import OUTPUTS
+from judges.labels.columns import ROW_NUMBER_COLUMN
+from judges.labels.conversations import cells_with_texts
+from judges.labels.names import OUTPUT_NAMES
 from judges.labels.types import LabelledItem, LabelledPairs, Vote
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
 from optimize.inputs.labelled import Labelled
@@ -115,7 +115,7 @@ def read_scores(
     labelled: Labelled,
     warn: Callable[[str], None],
     metric: str = "",
-    values: Values | None = None,
+    values: WordValues | None = None,
 ) -> dict[str, float]:
     """Scores by id from another tool's results, or from our own format (see `recorded`).
 
@@ -141,7 +141,7 @@ def read_scores(
 
 def _has_row_numbers(labelled: Labelled) -> bool:
     """Whether the ids of the labels are row numbers, which mean nothing in another file."""
-    return labelled.reading.rows.get("id") == (ROW_NUMBER,)
+    return labelled.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
 def _has_same_texts(path: Path, labelled: Labelled) -> bool:
@@ -152,7 +152,7 @@ def _has_same_texts(path: Path, labelled: Labelled) -> bool:
     texts_by_id = {item.id: item.texts for item in labelled.items}
     n_compared = 0
     for location, row in read_rows(path):
-        cells = as_texts(row)
+        cells = cells_with_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
             if not isinstance(other := cells.get(column), str):
@@ -301,7 +301,7 @@ def _keys(item: LabelledItem) -> Iterator[object]:
     """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
-    outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
+    outputs = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
     for input_name, output_name in product(texts, outputs):
         if input_name != output_name:
             yield texts[input_name], texts[output_name]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from judges.cli.flags import count
+from judges.cli.flags import parse_count
 from optimize.figures.as_text import PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.measuring.scorecard import Scorecard
@@ -28,7 +28,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "how often growing labels will be checked in all (1)"
-    command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=help_text)
+    command_parser.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:

@@ -27,7 +27,7 @@ from judges.answer import (
 )
 from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.labels.names import judge_name
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.reading import answer_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, excerpt, joined_names
@@ -90,7 +90,7 @@ MARGIN_OF_WORD = {vote.casefold(): float(margin) for vote, margin in _MARGIN_OF_
 
 
 def read_scores(
-    path: Path, dimension: str, values: Values | None = None, *, pairwise: bool = False
+    path: Path, dimension: str, values: WordValues | None = None, *, pairwise: bool = False
 ) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
@@ -245,7 +245,7 @@ def judgement(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
-    values: Values | None = None,
+    values: WordValues | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
     """The mean of the scores that replies state; replies without a score on `scale` are counted.
@@ -279,7 +279,7 @@ def judgement(
     )
 
 
-def preference(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
+def preference(pair: RecordedReplies, *, values: WordValues | None = None) -> Preference:
     """The preference from the replies in both orders; it is a tie if they contradict each other.
 
     `values` says which words stand for the output shown first ("A"), for the output shown second

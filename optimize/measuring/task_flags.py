@@ -11,11 +11,11 @@ from typing import get_args
 
 import numpy as np
 
-from judges.cli.costs import CostEstimate, estimate_runs, total_estimate
-from judges.cli.flags import Flags, constructed_note, request_options, split_name
+from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
+from judges.cli.flags import Flags, constructed_labels_note, request_options, split_name
 from judges.client import ModelOptions, check_name, price_of
 from judges.dimension import Subject
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
@@ -135,7 +135,7 @@ def all_entries(
 
 
 def _recordings(
-    flags: argparse.Namespace, task: Task, scale: Sequence[int], values: Values
+    flags: argparse.Namespace, task: Task, scale: Sequence[int], values: WordValues
 ) -> Iterator[Entry]:
     """Yield an entry for each file of --scores and --replies, and print warnings."""
     dimension, pairwise = task.dimension, task.is_pairwise
@@ -178,7 +178,7 @@ def read_judges(
         if model:
             check_name(model)
         judge = on_labels_scale(load(judge_path), flags.scale).with_model(model or None)
-        if note := constructed_note(judge):
+        if note := constructed_labels_note(judge):
             print_note(f"note: {note}")
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)
@@ -223,11 +223,11 @@ def expectation_lines(entries: Sequence[Entry], price: tuple[float, float] | Non
         if entry.judge is None or entry.in_process:
             continue
         texts = chain.from_iterable(item.texts.values() for item in entry.items.items)
-        estimates = estimate_runs(
+        estimates = estimate_costs(
             entry.judge,
             n_rows=len(entry.items),
             characters=sum(map(len, texts)),
-            asked=asked,
+            models=asked,
             price=price_of(price),
         )
         paid_estimates = [each for each in estimates if not all(map(is_embedded, each.models))]

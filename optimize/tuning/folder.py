@@ -17,7 +17,7 @@ from judges.decisions import template_for
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.prompt import encodable
-from judges.tables.atomic_write import in_use, write_atomically
+from judges.tables.atomic_write import exclusive_lock, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
 from optimize.inputs.labelled import AnyPath
@@ -81,7 +81,7 @@ def open_run(
     folder.mkdir(parents=True, exist_ok=True)
     has_lock = False
     try:
-        with in_use(folder):
+        with exclusive_lock(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
             if is_continued := _can_continue(folder, config):
                 started = started_at(folder)

@@ -10,7 +10,7 @@ from dspy_judges.errors import option_name
 from judges.catalog import JUDGES
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
-from judges.labels.pairs import RESPONSES
+from judges.labels.pairs import RESPONSE_NAMES
 from judges.protocol import Model, ModelError, is_embedded
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
@@ -60,7 +60,7 @@ def tune_in_folder(
         print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
         reading = labels.labelled.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
-        texts = {*subject.texts, *(RESPONSES if subject.kind == "pairwise" else ())}
+        texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
         if unread := unread_text(reading, texts, is_new=subject.name not in JUDGES):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from dspy_judges.errors import option_name
-from judges.cli.flags import mapping, read_number, read_plan
+from judges.cli.flags import read_map_flags, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pairwise: NonEmptyText | None = None
     data: NonEmptyText | None = None
     map: Mapping[NonEmptyText, NonEmptyText | Sequence[NonEmptyText]] = {}
-    values: Values = {}
+    values: WordValues = {}
     annotations: NonEmptyText | None = None
     scale: NonEmptyText | None = None
     lm: NonEmptyText = "embedded"
@@ -213,7 +213,7 @@ def _read_columns(plain_values: dict[str, object]) -> None:
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
-        columns = mapping([str(text) for text in columns])
+        columns = read_map_flags([str(text) for text in columns])
     assert isinstance(columns, Mapping | None)
     label_mapping = split_mapping(columns, values_of(plain_values.get("values", {})))
     plain_values["map"], plain_values["values"] = label_mapping.columns, label_mapping.values

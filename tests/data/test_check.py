@@ -14,7 +14,7 @@ import data
 import judges
 import optimize
 from judges.dimension import Dimension
-from judges.labels.flags import read_bounds
+from judges.labels.flags import read_scale
 from optimize.__main__ import command as tune
 from optimize.check import main
 from optimize.tuning.preparation import prepare
@@ -217,7 +217,7 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     settings = Settings(dimension="fluency", data="labels.jsonl", scale=scale)
     subject = prepare(settings).subject
     assert isinstance(subject, Dimension)
-    assert (subject.scale[0], subject.scale[-1]) == (read_bounds(scale) or (1, 5))
+    assert (subject.scale[0], subject.scale[-1]) == (read_scale(scale) or (1, 5))
 
 
 WHOLE = "whole numbers, 101 at most; say --scale any"

@@ -14,8 +14,8 @@ from judges.catalog import find, names
 from judges.client.event_loop import run_now
 from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import FACET_INDEX, NAMES, facet_weights
-from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure
+from judges.embedded.facets import FACET_INDEX, FACET_NAMES, facet_weights
+from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.model import make_judge, read_prompt
 from judges.loading import dimension_on
 from judges.prompt import Field, Prompt
@@ -172,7 +172,7 @@ TURNS = {
 
 
 def facets(text, *sources):
-    return np.bincount(FACET_OF_FEATURE, weights=measure(text, *sources) * FEATURE_SHARES)
+    return np.bincount(FACET_OF_FEATURE, weights=measure_features(text, *sources) * FEATURE_SHARES)
 
 
 OF_SUMMARIES = [(name, (DOCUMENT, "", ""), texts) for name, texts in SUMMARIES.items()]
@@ -187,7 +187,7 @@ def test_a_facet_prefers_the_better_of_two(name, sources, texts):
 
 @pytest.mark.parametrize("document", ["", " . ", "?!", "x"])
 def test_parts_are_finite_and_bounded_whatever_the_source(document):
-    values = measure("Some text.", document, "", "")
+    values = measure_features("Some text.", document, "", "")
     assert all(math.isfinite(value) and abs(value) <= 3 for value in values)
 
 
@@ -206,8 +206,8 @@ def test_parts_are_finite_and_bounded_whatever_the_source(document):
     ],
 )
 def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, facet):
-    weights = facet_weights([(instruction, 1.0)], is_talk=False)
-    assert NAMES[int(np.argmax(weights))] == facet
+    weights = facet_weights([(instruction, 1.0)], is_turn=False)
+    assert FACET_NAMES[int(np.argmax(weights))] == facet
 
 
 def test_a_rendered_prompt_reads_back_whole():

@@ -37,7 +37,7 @@ def test_ratings_are_checked_and_the_last_one_stands():
     page = output_of(check, file)
     assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
     assert "text document; text summary; ratings rating comments comment" in page
-    assert "1 label changed after seeing others'" in page
+    assert "1 label changed after the annotator saw others'" in page
     assert "not read" not in page
     labelled = data.read_labels(file).outputs
     assert [len(output.ratings["relevance"]) for output in labelled] == [1] + [2] * 179

@@ -7,7 +7,7 @@ from jsonl import write_jsonl
 from rating_files import weather_rows
 
 from dspy_judges.errors import UsageError
-from judges.cli.main import parser as judges_parser
+from judges.cli.main import make_parser
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command
@@ -132,7 +132,7 @@ def test_every_command_takes_numbers_as_people_write_them(flag, value, words):
         results = [read_settings({"dimension": "relevance", flag: word})]
         if flag != "risk":
             ask = ["score", "fluency", "--data", "x", f"--{flag.replace('_', '-')}", word]
-            results.append(judges_parser().parse_args(ask))
+            results.append(make_parser().parse_args(ask))
         assert {getattr(settings, flag) for settings in results} == {value}
 
 

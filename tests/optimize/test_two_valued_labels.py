@@ -56,7 +56,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
     file = sheet(tmp_path / "sheet.csv")
     run = tune("label", file, out=tmp_path / "run")
     err = capsys.readouterr().err
-    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in err
+    assert "label: 'pass' is a pass (1), and 'fail' is a fail (0)" in err
     assert "label has no definition" in err
     assert "it reads input and output" in err
     assert "A definition of one line helps about as much as tuning: dimension='label=...'" in err
@@ -192,7 +192,7 @@ def test_annotators_agreement_is_that_before_ties_are_left_out(here):
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
     first, *_, last = result.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
-    assert last == "label: left out, since equally many annotators gave either value: 2"
+    assert last == "label: left out 2 outputs, since equally many annotators gave either value"
     assert result.summary()["data"]["n_outputs"] == 8
     # On the eight that are left they agree in all, which says nothing of them.
     assert "people" not in result.summary()
