@@ -106,7 +106,7 @@ def command(arguments: Sequence[str]) -> int:
     with exit_on_ctrl_c():
         # These slow imports come after the flags were read, so that wrong flags are refused
         # quickly.
-        from optimize.report.tuning import run_lines
+        from optimize.report.tuning import tuning_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
@@ -122,7 +122,7 @@ def command(arguments: Sequence[str]) -> int:
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr
         )
-        return Outcome(result, run_lines(result, str(folder)))
+        return Outcome(result, tuning_lines(result, str(folder)))
 
     return run(parser().prog, flags, tune)
 

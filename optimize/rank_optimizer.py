@@ -27,18 +27,18 @@ from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import RISK, SettingsError
 from optimize.items import Items
 from optimize.measuring.tuning_result import HeldOut, TuningResult
-from optimize.report.tuning import run_lines
+from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.active_run import ActiveRun, reserve_budget
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import TRIALS, Trials
+from optimize.tuning.folder import TRIALS_FILE, Trials
 from optimize.tuning.models import open_models
-from optimize.tuning.preparation import Labels, prepare_prompt
+from optimize.tuning.preparation import Labels, prepare_for_prompt
 from optimize.tuning.program import Example, Program, slug
 from optimize.tuning.program_answer import ProgramError as ProgramError
-from optimize.tuning.results import summarize
+from optimize.tuning.results import summarize_run
 from optimize.tuning.settings import Settings, read_settings
 
 # The default names of the field of an example that identifies its document.
@@ -67,7 +67,7 @@ class RankResult:
         return self.result.to_json()
 
     def __str__(self) -> str:
-        return "\n".join(run_lines(self.result))
+        return "\n".join(tuning_lines(self.result))
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
@@ -190,7 +190,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         settings, opened_models = self._models(program)
         subject, untuned = program.describe(labels.everything)
         is_choice = program.answer.is_choice
-        prepared = prepare_prompt(settings, labels, subject, untuned, is_choice=is_choice)
+        prepared = prepare_for_prompt(settings, labels, subject, untuned, is_choice=is_choice)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
@@ -201,14 +201,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     prepared=prepared,
                     folder=folder,
                     models=models,
-                    trials=Trials(folder / TRIALS),
+                    trials=Trials(folder / TRIALS_FILE),
                     scorer=scorer,
                     budget=reserve_budget(budget, models, scorer, print_line),
                     print_line=print_line,
-                    new_questions=False,
+                    may_add_questions=False,
                 )
                 result = run.search()
-                tuning_result = summarize(run, result, None, time.monotonic() - start_time)
+                tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
         shipped = result.judges.of(result.shipped)
         threshold = shipped.threshold if prepared.goal == "balanced" else None
         compiled = program.tuned(shipped.prompt(untuned), shipped.weights, threshold)
@@ -249,7 +249,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             everything=everything,
             train=train,
             dev=dev,
-            measured=HeldOut(Items(())),
+            held_out=HeldOut(Items(())),
         )
 
     def _models(self, program: Program) -> tuple[Settings, dict[str, Model]]:

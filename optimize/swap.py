@@ -31,11 +31,11 @@ from optimize.measuring.task_flags import (
     read_judges,
     read_task_and_entries,
 )
-from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
+from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
-from optimize.report.page import Page, Section, source_section, write
+from optimize.report.page import Page, Section, save_page, source_section
 
 MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -77,7 +77,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         return changed_swap(flags, *new_and_old, task, margin)
     result = certificate(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        write(Path(flags.report), _page(result))
+        save_page(Path(flags.report), _page(result))
     return result
 
 
@@ -151,7 +151,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
         human = label_text(result, row.human)
         rows.append(row.remarks.line(f"{change_text(result, row)} (people {human})", row.id))
     page_lines = [f"What changes: {address(Path(page))}"] if page else []
-    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
+    return swap_answer(result).lines(VERIFY_LINES, extra=rows, last=page_lines)
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:

@@ -33,7 +33,7 @@ from optimize.statistics.intervals import (
     Mask,
     Matrix,
     Vector,
-    effective_number,
+    effective_size,
     student_quantile,
 )
 
@@ -42,7 +42,7 @@ PSEUDO_DOCUMENTS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class MeanEstimate:
     """An estimate of the mean human rating, with its counts.
 
     The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
@@ -88,7 +88,7 @@ class _ScoredOutputs:
         document: ArrayLike | None,
         weight: ArrayLike | None,
     ) -> "_ScoredOutputs":
-        """Raises ValueError if fewer than two documents have a label."""
+        """Select outputs with a score; raise ValueError if fewer than two documents have labels."""
         labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
         documents = np.arange(labels.size) if document is None else np.asarray(document)
         weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
@@ -110,11 +110,11 @@ class _ScoredOutputs:
             weights=label_weights * (n_labels / label_weights.sum()),
             has_label=has_label,
             document=document_codes,
-            n_effective_documents=effective_number(weights[has_label][first_labels]),
+            n_effective_documents=effective_size(weights[has_label][first_labels]),
         )
 
     def document_sums(self) -> Matrix:
-        """Five sums for each document, of shape (5, documents).
+        """Return five sums for each document, of shape (5, documents).
 
         Over the document's labelled outputs: of the weights, of the weighted labels and of the
         weighted scores. Over all outputs of the document: their number, and the sum of the scores.
@@ -132,7 +132,7 @@ def estimate_mean(
     weight: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
     n_comparisons: int = 1,
-) -> Estimate:
+) -> MeanEstimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
 
     Outputs with a score of NaN are left out. The labelled outputs (the others have a label of NaN)
@@ -147,11 +147,11 @@ def estimate_mean(
     n_outputs, n_labels = sample.scores.size, int(sample.has_label.sum())
     labelled_share = n_labels / n_outputs
     sums = sample.document_sums()
-    label_mean, correction = _means(sums)
-    pseudo_sums = _pseudo_documents(sums, sample, bounds) if bounds else np.empty((5, 0))
+    label_mean, correction = _label_mean_and_correction(sums)
+    pseudo_sums = _pseudo_document_sums(sums, sample, bounds) if bounds else np.empty((5, 0))
     all_sums = np.hstack([sums, pseudo_sums])
-    label_centre, correction_centre = _means(all_sums)
-    label_errors, all_score_errors, labelled_score_errors = _errors(all_sums)
+    label_centre, correction_centre = _label_mean_and_correction(all_sums)
+    label_errors, all_score_errors, labelled_score_errors = _error_contributions(all_sums)
     correction_errors = all_score_errors - labelled_score_errors
     # With the largest weight, the correction is the judge's mean over unlabelled outputs minus the
     # judge's mean over labelled outputs.
@@ -159,8 +159,8 @@ def estimate_mean(
     correction_variance = float((correction_errors**2).sum())
     best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
     judge_weight = min(max(best_weight, 0.0), largest_weight)
-    label_error = _norm(label_errors)
-    estimate_error = _norm(label_errors + judge_weight * correction_errors)
+    label_error = _root_of_squares(label_errors)
+    estimate_error = _root_of_squares(label_errors + judge_weight * correction_errors)
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
     n_labels_of_document = np.bincount(sample.document, sample.has_label)
@@ -180,7 +180,7 @@ def estimate_mean(
     width_factor = np.sqrt(label_freedom / freedom)
 
     def interval(estimate: float, middle: float, half_width: float) -> Interval:
-        """The interval around `middle`, extended to the estimate and clipped to the scale."""
+        """Return the interval around `middle`, extended to the estimate, clipped to the scale."""
         ends = min(middle - half_width, estimate), max(middle + half_width, estimate)
         return Interval(*(float(end) for end in np.clip(ends, low, high)))
 
@@ -189,7 +189,7 @@ def estimate_mean(
     if label_error > 0 and n_labels < n_outputs:
         reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
         agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
-    return Estimate(
+    return MeanEstimate(
         value=value,
         interval=interval(value, centre, quantile * (width_factor * estimate_error)),
         given_interval=interval(
@@ -222,7 +222,7 @@ class SystemDifference:
 
     system: str
     less: str
-    estimate: Estimate
+    estimate: MeanEstimate
     together_interval: Interval
 
 
@@ -254,7 +254,7 @@ def system_differences(
     cells = np.ravel_multi_index((document_codes, columns), shape)
 
     def means_of(values: Vector) -> Matrix:
-        """Each system's mean on each document; NaN if the system has no value there."""
+        """Return each system's mean on each document; NaN if the system has no value there."""
         has_value = ~np.isnan(values + score)
         counts = np.bincount(cells[has_value], minlength=math.prod(shape))
         cell_sums = np.bincount(cells[has_value], values[has_value], math.prod(shape))
@@ -285,8 +285,8 @@ def system_differences(
     return system_pairs
 
 
-def labels_needed(estimate: Estimate, width: float) -> int | None:
-    """The smallest total number of labels for which the interval has at most this width.
+def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
+    """Return the smallest total number of labels for which the interval has at most this width.
 
     None if even labels on all outputs are too few. With n labels on N outputs, the variance of the
     estimate is label_sd^2 / n * (1 - agreement^2 * (N - n) / N).
@@ -302,18 +302,18 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     return int(sufficient_numbers[0]) if sufficient_numbers.size else None
 
 
-def _norm(errors: Vector) -> float:
+def _root_of_squares(errors: Vector) -> float:
     return float(np.sqrt((errors**2).sum()))
 
 
-def _means(sums: Matrix) -> tuple[float, float]:
-    """The mean label, and the correction that the judge's scores add to the mean label."""
+def _label_mean_and_correction(sums: Matrix) -> tuple[float, float]:
+    """Return the mean label, and the correction that the judge's scores add to the mean label."""
     weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
     return float(labels / weight), float(all_scores / n_outputs - scores / weight)
 
 
-def _errors(sums: Matrix) -> Matrix:
-    """Each document's contribution to the errors of three means, of shape (3, documents).
+def _error_contributions(sums: Matrix) -> Matrix:
+    """Return each document's contribution to the errors of three means, of shape (3, documents).
 
     The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
     The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
@@ -327,8 +327,10 @@ def _errors(sums: Matrix) -> Matrix:
     return errors
 
 
-def _pseudo_documents(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> Matrix:
-    """The sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
+def _pseudo_document_sums(
+    sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]
+) -> Matrix:
+    """Return the sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
 
     They combine the lowest and the highest label of the scale with the judge's lowest and highest
     score. Their size grows with the square root of the mean number of labelled outputs per

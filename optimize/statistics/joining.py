@@ -9,7 +9,7 @@ from optimize.statistics.intervals import Codes, Matrix, Vector
 SHRINKAGE = 100.0
 
 
-def joining_weights(
+def fit_joining_weights(
     answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
 ) -> Vector:
     """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.

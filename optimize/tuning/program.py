@@ -34,7 +34,7 @@ from optimize.items import Item, Items, text_key
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.models import RunModels
-from optimize.tuning.program_answer import ProgramError, answer_of, answers_of
+from optimize.tuning.program_answer import ProgramError, answer_of, read_answers
 from optimize.tuning.settings import Settings
 
 # A labelled example of the user: a dspy.Example or a dict.
@@ -47,7 +47,7 @@ MAX_REPLY_TOKENS = 4096
 
 
 def _only_predictor(module: dspy.Module) -> dspy.Predict:
-    """The program's only predictor that can be tuned.
+    """Return the program's only predictor that can be tuned.
 
     Raises ProgramError unless the program has exactly one predictor that is not compiled.
     """
@@ -69,7 +69,7 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
 
 
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
-    """The names of the program's inputs, from the parameters of `forward` or from the predictor."""
+    """Return the names of the program's inputs, from `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
     needed_names = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
     has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -96,7 +96,7 @@ class Program:
         self.answer = answer_of(type(module).__name__, self.signature, output)
         questions = [
             answer
-            for answer in answers_of(self.signature)
+            for answer in read_answers(self.signature)
             if answer.values and answer != self.answer
         ]
         self.answers = {answer.name: answer for answer in (*questions, self.answer)}
@@ -159,7 +159,7 @@ class Program:
         )
 
     def describe(self, items: Items) -> tuple[Dimension, Prompt]:
-        """What the program judges, and its prompt for the search, whose answers are numbers."""
+        """Return what the program judges, and its prompt for the search, with numeric answers."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         choices = []
         for name, answer in self.answers.items():

@@ -106,7 +106,7 @@ def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
 def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins():
     train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
-    assert result.decision.ship
+    assert result.decision.ships
     assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.

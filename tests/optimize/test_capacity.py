@@ -17,7 +17,7 @@ from optimize.items import Item, Items
 from optimize.measuring.capacity import capacity_of, missing_for_intervals
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import stream
-from optimize.statistics.two_values import two_values
+from optimize.statistics.two_values import verdict_agreement
 
 
 def items(documents: Sequence[Sequence[float]]) -> Items:
@@ -57,7 +57,7 @@ def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(level, documents
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
 def test_rates_lack_labels_exactly_where_they_have_no_interval(documents):
     labels = items(documents)
-    figures = two_values(labels.human, labels.human, labels.document_ids)
+    figures = verdict_agreement(labels.human, labels.human, labels.document_ids)
     n_missing = missing_for_intervals(labels, ("pass", "fail"), "dataset")
     assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)

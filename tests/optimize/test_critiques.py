@@ -16,7 +16,7 @@ from simulated_model import tune_folder
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
-from optimize.search.candidates import Candidate, agreed_comment, draw_demo_set
+from optimize.search.candidates import Candidate, draw_demo_set, unanimous_comment
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
@@ -57,7 +57,9 @@ def test_a_demonstration_has_peoples_comment_for_its_reason():
     assert "CRITIQUE" not in str(candidate.prompt(SEED).template())
     for form in ("brief", "steps"):
         demos = replace(candidate, reasoning=form).prompt(SEED).demos
-        assert [demo["rationale"] for demo in demos] == [f"CRITIQUE-{name}." for name in draw.ids]
+        assert [demo["rationale"] for demo in demos] == [
+            f"CRITIQUE-{name}." for name in draw.item_ids
+        ]
     silent = Items(tuple(replace(item, comment="") for item in items.items))
     draw = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
     demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
@@ -66,7 +68,7 @@ def test_a_demonstration_has_peoples_comment_for_its_reason():
 
 def test_a_comment_is_no_reason_where_annotators_differ():
     for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
-        assert bool(agreed_comment(comment_on(world(1), *ratings).items[0])) is agree
+        assert bool(unanimous_comment(comment_on(world(1), *ratings).items[0])) is agree
 
 
 def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
@@ -75,9 +77,9 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     comment = "It names no source, " * 50
     some = Items(tuple(replace(i, comment=comment if i.id in ids else "") for i in items.items))
     judgements = [each.judgement for each in judge(SEED, items.items)]
-    evidence = JudgedItems(some, judgements, SEED).evidence([stream(0, n) for n in range(40)])
+    evidence = JudgedItems(some, judgements, SEED).write_evidence([stream(0, n) for n in range(40)])
     assert json.dumps(comment) in "".join(evidence)
-    before = JudgedItems(items, judgements, SEED).evidence([stream(0, n) for n in range(40)])
+    before = JudgedItems(items, judgements, SEED).write_evidence([stream(0, n) for n in range(40)])
     texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in ids]
     places = [
         np.mean([text in evidence for evidence in each for text in texts])
@@ -107,7 +109,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
     server.answer = record
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **MODELS}
     tune_folder({**flags, "max_cost": 2.0}, tmp_path / "run", server)
-    ids = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
+    ids = {item.id for item in prepare(Settings(**flags)).labels.held_out.test.items}
     critiques: dict[str, set[str]] = {JUDGE_MODEL: set(), PROPOSER_MODEL: set()}
     for body in bodies:
         names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))

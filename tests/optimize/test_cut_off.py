@@ -59,11 +59,11 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     from optimize.tuning import folder as run_folder
     from optimize.tuning import pipeline
 
-    write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Result]()
+    write, tune, seconds = run_folder.write_atomically, pipeline.run_prepared, list[Result]()
 
     def while_another_starts(*words: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline, "run", tune)
+            patch.setattr(pipeline, "run_prepared", tune)
             seconds.append(run(command, *FEW, "--out", "run"))
         return tune(*words)
 
@@ -83,7 +83,7 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "run", while_another_starts)
+        patch.setattr(pipeline, "run_prepared", while_another_starts)
         result = run(command, *FEW, "--out", "run")
     assert (result.code, "goes on with run" in result.err) == (0, True)
     assert [second.code for second in seconds] == [1]

@@ -15,7 +15,7 @@ from optimize.search import gate, power
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.gate import Finalist
-from optimize.search.optimizer import CrossFit
+from optimize.search.optimizer import CrossValidation
 from optimize.search.problem import Goal, SearchOptions
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.contrasts import contrast_judges
@@ -46,7 +46,7 @@ def finalist(
         candidate=Candidate(instruction="tuned"),
         items=Items(tuple(items)),
         scores=scale * (truth + noise * rng.normal(size=truth.size)),
-        untuned=truth + rng.normal(size=truth.size),
+        untuned_scores=truth + rng.normal(size=truth.size),
     )
 
 
@@ -58,10 +58,10 @@ def halves(
     return [finalist(rng, n, noise, first=first, outputs=outputs) for first in (0, n)]
 
 
-def gain_of(row: Vector, rng: np.random.Generator, risk: float) -> gate.Gain:
+def largest_gain(row: Vector, rng: np.random.Generator, risk: float) -> gate.Gain:
     """The gain of one finalist with these differences, one a document."""
     names = [f"d{number:03}" for number in range(len(row))]
-    return gate.gain_of([[[mean_of_differences(row, names)]]], rng, risk)
+    return gate.largest_gain([[[mean_of_differences(row, names)]]], rng, risk)
 
 
 def at_most(runs: int, risk: float) -> float:
@@ -72,7 +72,7 @@ def at_most(runs: int, risk: float) -> float:
 def verdict(
     finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> gate.ShipDecision:
-    return gate.decision_on([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
+    return gate.decide_by_gain([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, d
         both = halves(rng, documents, 1.0)
         gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
         for risk in ships:
-            ships[risk] += gate.decision_on([gains], goal, rng, risk).ship
+            ships[risk] += gate.decide_by_gain([gains], goal, rng, risk).ships
     assert all(number <= at_most(RUNS, risk) for risk, number in ships.items())
 
 
 def passing(each: Finalist) -> Finalist:
     """The outputs that people and the judges rate above 0 pass."""
     items = Items(tuple(replace(item, human=float(item.human > 0)) for item in each.items.items))
-    scores, untuned = (each.scores > 0).astype(float), (each.untuned > 0).astype(float)
-    return replace(each, items=items, scores=scores, untuned=untuned)
+    scores, untuned = (each.scores > 0).astype(float), (each.untuned_scores > 0).astype(float)
+    return replace(each, items=items, scores=scores, untuned_scores=untuned)
 
 
 def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector, Vector]:
@@ -117,8 +117,8 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
         for _ in range(2):
             human, *judges = tied_world(rng, 60)
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
-        choices.append(gate.decision_on([contrasts], "dataset", rng))
-    assert sum(choice.ship for choice in choices) <= at_most(RUNS, RISK)
+        choices.append(gate.decide_by_gain([contrasts], "dataset", rng))
+    assert sum(choice.ships for choice in choices) <= at_most(RUNS, RISK)
     # The gain of a run has a standard deviation of about .06, the mean one of .007.
     gains = [choice.gain.value for choice in choices if choice.gain is not None]
     assert np.mean(gains) == pytest.approx(0, abs=0.02)
@@ -129,7 +129,7 @@ def test_the_gain_on_both_halves_weighs_each_by_its_documents():
         [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
     ]
-    gain = gate.gain_of([contrasts], stream(0))
+    gain = gate.largest_gain([contrasts], stream(0))
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
@@ -137,7 +137,7 @@ def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swap
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
     first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
-    gain = gate.gain_of([[[both, first]]], stream(0), 0.3)
+    gain = gate.largest_gain([[[both, first]]], stream(0), 0.3)
     assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
     # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
     # .45, and the next one .25.
@@ -150,17 +150,17 @@ def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over
         human = (np.arange(30) >= each).astype(float)
         noise = stream(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
-        choice = gate.decision_on(
+        choice = gate.decide_by_gain(
             [[[contrast_judges(*sides, level="dataset")]] * 2], "dataset", stream(1)
         )
-        assert choice.ship == ships
+        assert choice.ships == ships
         assert ("scores too alike" in choice.why) != ships
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
 def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     choice = verdict(halves(stream(0), 40, 0.3, outputs=16), level, stream(1))
-    assert choice.ship
+    assert choice.ships
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
     gain = f"{choice.gain.value:.3f} {level}-level rho"
@@ -170,12 +170,12 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
 
 def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
-    assert not worse.ship
+    assert not worse.ships
     assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
-    choice = replace(unclear, ship=True, is_forced=True)
+    choice = replace(unclear, ships=True, is_forced=True)
     assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
@@ -188,8 +188,8 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     for n_documents in (fewest - 1, fewest):
         perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
         choice = verdict([perfect], "summary", stream(1), risk)
-        assert choice.ship == (n_documents == fewest)
-        assert ("are too few, or" in choice.why) != choice.ship
+        assert choice.ships == (n_documents == fewest)
+        assert ("are too few, or" in choice.why) != choice.ships
 
 
 @pytest.mark.parametrize("documents", [12, 40])
@@ -198,7 +198,7 @@ def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documen
     row = np.zeros(documents)
     for n, risk, is_clear in ((3, RISK, False), (5, RISK, True), (5, 0.025, False)):
         row[:n] = 0.1
-        assert gain_of(row, stream(0, documents), risk).is_clear == is_clear
+        assert largest_gain(row, stream(0, documents), risk).is_significant == is_clear
 
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
@@ -208,9 +208,9 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(document
         row = rng.normal(0.08, 0.2, documents)
         one = mean_of_differences(row, [f"d{number:03}" for number in range(documents)])
         signs = np.vstack(
-            [np.ones(documents), stream(7).choice([-1.0, 1.0], (gate.SWAPS, documents))]
+            [np.ones(documents), stream(7).choice([-1.0, 1.0], (gate.N_PERMUTATIONS, documents))]
         )
-        own, gain = one.swapped(signs[:1])[0], gain_of(row, stream(7), risk)
+        own, gain = one.swapped(signs[:1])[0], largest_gain(row, stream(7), risk)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.low > 0) == (own > 0 and p_value <= risk)
         assert gain.low <= gain.high
@@ -218,11 +218,8 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(document
 
 def test_the_power_is_that_of_the_simulated_decision():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
-    rng = stream(0, "power")
-    clear = [
-        gain_of(rng.normal(0.1, power.DIFFERENCE_SD / 3**0.5, 60), rng, RISK).is_clear
-        for _ in range(120)
-    ]
+    rng, sd = stream(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
+    clear = [largest_gain(rng.normal(0.1, sd, 60), rng, RISK).is_significant for _ in range(120)]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
@@ -232,7 +229,7 @@ def test_more_documents_outputs_and_gain_have_more_power():
     assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
     assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
     assert power.power(40, 4, 0.0) == pytest.approx(RISK)
-    fewest = power.documents_for(0.8, 8, 0.1, RISK)
+    fewest = power.documents_needed(0.8, 8, 0.1, RISK)
     assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 
@@ -242,18 +239,18 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
     alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
     # Of four outputs over all four compare, within a document three beyond the first.
     for goal, labels, chance in (
-        ("dataset", items, power.power(30, 4, power.GAIN)),
-        ("summary", items, power.power(30, 3, power.GAIN)),
+        ("dataset", items, power.power(30, 4, power.PLANNED_GAIN)),
+        ("summary", items, power.power(30, 3, power.PLANNED_GAIN)),
         ("dataset", alike, 0),
     ):
-        promise, _ = power.chance_of_gain(labels, labels, goal=goal)
+        promise, _ = power.describe_power(labels, labels, goal=goal)
         assert f"a chance of {chance:.0%};" in promise
 
 
 def test_a_search_judges_either_half_by_what_the_other_taught():
     train, dev = world(16), world(14, first=100)
     result, records, _ = written_search(train, dev)
-    assert result.decision.ship
+    assert result.decision.ships
     assert result.decision.gain.n_documents == 16 + 14
     assert "kindness" in result.tuned.instruction
     assert "candour" in result.tuned.instruction
@@ -273,20 +270,20 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 
         return written_search(world(16), world(14, first=100), by=by)[0]
 
-    assert failing(0.03).decision.ship
+    assert failing(0.03).decision.ships
     often = failing(0.3)
-    assert not often.decision.ship
+    assert not often.decision.ships
     assert often.tuned.instruction == SEED.instruction
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
-EVERYTHING = SearchOptions(max_demos=1000)
+ALL_OUTPUTS = SearchOptions(max_demos=1000)
 
 
 def test_with_few_documents_or_little_room_there_are_no_versions():
-    assert not CrossFit(world(7), SEED, EVERYTHING).is_feasible
-    assert not CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
-    assert not CrossFit(Items(()), SEED, EVERYTHING).is_feasible
+    assert not CrossValidation(world(7), SEED, ALL_OUTPUTS).is_feasible
+    assert not CrossValidation(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
+    assert not CrossValidation(Items(()), SEED, ALL_OUTPUTS).is_feasible
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document():
@@ -299,11 +296,11 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     train, dev = world(16), world(12, first=100)
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
-    result, records, evaluator = search(train, dev, options=EVERYTHING, by=watching)
+    result, records, evaluator = search(train, dev, options=ALL_OUTPUTS, by=watching)
     assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
-    assert result.tuned.documents == set(whole.documents)
+    assert result.tuned.shown_documents == set(whole.documents)
     assert len(result.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents.
     versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in requests if prompt.demos}
@@ -323,12 +320,12 @@ def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():
         assert set(trial["demos"]) <= {item.id for item in half.items}
     nothing, records, _ = search(train, dev, options=SearchOptions(max_demos=0))
     assert not records
-    assert not nothing.decision.ship
+    assert not nothing.decision.ships
 
 
 @pytest.mark.parametrize("calls", [1, 60, 250])
 def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_for(calls):
-    result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
+    result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=ALL_OUTPUTS)
     assert evaluator.budget.total_cost <= calls
     n_documents = result.decision.gain.n_documents
     # A document is 8 outputs for two judges.

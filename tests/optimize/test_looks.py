@@ -14,9 +14,9 @@ from scipy.stats import norm
 from optimize.check import main as check
 from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
-from optimize.statistics.floor import deciding_interval, labels_to_decide, round_up
+from optimize.statistics.floor import ceil_two_digits, interval_for_looks, labels_to_decide
 from optimize.statistics.intervals import cautious_interval
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -36,9 +36,9 @@ def test_each_look_has_sidak_s_share_of_the_error():
     z = norm.ppf(0.975**0.25)
     assert z == pytest.approx(2.494, abs=0.001)
     for share, n in ((0.0, 30), (0.8, 60), (1.0, 30)):
-        rate = Rate(share, wilson(share, n), n)
-        assert deciding_interval(rate, 1) is rate.interval
-        four = deciding_interval(rate, 4)
+        rate = Rate(share, wilson_interval(share, n), n)
+        assert interval_for_looks(rate, 1) is rate.interval
+        four = interval_for_looks(rate, 4)
         assert four
         # Wilson's ends e have (share - e)^2 = z^2 e (1 - e) / n.
         for end in (four.low, four.high):
@@ -46,7 +46,7 @@ def test_each_look_has_sidak_s_share_of_the_error():
     rng = np.random.default_rng(0)
     human = rng.normal(size=4000)
     rho = dataset_level(human + rng.normal(size=4000), human)
-    one, four = (deciding_interval(rho, looks) for looks in (1, 4))
+    one, four = (interval_for_looks(rho, looks) for looks in (1, 4))
     # On Fisher's z, with t of so many documents about normal.
     ends = (math.atanh(rho.value) - math.atanh(each.low) for each in (one, four))
     assert 1 / np.divide(*ends) == pytest.approx(z / norm.ppf(0.975), rel=0.001)
@@ -63,7 +63,7 @@ def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growt
     for looks in (1, 4):
         hits = np.zeros(20_000, bool)
         for n, right in zip(sizes.tolist(), np.cumsum(steps, axis=0), strict=True):
-            least = next(k for k in range(n + 1) if wilson(k / n, n, looks).low >= share)
+            least = next(k for k in range(n + 1) if wilson_interval(k / n, n, looks).low >= share)
             hits |= right >= least
         rates.append(hits.mean())
     assert rates[1] <= 0.025 + 2 * 0.0011  # two standard errors
@@ -129,7 +129,7 @@ def test_the_pages_have_the_numbers_of_labels_that_decide(page):
         assert row
         cells = [int(cell.replace(",", "")) for cell in row[1].split("|")]
         numbers = [labels_to_decide(FLOORS, fails, errors) for fails in (0.05, 0.2, 0.5)]
-        assert cells == [round_up(number) for number in numbers if number]
+        assert cells == [ceil_two_digits(number) for number in numbers if number]
 
 
 def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():

@@ -26,7 +26,7 @@ WRITTEN = ("rank", "gepa")
 def run(name, model=None, **settings):
     """A search of the optimizer; "labels" is `rank` where nobody writes instructions."""
     if name == "labels":
-        options = SearchOptions(max_demos=1000, longest_demos=10**6)
+        options = SearchOptions(max_demos=1000, max_demo_characters=10**6)
         return search(TRAIN, DEV, **{"options": options, **settings})
     settings = {"calls": 4000, "options": SearchOptions(seed=1), **settings}
     proposer = model or Model(write_instruction)
@@ -59,7 +59,7 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
 @writers
 def test_the_planted_instruction_is_found_and_ships(name):
     outcome = whole(name)[0]
-    assert outcome.result.decision.ship, outcome.result.decision.why
+    assert outcome.result.decision.ships, outcome.result.decision.why
     words = {word for word in QUALITIES if word in outcome.result.tuned.instruction}
     assert words == {"kindness", "candour"}
 
@@ -135,7 +135,7 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
         pairs = zip(fails, judge(prompt, items), strict=True)
         return [failure if fail else one for fail, one in pairs]
 
-    assert not run(name, by=behave).result.decision.ship
+    assert not run(name, by=behave).result.decision.ships
 
 
 @writers
@@ -169,5 +169,5 @@ def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
         train, dev = (shuffle(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
         options = SearchOptions(seed=seed, rounds=2)
         outcome = search(train, dev, proposer=Model(write_instruction), options=options)
-        n_ships += outcome.result.decision.ship
+        n_ships += outcome.result.decision.ships
     assert n_ships <= 3

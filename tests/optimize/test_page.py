@@ -16,12 +16,12 @@ from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.misses import Article, MissGroup, miss_groups
+from optimize.report.misses import MissArticle, MissGroup, miss_groups
 from optimize.report.page import (
     Page,
     Section,
     backticks_as_code,
-    html,
+    page_html,
     sentence_difference,
     successful_attacks,
 )
@@ -72,7 +72,7 @@ def page_with(text):
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
     fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
     change = Miss(kind="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
-    miss = Article("a-1", change, both, both, both)
+    miss = MissArticle("a-1", change, both, both, both)
     by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
     other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(text, reaching(0.5, 0.1), text)
@@ -84,7 +84,7 @@ def page_with(text):
     rest = Section(title="Rest", tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
-    return html(Page(answer=answer, groups=groups, sections=[rest, figures]))
+    return page_html(Page(answer=answer, groups=groups, sections=[rest, figures]))
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.panel_learning import learn_panel
 from optimize.statistics.correlations import summary_level
-from optimize.statistics.joining import joining_weights
+from optimize.statistics.joining import fit_joining_weights
 
 Scores = dict[str, np.ndarray]
 
@@ -43,7 +43,7 @@ def test_weights_are_between_least_squares_and_the_prior_by_the_ridge():
     answers = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     c, prior, shrinkage = np.array([0.5, 0.1]), np.array([0.25, 0.75]), 2
     ridge = 4 * c + shrinkage * (prior @ c / (prior @ prior)) * prior
-    weights = joining_weights(answers, answers @ c, prior, shrinkage)
+    weights = fit_joining_weights(answers, answers @ c, prior, shrinkage)
     assert weights == pytest.approx(ridge / ridge.sum())
 
 
@@ -52,12 +52,12 @@ FLOATS = st.floats(-3, 3)
 
 @given(arrays(float, (12, 3), elements=FLOATS), arrays(float, 12, elements=FLOATS))
 def test_weights_are_never_negative_and_sum_to_one(answers, human):
-    weights = joining_weights(answers, human, np.array([0.5, 0.25, 0.25]))
+    weights = fit_joining_weights(answers, human, np.array([0.5, 0.25, 0.25]))
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1)
     # What goes against people leaves the prior.
     answers, prior = np.array([[1.0, 1.0], [-1.0, -1.0]]), np.array([0.5, 0.5])
-    assert joining_weights(answers, np.array([-1.0, 1.0]), prior) == pytest.approx(prior)
+    assert fit_joining_weights(answers, np.array([-1.0, 1.0]), prior) == pytest.approx(prior)
 
 
 def test_a_judge_that_says_nothing_new_has_little_weight():

@@ -66,7 +66,7 @@ def propose(replies, calls=1000):
     trials = []
     source, problem = proposer_of(model, calls=calls, trials=trials)
     problem.evaluator.scores(problem.untuned, problem.train)
-    evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
+    evidence = source.write_evidence(problem.untuned, problem.train, [stream(0, "lesson")])
     fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
     return fresh, [trial["why"] for trial in trials], model, problem.evaluator.budget
 

@@ -12,7 +12,7 @@ from optimize.__main__ import command
 from optimize.figures.as_json import object_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.budget_text import budget_line
+from optimize.tuning.budget_text import planned_line
 from optimize.tuning.models import spending_summary
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import read_settings
@@ -32,19 +32,19 @@ def plan(figures=None, **settings):
 def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once():
     budget = plan(lm="embedded")
     labels = budget.prepared.labels
-    n_test = labels.n_measured
+    n_test = labels.n_held_out
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
-    calls = {"search": 2 * len(labels.learned), "test": 2 * n_test, "probes": 6 * 16}
+    calls = {"search": 2 * len(labels.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
     assert {row.purpose: row.calls for row in budget.rows} == calls
     assert budget.expected.cost_usd == 0
 
 
 def test_what_measures_is_kept_and_the_search_spends_the_rest():
     budget = plan(max_cost=1.0)
-    assert budget.search.limit == pytest.approx(budget.limit - budget.reserve)
-    n_test = budget.prepared.labels.n_measured
-    assert budget.reserve >= 2 * n_test * budget.pricing.untuned_price
-    assert budget.reserve_calls == 2 * n_test
+    assert budget.search.limit == pytest.approx(budget.limit - budget.reserved_cost)
+    n_test = budget.prepared.labels.n_held_out
+    assert budget.reserved_cost >= 2 * n_test * budget.pricing.untuned_price
+    assert budget.reserved_calls == 2 * n_test
     assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
 
@@ -52,7 +52,7 @@ def test_more_money_is_never_less_to_search_with_or_to_show():
     budgets = [plan(max_cost=SMALLEST * 1.5**step) for step in range(11)]
     for less, more in pairwise(budgets):
         assert less.search.limit <= more.search.limit
-        assert less.options.longest_demos <= more.options.longest_demos
+        assert less.options.max_demo_characters <= more.options.max_demo_characters
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one():
 def test_a_limit_on_calls_alone_is_a_limit_on_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.search.unit, budget.search.proposal) == ("calls", 1)
+        assert (budget.search.unit, budget.search.proposal_cost) == ("calls", 1)
         # A twentieth is kept for replies that have to be asked for again.
-        assert budget.search.limit + budget.reserve == pytest.approx(0.95 * 2000)
-        assert "at most 2,000 calls" in budget_line(budget)
+        assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
+        assert "at most 2,000 calls" in planned_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).search.unit == "dollars"
 
 

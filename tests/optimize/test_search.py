@@ -23,7 +23,7 @@ from optimize.search.candidates import (
     Candidate,
     DemoSet,
     rejection_reason,
-    word_runs,
+    word_run_hashes,
 )
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.problem import SearchOptions
@@ -36,7 +36,7 @@ from optimize.statistics.intervals import stream
 def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copies):
     words = [f"w{number}" for number in range(20)]
     run = " ".join(words[start : start + length]).upper()
-    wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
+    wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_run_hashes(" ".join(words))), [])
     assert bool(wrong) == copies
 
 
@@ -54,25 +54,27 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why
 
 
 def test_the_budget_refuses_before_anything_is_asked():
-    budget, pricing = SearchBudget(14), Pricing(per_call=1, calls=2)
+    budget, pricing = SearchBudget(14), Pricing(price_per_call=1, calls=2)
     watch = Watch()
-    evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
+    evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget, pricing=pricing)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
 
 
 def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
-    budget = SearchBudget(100, proposal=2, proposal_price=Price(per_token_in=1, per_token_out=1))
+    budget = SearchBudget(
+        100, proposal_cost=2, proposal_price=Price(per_token_in=1, per_token_out=1)
+    )
     budget.charge_proposal(1, 0)
-    assert budget.proposal == 2
+    assert budget.proposal_cost == 2
     budget.charge_proposal(4, 5)
-    assert (budget.proposal, budget.total_cost, budget.calls) == (9, 10, 2)
+    assert (budget.proposal_cost, budget.total_cost, budget.calls) == (9, 10, 2)
 
 
 def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
     amounts = []
-    budget = SearchBudget(100, set_aside=amounts.append)
+    budget = SearchBudget(100, on_reserve=amounts.append)
     with budget.reserving(30):
         with budget.reserving(20):
             assert budget.remaining == 50
@@ -141,7 +143,7 @@ def test_what_all_cannot_afford_the_first_candidates_run():
 
 def test_documents_that_a_candidate_shows_are_passed_over():
     race = race_of(10, 0)
-    first, second, third, *_ = race.order
+    first, second, third, *_ = race.document_ids
     candidate = Candidate(instruction="1", demo_set=DemoSet(documents=frozenset({first, third})))
     assert race.documents(candidate, 1) == [second]
     assert len(race.documents(candidate, 10)) == 8

@@ -103,7 +103,7 @@ def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeyp
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 
-    monkeypatch.setattr("optimize.tuning.pipeline.run", unreachable)
+    monkeypatch.setattr("optimize.tuning.pipeline.run_prepared", unreachable)
     with pytest.raises(ModelError):
         optimize.tune(PLAIN, data=labels, map=NAMED, out="no-answer", quiet=True)
     assert not Path("no-answer").exists()

@@ -208,7 +208,7 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places():
     ]
     judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
     misses = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
-    (lesson,) = misses.evidence([stream(0, "lesson")])
+    (lesson,) = misses.write_evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
     lines = [line for line in lesson.splitlines() if line.startswith("- people")]

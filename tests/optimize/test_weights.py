@@ -14,7 +14,7 @@ from optimize import estimate, measure, verify
 from optimize.statistics.corrected import estimate_mean, labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.plain import order_agreement
-from optimize.statistics.two_values import two_values
+from optimize.statistics.two_values import verdict_agreement
 
 NAN = np.nan
 LEVELS = ("summary", "dataset", "system")
@@ -44,7 +44,7 @@ def test_a_weight_is_one_an_output_and_tau_b_has_none():
 
 def test_rates_are_weighted_and_their_outputs_counted():
     human, judge, weight = [1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 2, 3, 4, 1]
-    card = two_values(judge, human, range(5), weight=weight)
+    card = verdict_agreement(judge, human, range(5), weight=weight)
     assert card.tpr.value == pytest.approx(4 / 6)
     # Passes are 6 and 5 of 11: chance agrees on (6 x 5 + 5 x 6) / 121.
     assert card.kappa.value == pytest.approx((8 / 11 - 60 / 121) / (1 - 60 / 121))
@@ -74,8 +74,8 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
         alike = order_agreement(judge, human, document, level=level, weight=weight)
         same(alike, order_agreement(*copies_of, level=level))
-    card = two_values(judge // 2, human // 2, document, weight=weight)
-    other = two_values(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
+    card = verdict_agreement(judge // 2, human // 2, document, weight=weight)
+    other = verdict_agreement(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
     for name in RATES:
         same(getattr(card, name), getattr(other, name))
     if np.unique(document).size > 1:
@@ -94,7 +94,7 @@ def test_weights_that_are_alike_change_nothing():
         assert weighted == correlation(level, *sides, system, **how)
     assert order_agreement(*sides, weight=alike) == order_agreement(*sides)
     good = (judge > 3, human > 3, document)
-    assert two_values(*good, weight=alike) == two_values(*good)
+    assert verdict_agreement(*good, weight=alike) == verdict_agreement(*good)
     some = np.where(document < 20, human, NAN)
     assert estimate_mean(some, judge, document, weight=alike) == estimate_mean(
         some, judge, document

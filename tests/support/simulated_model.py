@@ -6,7 +6,7 @@ from typing import Any
 
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.tuning.folder import open_run, run_config
-from optimize.tuning.pipeline import run
+from optimize.tuning.pipeline import run_prepared
 from optimize.tuning.preparation import prepare
 from optimize.tuning.settings import Settings
 
@@ -46,4 +46,4 @@ def tune_folder(
     models = {name: model(server, name.partition("/")[2]) for name in names}
     config = run_config(prepared)
     with open_run(folder, prepared.subject.name, config, lambda line: None):
-        return run(prepared, folder, lambda line: None, models).to_json()
+        return run_prepared(prepared, folder, lambda line: None, models).to_json()
