@@ -15,7 +15,7 @@ from optimize.statistics.intervals import IntervalEstimate
 COIN_SHARE = 0.5
 # The names of the columns in tables on judges of pass or fail.
 RATE_COLUMNS = ("TPR", "TNR", "kappa")
-# What is said of floors that a judge was measured against.
+# A sentence for each outcome of a judge's floors.
 GATE_SENTENCES = {
     "holds": "It holds its floors.",
     "falls short": "It falls short of what is required.",

@@ -21,7 +21,7 @@ TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
     "$/1,000: for 1,000 rows at list price."
 )
-# What is said of judges that may be as good as the best one.
+# Titles and sentences on judges that may be as good as the best one.
 RELATION_TEXTS = (
     ("as good", "As good", "within one standard error of the best judge:"),
     ("unclear", "Not known", "whether it is better than"),

@@ -22,7 +22,7 @@ from optimize.statistics.two_values import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_
 LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"
 # A step asks for more labels if half of the interval's width is larger than this.
 WIDE_HALF_WIDTH = 0.10
-# More failures than this share get a step, and attacks that add this share of the scale.
+# A step is given if a larger share of outputs failed, or if an attack adds this share of the scale.
 MIN_FAILED_SHARE, MIN_ATTACK_SHARE = 0.05, 0.10
 MAX_STEPS = 3
 LABEL_MORE = "Label more documents."

@@ -22,12 +22,12 @@ from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
 from optimize.statistics.joining import centred, fit_joining_weights
 
 N_FOLDS = 5
-# A question is dropped if its share of the weights is smaller than this. Of random answers added to
-# recorded judges, one in eighty is kept.
+# Questions with a smaller share of the weights are dropped. Of questions with random answers, which
+# were added to recorded judges, one in eighty is kept.
 MIN_WEIGHT_SHARE = 0.1
-# The least slope of the line that fits scores to the rating scale; a flatter one makes all alike.
+# Lower bound on the slope that maps scores to the rating scale, so that scores stay distinct.
 MIN_SLOPE = 0.05
-# Fixed, so that every candidate has the same folds.
+# The seed of the folds is fixed, so that every candidate has the same folds.
 FOLD_SEED = 0
 
 
@@ -36,7 +36,7 @@ class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
     `answers` has a row for each output and a column for each of the `fields`: the questions, and
-    last the judge's own answer. Its row is NaN if the judgement failed. Outputs are ranked within
+    last the judge's own answer. A row is NaN if the judgement failed. Outputs are ranked within
     groups: each document, or all outputs together. A cross-validation fold holds whole documents.
     """
 
@@ -88,7 +88,7 @@ class LabelledAnswers:
             line_slope = min(1.0, max(MIN_SLOPE, float(human.std()) / score_sd))
         if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
-            # With an offset outside these bounds, a score could leave the scale.
+            # Clip the offset, because otherwise a score could leave the rating scale.
             offset = min(max(offset, lowest * (1 - line_slope)), highest * (1 - line_slope))
             intercept = float(offset + line_slope * shift)
         fields_with_slopes = zip(self.fields, (line_slope * slopes).tolist(), strict=True)

@@ -68,14 +68,14 @@ def _n_static_characters(prompt: Prompt) -> int:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The budget of a search: its limit, and the cost so far, with what earlier starts paid for.
+    """The budget of a search: its limit, and the cost so far, including that of earlier starts.
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
         proposal_cost: The expected cost of asking the proposer for one instruction.
         proposal_price: The price of the proposer's tokens; None if each request costs 1.
-        on_reserve: Reserves the amount `reserved` in the budget of the models, too.
+        on_reserve: Called with the amount `reserved`, to reserve it in the models' budget, too.
     """
 
     limit: float
@@ -112,7 +112,7 @@ class SearchBudget:
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Some models write more hidden reasoning than estimated.
+        # Expect the largest cost so far, because some models write more reasoning than estimated.
         self.proposal_cost = max(self.proposal_cost, cost)
 
     @contextmanager

@@ -31,7 +31,7 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 MAX_INSTRUCTION_LENGTH = 1500
-# An instruction that shares so many consecutive words with a labelled text is a copy.
+# An instruction that shares this many consecutive words with a labelled text counts as a copy.
 MIN_COPIED_WORDS = 8
 # The `kind` of a `DemoSet` that shows every labelled output.
 ALL_OUTPUTS = "all"
@@ -84,7 +84,7 @@ class Candidate:
         instruction_source = "proposed" if self.round_number else "untuned"
         return f"{instruction_source}, {self.demo_set.kind}, {self.reasoning}"
 
-    # Cached, because hashing a thousand demonstrations takes long.
+    # The id is cached, because hashing a thousand demonstrations takes long.
     @cached_property
     def id(self) -> str:
         """A hash of the prompt; candidates with the same prompt have the same id."""

@@ -17,7 +17,7 @@ from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
-# After this many items, a candidate's cost per item is their mean cost, and no estimate.
+# The cost of an item is measured, not estimated, once a candidate has judged this many items.
 ITEMS_FOR_MEAN_COST = 12
 
 
@@ -36,7 +36,7 @@ JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Judges items with candidates, charges the budget, and keeps the judgements."""
+    """The evaluator judges items with candidates, charges the budget, and keeps the judgements."""
 
     untuned: Prompt
     judge_items: JudgeItems

@@ -21,18 +21,18 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 from optimize.statistics.plain import order_agreement
 
-# Upper bounds on the documents and on the outputs of each. If documents have few outputs, more are
-# shown, with about `MAX_OUTPUTS_SHOWN` outputs in all.
+# Upper bounds on the documents and on the outputs of each. If documents have fewer than three
+# outputs, more documents are shown, with about `MAX_OUTPUTS_SHOWN` outputs in all.
 MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT, MAX_OUTPUTS_SHOWN = 12, 5, 36
-# The largest share of documents in one prompt, so that the draws for several prompts differ.
+# Upper bound on the share of documents in one prompt, so that draws for several prompts differ.
 MAX_SHARE_SHOWN = 2 / 3
-# Upper bounds on the characters of the evidence, and of a single text, reason and comment, from
-# which the middle is removed.
+# Upper bounds on the characters of the evidence, and of one text, reason or comment in it. The
+# middle of a longer text is cut out.
 MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
 MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
-# The sampling weight of a document that the judge orders as people do; of the opposite, about 1.
+# A document's sampling weight grows with this number plus the judge's error on it (at most 1).
 RIGHT_ORDER_WEIGHT = 0.35
-# The factor by which the error on an output counts more if annotators commented on the output.
+# The judge's error on an output counts this many times if annotators commented on the output.
 COMMENT_WEIGHT = 2
 # Two ranks count as equal if they differ by less than this share of the number of ranked outputs.
 EQUAL_RANK_SHARE = 0.05

@@ -31,8 +31,8 @@ from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, 
 HalfContrasts = Sequence[Sequence[Contrast]]
 # The number of random permutations in the test.
 N_PERMUTATIONS = 2000
-# Widens the interval for dataset-level rho. Its ranks depend on the sample of documents, which the
-# permutation test ignores: without it, up to .136 of equal judges would ship at a risk of .10.
+# Widens the interval for dataset-level rho, because the permutation test ignores that ranks depend
+# on the sample of documents. Otherwise up to .136 of equal judges would ship at a risk of .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
@@ -81,8 +81,8 @@ class QuestionTest:
 class Gain:
     """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    The low end is above 0 exactly if the test is passed. `kind_index` is that of the kind of change
-    with the largest gain, among the tested kinds.
+    The low end is above 0 exactly if the test is passed. `kind_index` tells which of the
+    tested kinds of change has the largest gain.
     """
 
     value: float
@@ -316,9 +316,8 @@ def largest_gain(
     value, n, half_width = float(largest_gains[0]), int(n_documents_by_kind[best_kind]), math.inf
     n_untied = float(n_untied_by_kind[tested_kinds].min())
     if n > 1 and n_untied >= MIN_UNTIED_DOCUMENTS:
-        # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not
-        # exceed an equal draw by a rounding error. At a risk of .5 it is about 0 and may be
-        # negative.
+        # The half-width is the (1 - risk) quantile of the draws, and at least 0. It is enlarged
+        # slightly, so that the gain does not exceed an equal draw by a rounding error.
         quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
         half_width = max(0.0, quantile) * (1 + 1e-9)
         half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)

@@ -14,7 +14,7 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 from gepa.core.state import GEPAState
 
-from dspy_judges.errors import JudgesError, option_name
+from dspy_judges.errors import JudgesError
 from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items
@@ -30,12 +30,12 @@ from optimize.statistics.correlations import document_terms
 from optimize.statistics.intervals import Vector, stream
 from optimize.statistics.rows import read_rows
 
-# A minibatch, from which GEPA writes a proposal and on which it scores it, has at least this many
-# documents and about this many outputs; on fewer the objective is too noisy.
+# GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
+# this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# The proposer's seeds in two runs differ by this number, which is more than the requests of a run.
+# The proposer's seeds for two seeds of a run are this far apart: more than a run has requests.
 PROPOSER_SEED_STEP = 10_000
-# The search ends after this many replies in a row without a new instruction; GEPA has no limit.
+# The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION_NAME = "instruction"
@@ -46,7 +46,7 @@ class GepaAdapter:
 
     GEPA learns from the documents in `learning`, and selects on those in `selection`. `values` is
     the objective of each candidate that was scored on all of `selection`. `fatal_error` ends the
-    search; it is kept, as GEPA would treat it as a single bad reply.
+    search; it is kept here, because GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -62,7 +62,7 @@ class GepaAdapter:
             MIN_MINIBATCH_DOCUMENTS, round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
         )
         self.n_minibatches = max(1, half // minibatch_size)
-        # The cost of the next proposal, with the scoring by which GEPA accepts or rejects it.
+        # The cost of a proposal, and of scoring it on a minibatch and on all of `selection`.
         n_outputs = (half / self.n_minibatches + len(self.selection)) * outputs_per_document
         item_cost = problem.evaluator.item_cost(problem.untuned)
         self.proposal_cost = problem.evaluator.budget.proposal_cost + n_outputs * item_cost
@@ -100,8 +100,7 @@ class GepaAdapter:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
-        # The evidence is written about all items at once, so every document's trajectory is all
-        # items.
+        # Every document's trajectory is all items, because the evidence is about all together.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[by_document[name] for name in batch],
@@ -187,15 +186,7 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run GEPA on train: it learns from half of the documents, and selects on the other half.
-
-    Raises JudgesError if there is no proposer.
-    """
-    if problem.proposer is None:
-        raise JudgesError(
-            "GEPA needs a language model to write instructions: name one "
-            f"({option_name('lm')}), or use {option_name('optimizer', 'rank')}"
-        )
+    """Run GEPA on train: it learns from half of the documents, and selects on the other half."""
     adapter = GepaAdapter(problem)
     n_documents = len(adapter.learning) + len(adapter.selection)
     if n_left_out := len(problem.train.documents) - n_documents:

@@ -39,7 +39,7 @@ def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> D
 
 
 class CrossValidation:
-    """Cross-validates a judge that shows all labels of train and dev as demonstrations.
+    """The cross-validation of a judge that shows all labels of train and dev as demonstrations.
 
     Each fold of documents is scored by a version of the judge that does not show the fold.
     `demo_set` are the demonstrations of the judge itself.
@@ -170,7 +170,7 @@ def writes_questions(optimizer: Optimizer) -> Optimizer:
     return optimizer
 
 
-# Modules are named as strings and imported on use, because the imports take half a second.
+# Optimizers are named by strings and imported on use, because the imports take half a second.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",

@@ -8,7 +8,7 @@ from optimize.items import Items
 from optimize.search.problem import Goal
 from optimize.statistics.rows import read_rows
 
-# For dataset-level rho, the gate needs this many untied documents (see `Rows.n_untied`). If it
+# For dataset-level rho, the gate needs this many untied documents (`ScoredRows.n_untied`). If it
 # needed only 6, judges that are no better than the untuned judge would ship in .12 of runs; without
 # a minimum, they would ship in up to .29 of runs (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
@@ -70,7 +70,7 @@ def describe_power(
     outputs = len(items) / n
     if goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of
-        # sqrt(DISAGREEMENT / (4 p (1 - p))) to the difference in balanced accuracy.
+        # sqrt(DISAGREEMENT_SHARE / (4 p (1 - p))) to the difference in balanced accuracy.
         pass_share, metric = float(items.human.mean()), "balanced accuracy"
         outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT_SHARE
     elif goal != "dataset":
@@ -80,8 +80,7 @@ def describe_power(
     if goal == "dataset":
         n_untied = read_rows(items.human, items.human, items.document_ids).n_untied
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS
-        # Assume that the share of untied documents stays the same; if it is 0 now, assume one
-        # document.
+        # Assume that the share of untied documents stays the same, or one if there are none.
         n_sufficient = max(n_sufficient, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))
     n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
     text = f"A gain of {PLANNED_GAIN:g} {metric} ships with a chance of {chance:.0%}"

@@ -29,7 +29,7 @@ from optimize.statistics.intervals import Contrast, Vector
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
-# At most so many documents with the commoner label are judged for each with the rarer label. More
+# For each document with the rarer label, at most this many with the commoner label are judged: more
 # would lower the standard error of balanced accuracy by 6 % at most.
 MAX_COMMONER_PER_RARER = 2
 

@@ -38,7 +38,7 @@ from optimize.search.candidates import (
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchProblem
 
-# Upper bound on the tokens of a reply; a multiple for models with hidden reasoning.
+# Upper bound on the tokens of a proposal; models with hidden reasoning get a multiple of it.
 MAX_PROPOSAL_TOKENS = 2048
 # Upper bound on the characters of a faulty reply that are sent back.
 MAX_FAULTY_REPLY_LENGTH = 6000
@@ -133,7 +133,7 @@ _FENCE_PATTERN = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """What one request brought: a usable instruction, or the fault because of which there is none.
+    """The outcome of one request: a usable instruction, or the fault that makes it unusable.
 
     `reply` is empty if the model did not answer.
     """
@@ -148,7 +148,7 @@ class _Proposal:
 
 
 class Proposer:
-    """Asks a language model for instructions and questions, and checks what it proposes.
+    """A language model that proposes instructions and questions, which are then checked.
 
     Attributes:
         questions: The usable questions that the model has proposed so far, by name.
@@ -237,7 +237,7 @@ class Proposer:
                 try:
                     yield self._read(self._client.ask(request))
                 except BudgetSpentError as error:
-                    # If answers that cannot be used have spent the budget, they are the reason.
+                    # The first error has a cause if unusable answers have spent the budget.
                     reason = first_error if first_error.__cause__ else error
                     self.n_answered += reason.__cause__ is not None
                     yield _Proposal(fault=str(reason))

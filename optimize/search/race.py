@@ -23,7 +23,7 @@ from optimize.statistics.intervals import Vector, stream
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
-# A candidate may be dropped after so many documents (or half of all, if that is less).
+# No candidate is dropped before it is scored on this many documents, or on half of all if fewer.
 MIN_RACE_DOCUMENTS = 20
 
 
@@ -43,7 +43,7 @@ class RaceResult:
 
 
 class Race:
-    """Compares candidates with the untuned judge on documents of train.
+    """A race of candidates against the untuned judge, on documents of train.
 
     `document_ids` are those of the documents that can tell judges apart, in random order; a race on
     n documents uses the first n. A candidate may be dropped only after `min_documents`.

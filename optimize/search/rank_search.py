@@ -57,7 +57,7 @@ FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 N_LEADERS, HISTORY_LENGTH = 2, 5
 # Before finalists are chosen, this many of the best candidates are scored on the same documents.
 N_LEADERS_MEASURED = 4
-# Only after this many rounds has every kind of change been tried.
+# The search has at least this many rounds, so that every kind of change is tried.
 MIN_ROUNDS = 3
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
@@ -72,7 +72,7 @@ MAX_DEV_SHARE, FINALIST_COST = 0.5, 1.2
 @writes_questions
 def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
-    # The search reserves what the test of its own finalists costs, in place of the usual amount.
+    # Release the reserve for the test on dev: the search reserves the cost of its own finalists.
     with problem.evaluator.budget.reserving(-problem.test_reserve):
         if problem.proposer is None:
             return show_all_labels(problem)

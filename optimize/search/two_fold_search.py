@@ -53,7 +53,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionsOutcome:
-    """The test of questions; or a sentence on why questions were not tested, if there are any."""
+    """The test of questions, or a sentence on why they were not tested; empty without questions."""
 
     test: QuestionTest | None = None
     why_untested: str = ""

@@ -66,9 +66,9 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     smoothed_accuracy = np.interp(midpoints + half_window, distinct_scores, integral)
     smoothed_accuracy -= np.interp(midpoints - half_window, distinct_scores, integral)
     best_midpoints = midpoints[smoothed_accuracy >= smoothed_accuracy.max(initial=-np.inf) - 1e-12]
-    if not best_midpoints.size:
-        return PASS_THRESHOLD
-    return float(best_midpoints[np.abs(best_midpoints - PASS_THRESHOLD).argmin()])
+    return min(
+        best_midpoints.tolist(), key=lambda x: abs(x - PASS_THRESHOLD), default=PASS_THRESHOLD
+    )
 
 
 def is_clearly_worse(n_worse: int, n_better: int) -> bool:

@@ -18,7 +18,7 @@ from optimize.statistics.intervals import Interval, Mask, Vector
 # The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
 # 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
 MARGIN_IN_SE = 1.644854 + 0.841621
-# At least this many changed rows are to be labelled.
+# Lower bound on the number of changed rows to label.
 MIN_ROWS_TO_LABEL = 30
 
 

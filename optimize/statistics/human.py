@@ -52,7 +52,7 @@ class _Ratings:
 def _read_ratings(
     ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None
 ) -> _Ratings:
-    """Check the shapes; raises ValueError if `ratings` does not have one row for each output."""
+    """Check the shapes; raise ValueError if `ratings` does not have one row for each output."""
     values = np.asarray(ratings, dtype=float)
     n_outputs = len(values)
     documents = np.arange(n_outputs) if document is None else np.asarray(document)

@@ -51,9 +51,7 @@ class Rate:
     @property
     def complement(self) -> "Rate":
         """One minus the share, with the interval of the complement."""
-        interval = self.interval
-        if interval:
-            interval = Interval(1 - interval.high, 1 - interval.low)
+        interval = self.interval and Interval(1 - self.interval.high, 1 - self.interval.low)
         return replace(self, value=1 - self.value, interval=interval)
 
 

@@ -53,7 +53,7 @@ def reserve_budget(
             max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
             max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
         )
-        # If the run continues, the replies may be in its store: then no call was timed.
+        # If the run continues, its store may hold these replies already: then no call was timed.
         n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
         call_seconds = seconds / n_waves if n_waves else CALL_SECONDS
         budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
@@ -96,7 +96,7 @@ class ActiveRun:
                 untuned=prepared.untuned,
                 judge_items=self.scorer,
                 budget=self.budget.search,
-                pricing=self.budget.pricing,
+                pricing=self.budget.costs.pricing,
             ),
             proposer=self.models.language_proposer,
             questions=tuple(question.field for question in questions),

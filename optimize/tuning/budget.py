@@ -45,7 +45,7 @@ USUAL_RACES, USUAL_PRICE_RATIO, USUAL_PROPOSALS = 25, 2.0, 20
 # calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
-# model and for all other models. The embedded model is only bounded as a frozen judge is.
+# model and for all other models. The embedded model has only the bounds of a frozen judge.
 MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS = MAX_DEMOS, 3_000_000
 MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS = 64, 120_000
 # The smallest useful limit pays for judging dev and test with this many finalists, for judging
@@ -84,10 +84,6 @@ class RunBudget:
     call_seconds: float
 
     @property
-    def pricing(self) -> Pricing:
-        return self.costs.pricing
-
-    @property
     def has_price(self) -> bool:
         """Whether a judgement has a known price in dollars that is not 0."""
         return self.prepared.settings.judge.price is not None and not self.costs.is_free
@@ -118,7 +114,7 @@ class RunBudget:
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
-        calls = self.reserved_calls + cost / self.costs.judgement_cost * self.pricing.calls
+        calls = self.reserved_calls + cost / self.costs.judgement_cost * self.costs.pricing.calls
         return calls, self.reserved_cost + cost if self.search.unit == "dollars" else 0.0
 
 

@@ -212,11 +212,11 @@ def _describe_difference(earlier: RunConfig, current: RunConfig) -> str:
     for role, address in current.endpoints.items():
         if (before := earlier.endpoints.get(role)) != address:
             return f"the address of the {role} was {before} and is {address}"
-    if earlier.data != current.data:
-        return "it had other labels"
-    if earlier.prompt != current.prompt:
-        return "it had another definition"
-    return "it had other judges" if earlier.judges != current.judges else ""
+    others = {"data": "other labels", "prompt": "another definition", "judges": "other judges"}
+    for name, other in others.items():
+        if getattr(earlier, name) != getattr(current, name):
+            return f"it had {other}"
+    return ""
 
 
 def _default_folder(name: str, config: RunConfig) -> Path:

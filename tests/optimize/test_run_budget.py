@@ -43,7 +43,7 @@ def test_what_measures_is_kept_and_the_search_spends_the_rest():
     budget = plan(max_cost=1.0)
     assert budget.search.limit == pytest.approx(budget.limit - budget.reserved_cost)
     n_test = budget.prepared.labels.n_held_out
-    assert budget.reserved_cost >= 2 * n_test * budget.pricing.untuned_price
+    assert budget.reserved_cost >= 2 * n_test * budget.costs.pricing.untuned_price
     assert budget.reserved_calls == 2 * n_test
     assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
@@ -78,7 +78,9 @@ def test_judgements_that_prove_dearer_are_planned_by_what_they_took():
 def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one():
     budget = plan(price="0,1.6", plan="mean", samples=2)
     assert budget.search.unit == "dollars"
-    assert budget.pricing.untuned_price == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    assert budget.costs.pricing.untuned_price == pytest.approx(
+        1.6e-6 * budget.costs.pricing.tokens_out
+    )
     assert plan(lm="openai/x", price="0,0").search.unit == "calls"
     assert not plan(lm="openai/x").costs.is_free
 
