@@ -298,16 +298,12 @@ def _search_options(
 
 
 def _spending(
-    purpose: str,
-    number: float,
-    calls: int,
-    tokens: tuple[float, float],
-    price: Price | None,
+    purpose: str, number: float, calls_each: int, tokens_each: TokenCounts, price: Price | None
 ) -> Spending:
-    tokens_in, tokens_out = (round(number * count) for count in tokens)
+    tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens_each)
     return Spending(
         purpose=purpose,
-        calls=round(number * calls),
+        calls=round(number * calls_each),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         cost_usd=None if price is None else price.cost(tokens_in, tokens_out),

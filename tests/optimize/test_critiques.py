@@ -37,7 +37,7 @@ def comment_on(items: Items, *ratings: float) -> Items:
 
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
-def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
+def test_the_proposer_sees_comments_of_its_own_half_only(optimizer):
     train, dev = comment_on(world(16)), comment_on(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
@@ -50,7 +50,7 @@ def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
     assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.requests])
 
 
-def test_a_demonstration_has_peoples_comment_for_its_reason():
+def test_a_demonstration_shows_peoples_comment_as_its_reason():
     items = comment_on(world(3, systems=2))
     draw = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
     candidate = Candidate(instruction="Rate it.", demo_set=draw)
@@ -66,12 +66,12 @@ def test_a_demonstration_has_peoples_comment_for_its_reason():
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
-def test_a_comment_is_no_reason_where_annotators_differ():
+def test_a_comment_is_no_reason_if_annotators_differ():
     for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
         assert bool(unanimous_comment(comment_on(world(1), *ratings).items[0])) is agree
 
 
-def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
+def test_long_comments_are_shown_whole_and_commented_mistakes_come_first():
     items = world(30, systems=1)
     ids = {item.id for item in items.items[::5]}
     comment = "It names no source, " * 50
@@ -88,7 +88,7 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     assert places[1] > places[0]
 
 
-def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypatch, tmp_path):
+def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from simulated_server import JUDGE_MODEL, MODELS, PROPOSER_MODEL, SimulatedServer
     from simulated_worlds import JUDGES, World

@@ -78,7 +78,7 @@ def verdict(
 @pytest.mark.parametrize(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
-def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, documents):
+def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documents):
     rng, ships = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
@@ -106,7 +106,7 @@ def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector
     return human, np.round(fine), np.floor(np.minimum(coarse + 1.7, 0))
 
 
-def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
+def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
     """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
     human, *judges = tied_world(stream(0, "population"), 50_000)
     fine, coarse = (rho("dataset", scores, human) for scores in judges)
@@ -124,7 +124,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
     assert np.mean(gains) == pytest.approx(0, abs=0.02)
 
 
-def test_the_gain_on_both_halves_weighs_each_by_its_documents():
+def test_the_gain_over_both_halves_is_weighted_by_documents():
     contrasts = [
         [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
@@ -133,7 +133,7 @@ def test_the_gain_on_both_halves_weighs_each_by_its_documents():
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
-def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swapped_together():
+def test_the_gain_is_the_finalists_mean_and_a_document_is_swapped_for_all_of_them():
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
     first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
@@ -144,7 +144,7 @@ def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swap
     assert gain.low == pytest.approx(0.45 - 0.25)
 
 
-def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over_all():
+def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
     """Either half has 4 or 5 documents of 30 with another label than 1: ten are the least."""
     for each, ships in ((4, False), (5, True)):
         human = (np.arange(30) >= each).astype(float)
@@ -168,7 +168,7 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     assert f"{reason} If tuning did nothing, 10% of such runs" in choice.why
 
 
-def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
+def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ships
     assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
@@ -180,7 +180,7 @@ def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
-def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
+def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(
     risk: float, fewest: int
 ) -> None:
     # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
@@ -193,7 +193,7 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
 
 
 @pytest.mark.parametrize("documents", [12, 40])
-def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documents):
+def test_three_gains_among_zeros_are_significant_only_at_a_risk_of_an_eighth(documents):
     """All three are of one sign in one of eight draws (.125), five are in one of 32 (.03)."""
     row = np.zeros(documents)
     for n, risk, is_clear in ((3, RISK, False), (5, RISK, True), (5, 0.025, False)):
@@ -202,7 +202,7 @@ def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documen
 
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
-def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(documents, risk):
+def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(documents, risk):
     rng = stream(0, "exact")
     for _ in range(40):
         row = rng.normal(0.08, 0.2, documents)
@@ -216,7 +216,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(document
         assert gain.low <= gain.high
 
 
-def test_the_power_is_that_of_the_simulated_decision():
+def test_the_computed_power_equals_the_simulated_power():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, sd = stream(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
     clear = [largest_gain(rng.normal(0.1, sd, 60), rng, RISK).is_significant for _ in range(120)]
@@ -224,7 +224,7 @@ def test_the_power_is_that_of_the_simulated_decision():
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
-def test_more_documents_outputs_and_gain_have_more_power():
+def test_power_grows_with_documents_outputs_and_gain():
     assert power.power(3, 8, 0.3) == 0
     assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
     assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
@@ -233,7 +233,7 @@ def test_more_documents_outputs_and_gain_have_more_power():
     assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 
-def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_too_alike():
+def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_labels():
     items = finalist(stream(0), 30, 1.0).items
     nine = {document: n < 9 for n, document in enumerate(items.documents)}
     alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
@@ -247,7 +247,7 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
         assert f"a chance of {chance:.0%};" in promise
 
 
-def test_a_search_judges_either_half_by_what_the_other_taught():
+def test_each_half_is_judged_by_what_was_learned_on_the_other():
     train, dev = world(16), world(14, first=100)
     result, records, _ = written_search(train, dev)
     assert result.decision.ships
@@ -259,7 +259,7 @@ def test_a_search_judges_either_half_by_what_the_other_taught():
     assert [record["stage"] for record in records].count("gate") == 1
 
 
-def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest():
+def test_a_finalist_that_often_fails_does_not_ship():
     def failing(share: float) -> SearchResult:
         def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
             failure = ItemJudgement(Judgement.failed("no rating"))
@@ -280,13 +280,13 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 ALL_OUTPUTS = SearchOptions(max_demos=1000)
 
 
-def test_with_few_documents_or_little_room_there_are_no_versions():
+def test_cross_validation_is_not_feasible_with_few_documents_or_short_prompts():
     assert not CrossValidation(world(7), SEED, ALL_OUTPUTS).is_feasible
     assert not CrossValidation(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
     assert not CrossValidation(Items(()), SEED, ALL_OUTPUTS).is_feasible
 
 
-def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document():
+def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_document():
     requests: list[tuple[Prompt, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
@@ -311,7 +311,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     assert len(requests) == 2 * len(whole) == evaluator.budget.total_cost
 
 
-def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():
+def test_if_not_all_labels_can_be_shown_demonstrations_come_from_the_other_half():
     train, dev = world(16), world(12, first=100)
     _, records, _ = search(train, dev, options=SearchOptions(max_demos=16))
     trials = [record for record in records if record["stage"] == "dev"]
@@ -324,7 +324,7 @@ def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():
 
 
 @pytest.mark.parametrize("calls", [1, 60, 250])
-def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_for(calls):
+def test_a_judge_that_shows_all_labels_is_tested_on_as_many_documents_as_calls_allow(calls):
     result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=ALL_OUTPUTS)
     assert evaluator.budget.total_cost <= calls
     n_documents = result.decision.gain.n_documents

@@ -101,7 +101,7 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     assert np.clip(scores, low, high) == pytest.approx(scores, abs=1e-6)
 
 
-def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked():
+def test_a_decisive_answer_gets_most_of_the_weight_and_random_answers_are_dropped():
     rng, documents = np.random.default_rng(0), np.repeat(np.arange(25), 8)
     truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
@@ -114,7 +114,7 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_where_nothing_is_known_the_own_rating_counts_alone():
+def test_if_labels_teach_nothing_only_the_judges_own_rating_counts():
     rng = np.random.default_rng(1)
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
     flat = read_answers(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
@@ -125,7 +125,7 @@ def test_where_nothing_is_known_the_own_rating_counts_alone():
     assert np.isnan(silent.scores(silent.fit_weights())).all()
 
 
-def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count():
+def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
     human = np.tile([1.0, 0.0], 60)
     useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
@@ -139,7 +139,7 @@ def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_
     assert mirror.fit_weights().slopes == {"own": 1.0}
 
 
-def test_a_documents_own_labels_have_no_part_in_its_scores():
+def test_a_documents_scores_do_not_depend_on_its_own_labels():
     items = world(20)
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     judgements = [one.judgement for one in judge(prompt, items.items)]
@@ -153,7 +153,7 @@ def test_a_documents_own_labels_have_no_part_in_its_scores():
         assert held_out_scores(other, everything, problem)[own] == pytest.approx(scores[own])
 
 
-def test_questions_that_decide_for_people_are_found_weighed_and_ship():
+def test_decisive_questions_are_found_weighted_and_shipped():
     outcome = search_halves(world(20), world(20, first=100))
     tuned = outcome.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
@@ -162,7 +162,7 @@ def test_questions_that_decide_for_people_are_found_weighed_and_ship():
     assert [len(trial["questions"]) for trial in outcome.of_stage("questions")] == [4, 4]
 
 
-def test_each_question_is_asked_once_of_an_output():
+def test_each_question_is_asked_once_per_output():
     keys = []
 
     def watch(prompt, items):
@@ -173,7 +173,7 @@ def test_each_question_is_asked_once_of_an_output():
     assert len(keys) == len(set(keys)) == 3 * 12 * 8  # untuned, all questions, the useful ones
 
 
-def test_shuffled_labels_ship_no_questions():
+def test_with_shuffled_labels_no_questions_ship():
     n_ships = 0
     for n in range(7):
         halves = (shuffle(world(12, first=first, seed=n), n) for first in (0, 50))
@@ -181,7 +181,7 @@ def test_shuffled_labels_ship_no_questions():
     assert n_ships <= 3  # the risk is .10; chance exceeds this once in 370
 
 
-def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
+def test_a_budget_too_small_for_questions_does_not_change_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
         search(8, calls=200)
     result = search_halves(world(8), world(8, first=50), calls=200).result
@@ -198,7 +198,7 @@ def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     assert result.tuned.weights
 
 
-def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
+def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
     weak, strong = (mean_of_differences(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
@@ -221,9 +221,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
         (9, 6, 0, True),
     ],
 )
-def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
-    worse, better, gain, ships
-):
+def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, gain, ships):
     """Of 40 fails so many get worse or better, and so many of 40 passes better."""
     human = np.repeat([0.0, 1.0], 40)
     labels = zip(world(80, 1).items, human, strict=True)
@@ -259,7 +257,7 @@ WORDS = world(4).items[0].texts["text"].replace("=", " ").split()
         ),
     ],
 )
-def test_a_proposers_questions_are_read_line_by_line_and_kept_if_a_judge_may_ask_them(lines, read):
+def test_proposed_questions_are_read_line_by_line_and_kept_if_valid(lines, read):
     reply = f"[[ ## instruction ## ]]\nRate the kindness.\n\n[[ ## questions ## ]]\n{lines}"
     problem = problem_of(world(4), world(4, first=9), proposer=Model(lambda *_: reply))
     proposer = Proposer(problem, problem.proposer)
@@ -269,7 +267,7 @@ def test_a_proposers_questions_are_read_line_by_line_and_kept_if_a_judge_may_ask
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
+def test_the_proposer_is_asked_for_questions_only_if_they_may_be_added(new):
     model = Model(lambda *_: "[[ ## instruction ## ]]\nRate the kindness.")
     problem = problem_of(world(12), world(12, first=50), by=judge, proposer=model)
     two_fold_search(RANK, replace(problem, may_add_questions=new))
@@ -277,7 +275,7 @@ def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
     assert any("[[ ## questions ## ]]" in prompt for prompt in model.prompts) == new
 
 
-def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked():
+def test_questions_are_given_up_early_if_the_judge_often_fails():
     ids = []
 
     def failing(prompt, items):

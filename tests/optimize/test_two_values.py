@@ -34,7 +34,7 @@ counts = st.integers(0, 40)
 @given(counts, counts, counts, counts)
 @example(30, 10, 5, 15)
 @example(0, 12, 0, 36)
-def test_two_hundred_tables_agree_with_sums_over_outputs(a, b, c, d):
+def test_rates_of_two_hundred_random_tables_equal_sums_over_outputs(a, b, c, d):
     card, n = table(a, b, c, d), a + b + c + d
     assert card.confusion == {"pass_pass": a, "pass_fail": b, "fail_pass": c, "fail_fail": d}
     for rate, above, below in (
@@ -56,7 +56,7 @@ def test_two_hundred_tables_agree_with_sums_over_outputs(a, b, c, d):
     assert card.kappa.value == pytest.approx(expected, nan_ok=True)
 
 
-def test_an_interval_takes_ten_outputs_of_its_class_and_says_how_many_more():
+def test_a_rate_has_an_interval_from_ten_outputs_on_and_says_how_many_are_missing():
     card = table(30, 10, 2, 4)
     assert card.n_more == {"pass": 0, "fail": 4}
     assert card.tpr.interval is not None
@@ -75,7 +75,7 @@ def test_wilson_s_interval_is_the_published_one():
     assert (ends.low, ends.high) == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def test_a_score_of_a_half_is_a_pass_and_failed_ones_are_left_out():
+def test_a_score_of_a_half_passes_and_failed_judgements_are_left_out():
     judge, human = [0.5, 0.49, NAN, 0.9], [1, 1, 1, 0]
     card = verdict_agreement(judge, human, range(4))
     assert (card.tpr.value, card.tpr.n) == (0.5, 2)
@@ -84,7 +84,7 @@ def test_a_score_of_a_half_is_a_pass_and_failed_ones_are_left_out():
         verdict_agreement([1.0], [0.5], [0])
 
 
-def test_outputs_of_one_document_that_err_together_widen_the_interval():
+def test_correlated_errors_within_documents_widen_the_interval():
     right = np.repeat([1.0, 0.0, 1.0, 1.0, 0.0] * 4, 4)
     human = np.ones(80)
     ends = [verdict_agreement(right, human, np.arange(80) // n).tpr.interval for n in (4, 1)]
@@ -94,7 +94,7 @@ def test_outputs_of_one_document_that_err_together_widen_the_interval():
 
 
 @pytest.mark.parametrize(("base", "n", "outputs"), [(0.2, 120, 4), (0.5, 60, 1), (0.05, 400, 4)])
-def test_intervals_hold_the_truth_in_about_95_of_100_draws(base, n, outputs):
+def test_intervals_of_rates_cover_the_truth_in_about_95_percent_of_draws(base, n, outputs):
     # Quality and the judge's taste are shared within a document; the truth is of very many.
     cut = NormalDist(sigma=(0.25 + 0.5625 + 0.16) ** 0.5).inv_cdf(base)
 
@@ -130,7 +130,7 @@ def test_a_floor_holds_below_the_interval_and_falls_short_above(floor, verdict):
 
 
 @pytest.mark.parametrize(("share", "n"), [(0.8, 60), (0.9, 120), (0.7, 400)])
-def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(share, n):
+def test_an_equally_good_judge_holds_suggested_floors_nine_times_of_ten(share, n):
     today, again = np.random.default_rng(n).binomial(n, share, (2, 4000)) / n
     for n_floors in (1, 2):
         floors = [share_floor(s, wilson_interval(s, n).low, n, n_floors) for s in today]
@@ -143,7 +143,7 @@ def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(share,
     assert math.atanh(floor) == pytest.approx(z - (1.959964 + 1.281552 * 2**0.5) * sigma)
 
 
-def test_so_many_more_outputs_decide_if_the_share_stays():
+def test_with_the_number_of_further_outputs_the_interval_reaches_the_floor():
     share, n, floor = 0.75, 40, 0.7
     ends = wilson_interval(share, n)
     further = more_outputs_needed(share, ends.low, ends.high, floor, n)
