@@ -110,14 +110,14 @@ def command(arguments: Sequence[str]) -> int:
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
-        from optimize.tuning.preparation import prepare
+        from optimize.tuning.preparation import prepare_run
 
     def tune(flags: argparse.Namespace) -> Outcome:
         settings = read_settings(_settings(flags))
         for lm in (settings.lm, settings.proposer.lm):
             check_name(lm)
         if flags.dry_run:
-            budget = plan_budget(prepare(settings))
+            budget = plan_budget(prepare_run(settings))
             return Outcome(budget_json(budget), budget_lines(budget))
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr

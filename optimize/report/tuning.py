@@ -37,7 +37,7 @@ def tuning_answer(
     test, card = result.test, result.card
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
-    cost, labels = (("Cost", _cost_text(result)), ("Labels", labels_text(result.data, result.unit)))
+    cost, labels = ("Cost", _cost_text(result)), ("Labels", labels_text(result.data, result.unit))
     answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",

@@ -27,17 +27,17 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The price of judging one item; in dollars, if the price of the model is known.
 
-    One item takes `calls` calls with `replies` replies, as a call may return several. The untuned
-    judge takes `tokens_in` and `tokens_out` for them together. `price_per_call` is the price of a
-    call if the model is free.
+    A call may return several replies, so an item may take fewer calls than replies. The untuned
+    judge takes `tokens_in` and `tokens_out` for an item. `price_per_call` is the price of a call if
+    the model is free.
     """
 
     price: Price = FREE
     price_per_call: float = 0
     tokens_in: float = 0
     tokens_out: float = 0
-    calls: int = 1
-    replies: int = 1
+    item_calls: int = 1
+    item_replies: int = 1
 
     @property
     def untuned_price(self) -> float:
@@ -45,16 +45,17 @@ class Pricing:
 
     def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
         """Return the price of judging one item with this many input and output tokens."""
-        return self.price.cost(tokens_in, tokens_out) + self.price_per_call * self.calls
+        return self.price.cost(tokens_in, tokens_out) + self.price_per_call * self.item_calls
 
     def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
 
         It is at least half the untuned judge's price.
         """
-        extra_length = (_n_static_characters(prompt) - _n_static_characters(untuned)) * self.calls
-        extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
-        extra_price = self.price.cost(extra_length / CHARACTERS_PER_TOKEN, extra_tokens)
+        n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
+        extra_tokens_in = n_characters * self.item_calls / CHARACTERS_PER_TOKEN
+        extra_tokens_out = (reply_tokens(prompt) - reply_tokens(untuned)) * self.item_replies
+        extra_price = self.price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
 
 

@@ -48,7 +48,8 @@ class Evaluator:
 
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
-        return self.pricing.calls if self.budget.unit == "calls" else self.item_price(candidate)
+        in_calls = self.budget.unit == "calls"
+        return self.pricing.item_calls if in_calls else self.item_price(candidate)
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item: measured if possible, else estimated."""
@@ -94,7 +95,7 @@ class Evaluator:
             new_judgements = self.judge_items(candidate.prompt(self.untuned), unjudged)
             for item, judgement in zip(unjudged, new_judgements, strict=True):
                 item_judgements[item.id] = judgement
-                self.budget.charge_judgement(self.pricing.calls, self._price_of(judgement))
+                self.budget.charge_judgement(self.pricing.item_calls, self._price_of(judgement))
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements

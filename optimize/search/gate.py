@@ -265,9 +265,8 @@ def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Ca
         items = evaluator.scored_items(
             candidate, evaluator.scored_items(best, problem.train_and_dev)
         )
-        items = items.of_documents(
-            {*items.documents} - candidate.shown_documents - best.shown_documents
-        )
+        shown_documents = candidate.shown_documents | best.shown_documents
+        items = items.of_documents({*items.documents} - shown_documents)
         scores, best_scores = (
             problem.apply_threshold(evaluator.scores_so_far(judge, items), judge.threshold)
             for judge in (candidate, best)

@@ -45,7 +45,7 @@ class SearchOptions:
     """
 
     seed: int = 0
-    rounds: int = 8
+    max_rounds: int = 8
     proposals: int = 4
     max_demos: int = 16
     max_demo_characters: int = 40_000

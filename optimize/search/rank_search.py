@@ -129,7 +129,7 @@ class RankSearch:
 
     def _run_rounds(self) -> None:
         """Run rounds until a round gains no more than the standard error of the leader's gain."""
-        for round_number in range(1, self.options.rounds + 1):
+        for round_number in range(1, self.options.max_rounds + 1):
             self.n_rounds = round_number
             former_leader, cost_before = self._best_candidate().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):

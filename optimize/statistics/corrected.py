@@ -159,8 +159,8 @@ def estimate_mean(
     correction_variance = float((correction_errors**2).sum())
     best_weight = -float(label_errors @ correction_errors) / (correction_variance or 1.0)
     judge_weight = min(max(best_weight, 0.0), largest_weight)
-    label_error = _root_of_squares(label_errors)
-    estimate_error = _root_of_squares(label_errors + judge_weight * correction_errors)
+    label_error = _norm(label_errors)
+    estimate_error = _norm(label_errors + judge_weight * correction_errors)
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
     n_labels_of_document = np.bincount(sample.document, sample.has_label)
@@ -302,7 +302,7 @@ def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
     return int(sufficient_numbers[0]) if sufficient_numbers.size else None
 
 
-def _root_of_squares(errors: Vector) -> float:
+def _norm(errors: Vector) -> float:
     return float(np.sqrt((errors**2).sum()))
 
 

@@ -71,8 +71,7 @@ class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
     `scorer` judges items with any prompt of the search, and `budget` is what `reserve_budget`
-    planned. `may_add_questions` says whether candidates may ask more questions than the untuned
-    judge.
+    planned. `may_add_questions` says whether candidates may ask further questions.
     """
 
     prepared: PreparedRun

@@ -114,7 +114,8 @@ class RunBudget:
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
-        calls = self.reserved_calls + cost / self.costs.judgement_cost * self.costs.pricing.calls
+        calls = cost / self.costs.judgement_cost * self.costs.pricing.item_calls
+        calls += self.reserved_calls
         return calls, self.reserved_cost + cost if self.search.unit == "dollars" else 0.0
 
 
@@ -146,7 +147,7 @@ def plan_budget(
         max_item_price = max(max_item_price, affordable_price)
     reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.held_out.test))
-    probes_are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
+    probes_are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.item_calls <= limit
     if not (settings.probes or probes_are_free):
         n_probes = 0
     reserve = min(reserve + n_probes * item_cost, (1.0 if costs.is_free else 0.5) * limit)
@@ -163,10 +164,10 @@ def plan_budget(
     tokens = pricing.tokens_in, pricing.tokens_out
     search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
     rows = [
-        _spending(SEARCH, n_judged, pricing.calls, search_tokens, price),
+        _spending(SEARCH, n_judged, pricing.item_calls, search_tokens, price),
         _spending(PROPOSALS, n_proposals, 1, costs.proposal_tokens, proposer_price),
-        _spending(TEST, 2 * n_held_out, pricing.calls, tokens, price),
-        _spending(PROBES, n_probes, pricing.calls, tokens, price),
+        _spending(TEST, 2 * n_held_out, pricing.item_calls, tokens, price),
+        _spending(PROBES, n_probes, pricing.item_calls, tokens, price),
     ]
     return RunBudget(
         prepared=prepared,
@@ -175,7 +176,7 @@ def plan_budget(
         costs=costs,
         limit=limit,
         reserved_cost=reserve,
-        reserved_calls=(2 * n_held_out + n_probes) * pricing.calls,
+        reserved_calls=(2 * n_held_out + n_probes) * pricing.item_calls,
         rows=[row for row in rows if row.calls],
         call_seconds=call_seconds,
     )
@@ -250,7 +251,7 @@ def _run_limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: 
     # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
     # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
     max_cost = settings.max_cost if costs.unit == "dollars" else None
-    worth_of_call = (1 - SPARE_CALLS_SHARE) * costs.judgement_cost / costs.pricing.calls
+    worth_of_call = (1 - SPARE_CALLS_SHARE) * costs.judgement_cost / costs.pricing.item_calls
     user_limits = (
         ("max_calls", settings.max_calls, worth_of_call, 0),
         ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
@@ -282,7 +283,7 @@ def _search_options(
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
-    if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
+    if per_character := pricing.price.per_token_in * pricing.item_calls / CHARACTERS_PER_TOKEN:
         max_demo_characters = min(
             max_demo_characters, int(max(0.0, item_price - pricing.untuned_price) / per_character)
         )

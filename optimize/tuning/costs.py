@@ -51,7 +51,7 @@ class Costs:
     @property
     def judgement_cost(self) -> float:
         """The cost of the untuned judge's judgement of one output."""
-        return self.pricing.calls if self.unit == "calls" else self.pricing.untuned_price
+        return self.pricing.item_calls if self.unit == "calls" else self.pricing.untuned_price
 
 
 def costs_of(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Costs:
@@ -86,8 +86,8 @@ def _pricing(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts
         price_per_call=price is not None and price.is_free,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        calls=n_calls,
-        replies=0 if is_decision(lm) else n_replies,  # decision models write no text
+        item_calls=n_calls,
+        item_replies=0 if is_decision(lm) else n_replies,  # decision models write no text
     )
 
 

@@ -27,7 +27,7 @@ from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits, reser
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
-from optimize.tuning.preparation import PreparedRun, prepare
+from optimize.tuning.preparation import PreparedRun, prepare_run
 from optimize.tuning.results import save_judges, summarize_run
 from optimize.tuning.settings import Settings
 
@@ -44,11 +44,11 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    An unfinished run in the folder `out` continues; `open_run` describes the default, and `prepare`
-    describes `subject` and `rows`. Labels in memory are also saved in the folder. `opened_models`
-    are models that are already open, by name. `stderr` shows the progress line, if it is given.
+    An unfinished run in the folder `out` continues; `open_run` describes the default, and
+    `prepare_run` describes `subject` and `rows`. Labels in memory are also saved in the folder.
+    `opened_models` are models that are already open, by name. `stderr` shows the progress line.
     """
-    prepared = prepare(settings, subject, rows)
+    prepared = prepare_run(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
     config = run_folder.run_config(prepared)
     with run_folder.open_run(out, subject.name, config, print_line) as folder:

@@ -95,7 +95,7 @@ def prepare_for_prompt(
     )
 
 
-def prepare(
+def prepare_run(
     settings: Settings, subject: Subject | None = None, rows: Rows | None = None
 ) -> PreparedRun:
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.

@@ -52,7 +52,7 @@ class ProgramAnswer:
             raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
-    def human_score(self, label: Value | float) -> float:
+    def label_score(self, label: Value | float) -> float:
         """Convert people's label to a score.
 
         If the field is a choice, the label may be one of its two values, "tie", the share of people
@@ -72,7 +72,7 @@ class ProgramAnswer:
         # For pairs, the number is a margin between A and B in [-1, 1].
         return (number + 1) / 2 if is_pair else number
 
-    def value(self, rating: int) -> Value:
+    def value_of_rating(self, rating: int) -> Value:
         """Return the value that the program writes for this rating."""
         if self.is_choice:
             return self.values[1 - rating]

@@ -102,14 +102,14 @@ def _split_result(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
     )
     return SplitResult(
-        untuned=_card(untuned, shipped),
-        tuned=_card(tuned, shipped),
+        untuned=_split_card(untuned, shipped),
+        tuned=_split_card(tuned, shipped),
         gain=gain,
         balanced_gain=balanced_gain,
     )
 
 
-def _card(scored: Scored, shipped: Scored) -> Scorecard:
+def _split_card(scored: Scored, shipped: Scored) -> Scorecard:
     """Return a judge's scorecard; that of `shipped` has figures on annotators and scales, too."""
     card = Scorecard.brief(scored, is_binary=shipped.is_binary)
     if scored is not shipped:

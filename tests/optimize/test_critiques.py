@@ -20,7 +20,7 @@ from optimize.search.candidates import Candidate, draw_demo_set, unanimous_comme
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -109,7 +109,7 @@ def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(monkeypatch,
     server.answer = record
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **MODELS}
     tune_folder({**flags, "max_cost": 2.0}, tmp_path / "run", server)
-    ids = {item.id for item in prepare(Settings(**flags)).labels.held_out.test.items}
+    ids = {item.id for item in prepare_run(Settings(**flags)).labels.held_out.test.items}
     critiques: dict[str, set[str]] = {JUDGE_MODEL: set(), PROPOSER_MODEL: set()}
     for body in bodies:
         names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))

@@ -167,7 +167,7 @@ def test_with_random_labels_a_tuned_judge_seldom_ships():
     n_ships = 0
     for seed in range(8):
         train, dev = (shuffle(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
-        options = SearchOptions(seed=seed, rounds=2)
+        options = SearchOptions(seed=seed, max_rounds=2)
         outcome = search(train, dev, proposer=Model(write_instruction), options=options)
         n_ships += outcome.result.decision.ships
     assert n_ships <= 3

@@ -154,7 +154,7 @@ def test_if_unusable_replies_spend_the_budget_the_message_names_the_proposer():
         raise TransientError("the reply is not JSON", billed=True)
 
     account = Budget(max_calls=2).account()
-    options = SearchOptions(max_demos=0, proposals=1, rounds=1)
+    options = SearchOptions(max_demos=0, proposals=1, max_rounds=1)
     lines = list[str]()
     outcome = search(*HALVES, proposer=Model(fail), account=account, options=options, lines=lines)
     assert not outcome.result.decision.limit_reached

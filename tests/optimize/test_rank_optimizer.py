@@ -15,7 +15,7 @@ import judges
 from dspy_judges.errors import JudgesError
 from judges.loading import dimension_on
 from optimize import RankOptimizer
-from optimize.tuning.program import Program
+from optimize.tuning.program import UserProgram
 
 RELEVANCE = judges.load("relevance").program()
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
@@ -169,17 +169,17 @@ def test_examples_without_valid_labels_of_a_choice_are_refused(train, says):
 def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(output, label, says):
     rows = [{"text": "A text.", "human": 1}, {"text": "Another.", "human": label}]
     with pytest.raises(ValueError, match=f"example 1: human: {says}"):
-        Program(dspy.Predict(f"text -> {output}")).read(rows, None, None)
+        UserProgram(dspy.Predict(f"text -> {output}")).read_examples(rows, None, None)
 
 
 def test_votes_and_labels_of_a_choice_become_numbers():
-    pairwise = Program(judges.load("tldr_concise").program())
+    pairwise = UserProgram(judges.load("tldr_concise").program())
     texts = dict.fromkeys(pairwise.text_names, "A text.")
     rows = [{**texts, "human": cell} for cell in ("A", "B", "tie", 0.5)]
-    assert list(pairwise.read(rows, None, None).human) == [1, 0, 0.5, 0.75]
-    asks = Program(dspy.Predict("text -> polite: bool"))
+    assert list(pairwise.read_examples(rows, None, None).human) == [1, 0, 0.5, 0.75]
+    asks = UserProgram(dspy.Predict("text -> polite: bool"))
     rows = [{"text": "A text.", "polite": cell} for cell in (True, False)]
-    assert list(asks.read(rows, None, None).human) == [1, 0]
+    assert list(asks.read_examples(rows, None, None).human) == [1, 0]
 
 
 def test_a_catalogue_judge_tuned_with_the_embedded_model_shows_labels(capsys):
@@ -262,16 +262,18 @@ def test_the_compiled_program_scores_by_the_candidates_weights(
     outputs, answers, intercept, slopes, score
 ):
     weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
-    program = Program(dspy.Predict(f"text -> {outputs}"), "rating")
-    items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    prompt = program.describe(items)[1]
+    program = UserProgram(dspy.Predict(f"text -> {outputs}"), "rating")
+    items = program.read_examples(
+        [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
+    )
+    prompt = program.describe_judge(items)[1]
     assert [field.name for field in prompt.choices] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
-        prediction = program.tuned(prompt, weights)(text="A text.")
+        prediction = program.tuned_copy(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
     assert {name: prediction[name] for name in answers} == answers
     # It can be tuned again: the answer is known and the weights are its own.
-    again = Program(program.tuned(prompt, weights))
+    again = UserProgram(program.tuned_copy(prompt, weights))
     assert (again.answer, again.weights.slopes) == (program.answer, slopes)
 
 
@@ -280,9 +282,11 @@ def test_a_verdict_program_with_weights_gets_the_tuned_threshold():
     weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
     calm = judges.Question(name="calm", text="is it calm")
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
-    program = Program(judge.program())
-    items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    tuned = program.tuned(program.describe(items)[1], None, 0.7)
+    program = UserProgram(judge.program())
+    items = program.read_examples(
+        [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
+    )
+    tuned = program.tuned_copy(program.describe_judge(items)[1], None, 0.7)
     again = judges.Judge.from_program(tuned, safe)
     assert (again.weights, again.threshold) == (weights, 0.7)
 

@@ -14,7 +14,7 @@ from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.budget_text import planned_line
 from optimize.tuning.models import spending_summary
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
 
 LM = "openai/gpt-4.1-mini"
@@ -25,7 +25,7 @@ SMALLEST = 0.21
 
 def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
-    prepared = prepare(read_settings({"dimension": "relevance", **settings}))
+    prepared = prepare_run(read_settings({"dimension": "relevance", **settings}))
     return plan_budget(prepared, measured=figures)
 
 

@@ -54,7 +54,7 @@ def test_an_instruction_that_is_empty_too_long_or_known_is_rejected(instruction,
 
 
 def test_the_budget_raises_before_any_item_is_judged():
-    budget, pricing = SearchBudget(14), Pricing(price_per_call=1, calls=2)
+    budget, pricing = SearchBudget(14), Pricing(price_per_call=1, item_calls=2)
     watch = Watch()
     evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget, pricing=pricing)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):

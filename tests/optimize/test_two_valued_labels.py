@@ -20,7 +20,7 @@ from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
 from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify
 
@@ -99,7 +99,7 @@ def test_one_line_can_define_a_verdict_or_a_rating_judge(
     here, dimension, words, settings, says, scale
 ):
     file = str(sheet(here / "s.csv", words))
-    run = prepare(read_settings({"dimension": dimension, "data": file, **settings}))
+    run = prepare_run(read_settings({"dimension": dimension, "data": file, **settings}))
     notes = " ".join(run.labels.labelled.notes)
     assert says in notes
     assert (run.subject.name, run.subject.scale) == ("label", tuple(scale))
@@ -246,7 +246,7 @@ def test_pairs_without_a_definition_make_a_comparison_from_a_name_or_one_line(he
     answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
     pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
     data = write_jsonl("pairs.jsonl", pairs)
-    run = prepare(read_settings({"pairwise": spec, "data": data}))
+    run = prepare_run(read_settings({"pairwise": spec, "data": data}))
     assert any("and answers which is better" in note for note in run.labels.labelled.notes)
     assert (run.subject.name, run.subject.kind) == ("tone", "pairwise")
     assert question in str(run.untuned.template())
