@@ -54,7 +54,6 @@ def obstacle_to_use(
     """Return the first reason not to use a judge; None if there is none.
 
     A judge that passes or fails must be clearly better than always giving the commoner verdict.
-    `tuned_on_these` says that the judge learned from these labels.
     """
     interval, binary = card.share_against_coin.interval, card.two_values
     obstacles = {

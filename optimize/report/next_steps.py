@@ -33,16 +33,17 @@ def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
     if obstacle and obstacle.remedy:
         return obstacle.remedy
     gate, labels_step = result.gate, _labels_advice(result.card, "here")
-    if gate and gate.outcome == "falls short":
+    outcome, looks = (gate.outcome, gate.looks) if gate else (None, 1)
+    if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
         return labels_step or LABEL_MORE
-    floors_step = _floors_advice(result.card)
-    if gate and result.is_undecided:
-        floors_step = f"Label more; {LOOKS_ADVICE}." if gate.looks == 1 else LABEL_MORE
-    elif gate and gate.outcome:
-        floors_step = "The same command checks it in CI."
-    return f"{labels_step} {floors_step}".strip()
+    floors_steps = {
+        None: _floors_advice(result.card),
+        "holds": "The same command checks it in CI.",
+        "undecided": f"Label more; {LOOKS_ADVICE}." if looks == 1 else LABEL_MORE,
+    }
+    return f"{labels_step} {floors_steps[outcome]}".strip()
 
 
 def _floors_advice(card: Scorecard, command: str = "") -> str:
@@ -173,12 +174,13 @@ def swap_step(result: SwapResult) -> str:
         return (
             "Bring labels that neither judge was tuned on (--data FILE): too few of these are left."
         )
-    if result.outcome == "worse":
-        return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
-    if result.outcome != "undecided":
-        if result.is_interval_negative:
-            return "The new judge is worse by less than the margin: use it if it is cheap enough."
-        return "Use the new judge; the same command checks it in CI."
+    use_step = "Use the new judge; the same command checks it in CI."
+    if result.is_interval_negative:
+        use_step = "The new judge is worse by less than the margin: use it if it is cheap enough."
+    keep_step = "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
+    steps = {"better": use_step, "not worse": use_step, "worse": keep_step}
+    if result.outcome in steps:
+        return steps[result.outcome]
     if not result.documents_to_decide:
         return f"Label more {unit}s."
     advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"

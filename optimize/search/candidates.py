@@ -160,14 +160,15 @@ def draw_demo_set(
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
     selected = list(islice(demos, min(size, MAX_DEMOS)))
     rng.shuffle(selected)
+    shown_items = [item for item, _ in selected]
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
     shows_everything = selected and len(selected) == n_distinct_outputs
     return DemoSet(
         demos=tuple(demo for _, demo in selected),
-        comments=tuple(unanimous_comment(item) for item, _ in selected),
-        item_ids=tuple(item.id for item, _ in selected),
+        comments=tuple(map(unanimous_comment, shown_items)),
+        item_ids=tuple(item.id for item in shown_items),
         kind=ALL_OUTPUTS if shows_everything else f"levels {size}",
-        documents=frozenset(item.document_id for item, _ in selected),
+        documents=frozenset(item.document_id for item in shown_items),
     )
 
 

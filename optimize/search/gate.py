@@ -252,8 +252,7 @@ def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Ca
     """Return the candidate with the highest objective after a deduction for its cost.
 
     The deduction is `GAIN_PER_EXTRA_COST`. If any candidate beats the untuned judge, the others are
-    ignored. Two candidates are compared on the items that both have scored, without documents that
-    either shows as demonstrations.
+    ignored. Two candidates are compared on the items that both have scored and neither shows.
     """
     tests_by_id: dict[str, list[Finalist]] = {}
     for finalist in finalists:

@@ -60,8 +60,7 @@ def reserve_budget(
         print_line(planned_line(budget))
     for note in tuning_notes(budget):
         print_line(f"note: {note}")
-    set_aside = models.budget.set_aside
-    budget.search.on_reserve = lambda cost: set_aside(*budget.reservation(cost))
+    budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
     budget.search.on_reserve(0)
     return budget
 

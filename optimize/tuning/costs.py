@@ -37,7 +37,7 @@ class Costs:
     """The costs of a judgement and of a proposal, in `unit`.
 
     `pricing` has the price of a judgement, and `proposal_price` the price of the proposer's tokens;
-    None if each proposal costs 1. `worst_proposal_cost` is the largest possible cost of a proposal.
+    None if each proposal costs 1.
     """
 
     unit: CostUnit
