@@ -26,7 +26,7 @@ N_FOLDS = 5
 # were added to recorded judges, one in eighty is kept.
 MIN_WEIGHT_SHARE = 0.1
 # Lower bound on the slope that maps scores to the rating scale, so that scores stay distinct.
-MIN_SLOPE = 0.05
+MIN_SCORE_SLOPE = 0.05
 # The seed of the folds is fixed, so that every candidate has the same folds.
 FOLD_SEED = 0
 
@@ -85,7 +85,7 @@ class LabelledAnswers:
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
-            line_slope = min(1.0, max(MIN_SLOPE, float(human.std()) / score_sd))
+            line_slope = min(1.0, max(MIN_SCORE_SLOPE, float(human.std()) / score_sd))
         if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
             # Clip the offset, because otherwise a score could leave the rating scale.

@@ -292,7 +292,7 @@ class Proposer:
 
 def describe_fields(prompt: Prompt) -> str:
     """Describe the fields that a judge reads and writes, as a text for the proposer."""
-    lines = ["The judge reads:", *(f"- {f.name}: {f.description}" for f in prompt.inputs)]
+    lines = ["The judge reads:", *(f"- {text.name}: {text.description}" for text in prompt.inputs)]
     lines.append("It writes:")
     for field in prompt.outputs:
         choices = f" ({', '.join(map(str, field.choices))})" if field.choices else ""

@@ -74,7 +74,7 @@ def ask_questions(
         useful_by_half.append(_useful_questions(answers, half))
         if not useful_by_half[-1]:
             n_asked = len(judge.questions or ())
-            raise QuestionsNotTestedError(f"none of the {n_asked} improves on the answer alone")
+            raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
         is_tested = np.isin(items.document_ids, half_items.documents)
         learning_items = items.of_rows(np.flatnonzero(~is_tested))
         threshold = half.learn_threshold(half.untuned, learning_items)

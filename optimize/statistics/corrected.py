@@ -38,7 +38,7 @@ from optimize.statistics.intervals import (
 )
 
 # The pseudo-counts for the interval amount to this many documents.
-PSEUDO_DOCUMENTS = 3.0
+N_PSEUDO_DOCUMENTS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +343,7 @@ def _pseudo_document_sums(
     variance = np.average((labels - mean) ** 2, weights=weights)
     relative_variance = variance / ((mean - low) * (high - mean))
     outputs_per_document = sums[0].sum() / (sums[0] > 0).sum()
-    pseudo_size = PSEUDO_DOCUMENTS / 4 * float(np.sqrt(outputs_per_document) * relative_variance)
+    pseudo_size = N_PSEUDO_DOCUMENTS / 4 * float(np.sqrt(outputs_per_document) * relative_variance)
     extreme_scores = sample.scores.min(), sample.scores.max()
     columns = [(1, label, score, 1, score) for label in bounds for score in extreme_scores]
     return pseudo_size * np.array(columns, dtype=float).T

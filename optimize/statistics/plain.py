@@ -27,7 +27,7 @@ from optimize.statistics.rows import read_rows
 PAIRS_PER_BLOCK = 4_000_000
 # A difference between mean score and mean rating is worth a warning if it has at least this size,
 # in standard deviations of people's ratings.
-MIN_SHIFT = 0.25
+MIN_SHIFT_IN_SDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ def compare_scales(
         human_mean=float(rows.human.mean()),
         shift=shift,
         shift_interval=interval,
-        is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT * human_sd,
+        is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT_IN_SDS * human_sd,
         judge_sd=float(rows.judge.std()),
         human_sd=human_sd,
         n_outputs=n,

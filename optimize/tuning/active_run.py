@@ -50,8 +50,8 @@ def reserve_budget(
         seconds, n_calls = time.monotonic() - start_time, models.judge.account.total.calls
         # Some endpoints report no token counts; one token is assumed for them.
         measured = (
-            max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
-            max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
+            max(1.0, sum(judgement.tokens_in for judgement in judgements) / len(items)),
+            max(1.0, sum(judgement.tokens_out for judgement in judgements) / len(items)),
         )
         # If the run continues, its store may hold these replies already: then no call was timed.
         n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
@@ -145,8 +145,8 @@ class ActiveRun:
             level=prepared.level,
             items=items,
             judgements=tuple(
-                each.rescored(choices, candidate.weights, candidate.threshold)
-                for each in evaluator.judgements(candidate, items)
+                judgement.rescored(choices, candidate.weights, candidate.threshold)
+                for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
             labelled=labelled_in_order(labelled, items),
