@@ -28,11 +28,11 @@ from optimize.inputs.flags import RISK
 from optimize.items import Item, Items
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.evaluator import Evaluator, ItemJudgement
-from optimize.search.gate import ShipDecision, decide, decision_on
+from optimize.search.gate import ShipDecision, decide, decide_by_gain
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
 from optimize.search.problem import Goal, SearchOptions, SearchProblem
-from optimize.search.questions import NotTestedError, ask_questions
+from optimize.search.questions import QuestionsNotTestedError, ask_questions
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, rho
 
@@ -160,12 +160,12 @@ class World:
                 places = divmod(np.arange(human.size), self.outputs)
                 gap = contrast_judges(tuned, untuned, human, *places, level=self.level)
                 contrasts.append([gap])
-            decisions.append(decision_on([contrasts], self.level, rng, RISK))
+            decisions.append(decide_by_gain([contrasts], self.level, rng, RISK))
         return decisions
 
 
 def shipped(choices: list[ShipDecision]) -> float:
-    return float(np.mean([choice.ship for choice in choices]))
+    return float(np.mean([choice.ships for choice in choices]))
 
 
 def values(choices: list[ShipDecision]) -> np.ndarray:
@@ -251,9 +251,9 @@ def with_questions(
     problem = SearchProblem(
         evaluator=Evaluator(
             untuned=replace(prompt, fields=(*prompt.fields[:-1], rating)),
-            judge=lambda prompt, items: [judgements[int(item.id)] for item in items],
+            judge_items=lambda prompt, items: [judgements[int(item.id)] for item in items],
             budget=SearchBudget(np.inf),
-            pricing=Pricing(per_call=1),
+            pricing=Pricing(price_per_call=1),
         ),
         questions=questions,
         train=Items(tuple(rows[:half])),
@@ -265,8 +265,8 @@ def with_questions(
     nothing = Exploration(finalists=(), candidate_ids=())
     try:
         test = ask_questions(halves, [nothing, nothing])
-    except NotTestedError as error:
-        return ShipDecision(ship=False, reason=str(error))
+    except QuestionsNotTestedError as error:
+        return ShipDecision(ships=False, reason=str(error))
     return decide(problem, [], 1, questions=test)[1]
 
 

@@ -106,23 +106,23 @@ def command(arguments: Sequence[str]) -> int:
     with exit_on_ctrl_c():
         # These slow imports come after the flags were read, so that wrong flags are refused
         # quickly.
-        from optimize.report.tuning import run_lines
+        from optimize.report.tuning import tuning_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
-        from optimize.tuning.preparation import prepare
+        from optimize.tuning.preparation import prepare_run
 
     def tune(flags: argparse.Namespace) -> Outcome:
         settings = read_settings(_settings(flags))
         for lm in (settings.lm, settings.proposer.lm):
             check_name(lm)
         if flags.dry_run:
-            budget = plan_budget(prepare(settings))
+            budget = plan_budget(prepare_run(settings))
             return Outcome(budget_json(budget), budget_lines(budget))
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr
         )
-        return Outcome(result, run_lines(result, str(folder)))
+        return Outcome(result, tuning_lines(result, str(folder)))
 
     return run(parser().prog, flags, tune)
 

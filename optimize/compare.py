@@ -33,7 +33,8 @@ from optimize.measuring.task_flags import (
 )
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
-from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, RunConfig, open_run, write_json
+from optimize.tuning import folder as run_folder
+from optimize.tuning.folder import RunConfig, open_run, write_json
 
 NAME = "dspy-judges compare"
 ABOUT = """\
@@ -123,8 +124,8 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
-        write_json(folder / SUMMARY, object_json(result))
-        write_comparison(folder / REPORT, result.comparison)
+        write_json(folder / run_folder.SUMMARY_FILE, object_json(result))
+        write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out
     faults = [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
@@ -146,5 +147,5 @@ def ask_all(
         for line in expectation_lines(entries, flags.price):
             print_note(line)
         options = asking_options(flags)
-        options["store"] = folder / REPLIES
+        options["store"] = folder / run_folder.REPLIES_FILE
         yield folder, ask_entries(entries, task, seed=flags.seed, **options)

@@ -25,7 +25,7 @@ from optimize.measuring.partial_labels import (
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import (
-    Estimate,
+    MeanEstimate,
     SystemDifference,
     labels_needed,
     system_differences,
@@ -71,8 +71,8 @@ class EstimateResult:
     scale: Bounds
     is_rate: bool
     weighted: bool
-    overall: Estimate
-    systems: Mapping[str, Estimate | None]
+    overall: MeanEstimate
+    systems: Mapping[str, MeanEstimate | None]
     unlabelled_systems: Sequence[str]
     differences: Sequence[SystemDifference]
 
@@ -99,7 +99,7 @@ def estimate(flags: argparse.Namespace) -> Outcome:
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued
 
-    def mean_of(sample_part: PartialLabels) -> Estimate:
+    def mean_of(sample_part: PartialLabels) -> MeanEstimate:
         mean = sample_part.mean(bounds)
         # For pass and fail, `judge_only` is the share of passes, not the mean of the scores.
         judge_only = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
@@ -109,7 +109,7 @@ def estimate(flags: argparse.Namespace) -> Outcome:
         overall = mean_of(sample)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
-    by_system: dict[str, Estimate | None] = {}
+    by_system: dict[str, MeanEstimate | None] = {}
     for name in sorted(set(sample.system.tolist()) - {""}):
         by_system[name] = None
         with suppress(ValueError):
@@ -154,14 +154,14 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
-def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
+def _halved_width(estimate: MeanEstimate) -> tuple[float | None, int | None]:
     """Half of the interval's width, and how many more labels would give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
-def _estimate_json(estimate: Estimate) -> JsonObject:
+def _estimate_json(estimate: MeanEstimate) -> JsonObject:
     target_width, n_more = _halved_width(estimate)
     record = fields_json(estimate, "label_sd", "agreement", digits=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}

@@ -52,11 +52,11 @@ from optimize.measuring.task_flags import (
 )
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.page import Page, Section, write
+from optimize.report.page import Page, Section, save_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import Rate
-from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
 NAME = "dspy-judges panel"
 ABOUT = """\
@@ -206,8 +206,8 @@ def join(flags: argparse.Namespace) -> Outcome | None:
             folder=str(folder),
             why_no_judge=_save(task, figures, judges, labels, folder),
         )
-        write_json(folder / SUMMARY, object_json(result))
-        write_page(folder / REPORT, result)
+        write_json(folder / SUMMARY_FILE, object_json(result))
+        write_page(folder / REPORT_FILE, result)
     return Outcome(result, panel_lines(result))
 
 
@@ -243,7 +243,7 @@ def _save(
         items = task.items(panel).of_ids(labels.learning)
         provenance["tuned_on"] = tuned_keys(items, panel.subject)
         judge = replace(panel, provenance=provenance)
-    judge.save(folder / JUDGE, overwrite=True)
+    judge.save(folder / JUDGE_FILE, overwrite=True)
     return None
 
 
@@ -315,7 +315,7 @@ def _join(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Pane
 
 def panel_lines(run: PanelRun) -> list[str]:
     head, rows = _member_table(run)
-    judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
+    judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE_FILE}"
     table, sentences = table_lines(head, rows), wrapped(*_sentences(run))
     return [*sentences, "", *table, "", *wrapped(ADDS_NOTE, judge_line)]
 
@@ -336,7 +336,7 @@ def write_page(path: Path, run: PanelRun) -> None:
         steps=[run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
-    write(path, Page(answer=answer, sections=[members]))
+    save_page(path, Page(answer=answer, sections=[members]))
 
 
 def _sentences(run: PanelRun) -> list[str]:

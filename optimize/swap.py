@@ -31,13 +31,13 @@ from optimize.measuring.task_flags import (
     read_judges,
     read_task_and_entries,
 )
-from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
+from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
-from optimize.report.page import Page, Section, source_section, write
+from optimize.report.page import Page, Section, save_page, source_section
 from optimize.statistics.changed import MIN_ROWS_TO_LABEL
-from optimize.statistics.floor import round_up
+from optimize.statistics.floor import ceil_two_digits
 
 MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -79,7 +79,7 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
         return changed_swap(flags, *new_and_old, task, margin)
     result = certificate(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        write(Path(flags.report), _page(result))
+        save_page(Path(flags.report), _page(result))
     return result
 
 
@@ -137,10 +137,10 @@ def changed_lines(result: ChangedSwap) -> list[str]:
 
 
 def _outputs_to_add(result: ChangedSwap) -> str:
-    """A sentence on how many outputs to bring, if fewer outputs change than need a label."""
+    """Return a sentence on how many outputs to bring, if fewer outputs change than need a label."""
     if result.n_needed <= max(result.n_changed, MIN_ROWS_TO_LABEL):
         return ""
-    n_outputs = round_up(result.n_outputs * result.n_needed / result.n_changed)
+    n_outputs = ceil_two_digits(result.n_outputs * result.n_needed / result.n_changed)
     return f" About {n_outputs:,} outputs would have that many changes: bring more if you can."
 
 
@@ -162,7 +162,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
         human = label_text(result, row.human)
         rows.append(row.remarks.line(f"{change_text(result, row)} (people {human})", row.id))
     page_lines = [f"What changes: {address(Path(page))}"] if page else []
-    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
+    return swap_answer(result).lines(VERIFY_LINES, extra=rows, last=page_lines)
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:

@@ -11,14 +11,14 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
 from optimize.inputs.labelled import Labelled, agreement_of
 from optimize.items import Items, choose_level, items_of
-from optimize.search.power import GAIN, chance_of_gain
+from optimize.search.power import PLANNED_GAIN, describe_power
 from optimize.statistics.correlations import Level
-from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, round_up
+from optimize.statistics.floor import ERROR_RATIOS, PLANNED_POWER, ceil_two_digits, labels_to_decide
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
 from optimize.statistics.two_values import (
     MIN_DOCUMENTS_FOR_RATES,
     MIN_OUTPUTS_FOR_RATES,
-    two_values,
+    verdict_agreement,
 )
 
 # People's words for pass and for fail; None if labels are ratings.
@@ -43,7 +43,7 @@ class Decision:
     @classmethod
     def of(cls, floors: Mapping[str, float], fails: float) -> "Decision":
         n_labels = {}
-        for share in ERRORS:
+        for share in ERROR_RATIOS:
             rates = {name: 1 - share * (1 - floor) for name, floor in floors.items()}
             true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
             n_labels[true_rates] = labels_to_decide(floors, fails, share)
@@ -52,12 +52,12 @@ class Decision:
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
         n_texts = (
-            f"{f'{round_up(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
+            f"{f'{ceil_two_digits(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
             for true_rates, n in self.n_labels.items()
         )
         return (
             f"Floors of {floors} take {', '.join(n_texts)} ({self.fails:.0%} fails, a chance of "
-            f"{LIKELY:.0%}, independent outputs)"
+            f"{PLANNED_POWER:.0%}, independent outputs)"
         )
 
 
@@ -114,9 +114,9 @@ def _tuning_capacity(
     advice = _advice_for_intervals(items, test, words, level)
     learned = Items((*train.items, *dev.items))
     if np.ptp(learned.human):
-        gain_text, n_needed = chance_of_gain(items, learned, goal="balanced" if words else level)
+        gain_text, n_needed = describe_power(items, learned, goal="balanced" if words else level)
         if (n_more := n_needed - len(items.documents)) > 0:
-            advice.append(f"{n_more:,} more documents to show a gain of {GAIN:g}")
+            advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
 
 
@@ -135,7 +135,7 @@ def _contrast(items: Items) -> str:
 def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
     """How many more passes (TPR), fails (TNR) or documents each figure needs for an interval."""
     if words:
-        n_more = two_values(items.human, items.human, items.document_ids).n_more
+        n_more = verdict_agreement(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
     # dataset level a document that has only the commonest label.

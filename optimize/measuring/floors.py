@@ -13,7 +13,7 @@ from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, TwoValues
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
 # With fewer documents, dataset-level rho on new labels has too often no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
@@ -59,7 +59,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
-        figure = replace(figure, interval=floor.deciding_interval(figure, looks))
+        figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
         value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
             value_text = "undefined"
@@ -115,9 +115,9 @@ def suggested_floors(card: Scorecard) -> str:
     return floor_flags(card.two_values.judge if card.two_values else card.rho)
 
 
-def floor_flags(figures: Correlation | TwoValues) -> str:
+def floor_flags(figures: Correlation | VerdictAgreement) -> str:
     """The flags of `suggested_floors`, for a rho or for the figures of pass and fail."""
-    if isinstance(figures, TwoValues):
+    if isinstance(figures, VerdictAgreement):
         floor_values = []
         for rate in (figures.tpr, figures.tnr):
             low_end = rate.interval.low if rate.interval else 0.0

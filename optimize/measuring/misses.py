@@ -11,7 +11,7 @@ from optimize.figures.as_json import FLAT, JsonObject, fields_json
 from optimize.figures.as_text import WIDTH, short_name
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
-from optimize.statistics.balanced import THRESHOLD
+from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.intervals import Mask, Vector
 
@@ -149,4 +149,4 @@ def all_misses(scored: Scored, limit: int | None = None) -> list[Miss]:
 def _label_text(scored: Scored, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
-    return scored.label_text(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
+    return scored.label_text(float(value >= PASS_THRESHOLD)) if scored.is_binary else f"{value:.2f}"

@@ -18,7 +18,7 @@ from optimize.inputs.flags import Bounds, add_reading_flags, bounds_of
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.exports import read_scores
-from optimize.statistics.corrected import Estimate, estimate_mean
+from optimize.statistics.corrected import MeanEstimate, estimate_mean
 from optimize.statistics.intervals import Mask, Vector
 
 # A random sample of labels would miss the unlabelled systems with at most this chance.
@@ -120,7 +120,7 @@ class PartialLabels:
         vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}
         return PartialLabels(**vectors)
 
-    def mean(self, bounds: Bounds) -> Estimate:
+    def mean(self, bounds: Bounds) -> MeanEstimate:
         """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
         return estimate_mean(*vectors, weight=self.weight, bounds=bounds)

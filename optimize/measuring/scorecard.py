@@ -20,7 +20,7 @@ from optimize.statistics.correlations import (
 )
 from optimize.statistics.human import (
     AnnotatorAgreement,
-    OneAnnotator,
+    OneAnnotatorComparison,
     annotator_agreement,
     krippendorff_alpha,
     one_annotator,
@@ -34,7 +34,7 @@ from optimize.statistics.plain import (
     order_agreement,
     pair_accuracy,
 )
-from optimize.statistics.two_values import Rate, TwoValues, two_values
+from optimize.statistics.two_values import Rate, VerdictAgreement, verdict_agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +84,15 @@ class PairFigures:
 class TwoValueFigures:
     """A judge's figures on pass and fail; `constant` is a judge that gives one verdict only."""
 
-    judge: TwoValues
-    constant: TwoValues
+    judge: VerdictAgreement
+    constant: VerdictAgreement
 
     @classmethod
     def of(cls, scored: Scored) -> "TwoValueFigures":
         labels, weight = (scored.human, scored.documents), scored.items.weights
-        judge = two_values(scored.scores, *labels, weight=weight)
-        constant_verdicts = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        return cls(judge=judge, constant=two_values(constant_verdicts, *labels, weight=weight))
+        judge = verdict_agreement(scored.scores, *labels, weight=weight)
+        constant = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
+        return cls(judge=judge, constant=verdict_agreement(constant, *labels, weight=weight))
 
     @property
     def constant_verdict(self) -> str:
@@ -124,7 +124,7 @@ class PeopleFigures:
     alpha: float
     reliability: float
     bound: float
-    one_annotator: OneAnnotator | None
+    one_annotator: OneAnnotatorComparison | None
     agreement: tuple[AnnotatorAgreement, ...]
 
     @classmethod

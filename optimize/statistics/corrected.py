@@ -35,16 +35,16 @@ from optimize.statistics.intervals import (
     Mask,
     Matrix,
     Vector,
-    effective_number,
+    effective_size,
     student_quantile,
 )
 
 # The pseudo-counts for the interval amount to this many documents.
-PSEUDO_DOCUMENTS = 3.0
+N_PSEUDO_DOCUMENTS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class MeanEstimate:
     """An estimate of the mean human rating, with its counts.
 
     The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
@@ -90,7 +90,7 @@ class _ScoredOutputs:
         document: ArrayLike | None,
         weight: ArrayLike | None,
     ) -> "_ScoredOutputs":
-        """Raises ValueError if fewer than two documents have a label."""
+        """Select outputs with a score; raise ValueError if fewer than two documents have labels."""
         labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
         documents = np.arange(labels.size) if document is None else np.asarray(document)
         weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
@@ -112,11 +112,11 @@ class _ScoredOutputs:
             weights=label_weights * (n_labels / label_weights.sum()),
             has_label=has_label,
             document=document_codes,
-            n_effective_documents=effective_number(weights[has_label][first_labels]),
+            n_effective_documents=effective_size(weights[has_label][first_labels]),
         )
 
     def document_sums(self) -> Matrix:
-        """Five sums for each document, of shape (5, documents).
+        """Return five sums for each document, of shape (5, documents).
 
         Over the document's labelled outputs: of the weights, of the weighted labels and of the
         weighted scores. Over all outputs of the document: their number, and the sum of the scores.
@@ -135,7 +135,7 @@ def estimate_mean(
     bounds: tuple[float, float] | None = None,
     pseudo_labels: tuple[float, float] | None = None,
     n_comparisons: int = 1,
-) -> Estimate:
+) -> MeanEstimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
 
     Outputs with a score of NaN are left out. The labelled outputs (the others have a label of NaN)
@@ -150,15 +150,15 @@ def estimate_mean(
     n_outputs, n_labels = sample.scores.size, int(sample.has_label.sum())
     labelled_share = n_labels / n_outputs
     sums = sample.document_sums()
-    label_mean, correction = _means(sums)
+    label_mean, correction = _label_mean_and_correction(sums)
     pseudo_sums = np.empty((5, 0))
     if pseudo_labels:
-        pseudo_sums = _pseudo_documents(sample, pseudo_labels, PSEUDO_DOCUMENTS)
+        pseudo_sums = _pseudo_document_sums(sample, pseudo_labels, N_PSEUDO_DOCUMENTS)
     elif bounds:
-        pseudo_sums = _pseudo_documents(sample, bounds, _pseudo_size(sums, sample, bounds))
+        pseudo_sums = _pseudo_document_sums(sample, bounds, _pseudo_size(sums, sample, bounds))
     all_sums = np.hstack([sums, pseudo_sums])
-    label_centre, correction_centre = _means(all_sums)
-    label_errors, all_score_errors, labelled_score_errors = _errors(all_sums)
+    label_centre, correction_centre = _label_mean_and_correction(all_sums)
+    label_errors, all_score_errors, labelled_score_errors = _error_contributions(all_sums)
     correction_errors = all_score_errors - labelled_score_errors
     # With the largest weight, the correction is the judge's mean over unlabelled outputs minus the
     # judge's mean over labelled outputs.
@@ -187,7 +187,7 @@ def estimate_mean(
     width_factor = np.sqrt(label_freedom / freedom)
 
     def interval(estimate: float, middle: float, half_width: float) -> Interval:
-        """The interval around `middle`, extended to the estimate and clipped to the scale."""
+        """Return the interval around `middle`, extended to the estimate, clipped to the scale."""
         ends = min(middle - half_width, estimate), max(middle + half_width, estimate)
         return Interval(*(float(end) for end in np.clip(ends, low, high)))
 
@@ -196,7 +196,7 @@ def estimate_mean(
     if label_error > 0 and n_labels < n_outputs:
         reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
         agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
-    return Estimate(
+    return MeanEstimate(
         value=value,
         interval=interval(value, centre, quantile * (width_factor * estimate_error)),
         given_interval=interval(
@@ -229,7 +229,7 @@ class SystemDifference:
 
     system: str
     less: str
-    estimate: Estimate
+    estimate: MeanEstimate
     together_interval: Interval
 
 
@@ -261,7 +261,7 @@ def system_differences(
     cells = np.ravel_multi_index((document_codes, columns), shape)
 
     def means_of(values: Vector) -> Matrix:
-        """Each system's mean on each document; NaN if the system has no value there."""
+        """Return each system's mean on each document; NaN if the system has no value there."""
         has_value = ~np.isnan(values + score)
         counts = np.bincount(cells[has_value], minlength=math.prod(shape))
         cell_sums = np.bincount(cells[has_value], values[has_value], math.prod(shape))
@@ -295,7 +295,7 @@ def system_differences(
 
 
 def _usual_difference(label_means: Matrix) -> float:
-    """The root mean square of the differences between two systems' labels that are not 0.
+    """Return the root mean square of the differences between two systems' labels that are not 0.
 
     `label_means` has the shape (documents, systems). The result is 0 if no two labels differ.
     """
@@ -307,8 +307,8 @@ def _usual_difference(label_means: Matrix) -> float:
     return float(np.sqrt(squares[squares > 0].mean())) if (squares > 0).any() else 0.0
 
 
-def labels_needed(estimate: Estimate, width: float) -> int | None:
-    """The smallest total number of labels for which the interval has at most this width.
+def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
+    """Return the smallest total number of labels for which the interval has at most this width.
 
     None if even labels on all outputs are too few. With n labels on N outputs, the variance of the
     estimate is label_sd^2 / n * (1 - agreement^2 * (N - n) / N).
@@ -328,14 +328,14 @@ def _norm(errors: Vector) -> float:
     return float(np.sqrt((errors**2).sum()))
 
 
-def _means(sums: Matrix) -> tuple[float, float]:
-    """The mean label, and the correction that the judge's scores add to the mean label."""
+def _label_mean_and_correction(sums: Matrix) -> tuple[float, float]:
+    """Return the mean label, and the correction that the judge's scores add to the mean label."""
     weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
     return float(labels / weight), float(all_scores / n_outputs - scores / weight)
 
 
-def _errors(sums: Matrix) -> Matrix:
-    """Each document's contribution to the errors of three means, of shape (3, documents).
+def _error_contributions(sums: Matrix) -> Matrix:
+    """Return each document's contribution to the errors of three means, of shape (3, documents).
 
     The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
     The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
@@ -349,8 +349,10 @@ def _errors(sums: Matrix) -> Matrix:
     return errors
 
 
-def _pseudo_documents(sample: _ScoredOutputs, labels: tuple[float, float], size: float) -> Matrix:
-    """The sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
+def _pseudo_document_sums(
+    sample: _ScoredOutputs, labels: tuple[float, float], size: float
+) -> Matrix:
+    """Return the sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
 
     They combine two labels with the judge's lowest and highest score, and amount to `size`.
     """
@@ -360,7 +362,7 @@ def _pseudo_documents(sample: _ScoredOutputs, labels: tuple[float, float], size:
 
 
 def _pseudo_size(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> float:
-    """How many documents the pseudo-documents with the ends of the scale amount to.
+    """Return how many documents the pseudo-documents at the ends of the scale amount to.
 
     The number grows with the square root of the mean number of labelled outputs per document,
     because labels within a document are similar. It is proportional to the variance of the labels,
@@ -372,4 +374,4 @@ def _pseudo_size(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, floa
     variance = np.average((labels - mean) ** 2, weights=weights)
     relative_variance = variance / ((mean - low) * (high - mean))
     outputs_per_document = sums[0].sum() / (sums[0] > 0).sum()
-    return PSEUDO_DOCUMENTS * float(np.sqrt(outputs_per_document) * relative_variance)
+    return N_PSEUDO_DOCUMENTS * float(np.sqrt(outputs_per_document) * relative_variance)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from optimize.inputs.labelled import LabelSource
 
 Objective = Literal["balanced", "spearman"]
-Ship = Literal["better", "tuned"]
+ShipPolicy = Literal["better", "tuned"]
 # Upper bound on every number in the settings, which no run needs to exceed.
 MAX_NUMBER = 1e15
 # The value of `proposer_api_base` that means the default address of the proposer's provider.
-DEFAULT = "default"
+PROVIDER_DEFAULT = "default"
 
 NonEmptyText = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
@@ -36,7 +36,7 @@ NonNegativeInt = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
 Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
-class RunModel(NamedTuple):
+class ModelSettings(NamedTuple):
     """The settings with which a run opens one of its models; the price is None if it is unknown."""
 
     lm: str
@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: PositiveInt | None = None
     max_cost: Dollars | None = None
     risk: Annotated[float, Meta(gt=0, le=0.5)] = RISK
-    ship: Ship = "better"
+    ship: ShipPolicy = "better"
     probes: bool = False
     seed: NonNegativeInt = 0
     verbose: bool = False
@@ -123,8 +123,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != default)
 
     @property
-    def judge(self) -> RunModel:
-        return RunModel(
+    def judge(self) -> ModelSettings:
+        return ModelSettings(
             self.lm,
             self.api_base,
             self.api_key_env,
@@ -134,21 +134,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def proposer(self) -> RunModel:
+    def proposer(self) -> ModelSettings:
         """The model that writes instructions; the embedded model if no instructions are written.
 
         By default, the judge's model writes them, unless it is a decision model, which cannot write
         text. The judge's key is sent only to the judge's provider and address.
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
-        api_base = self._proposer_base(lm)
+        api_base = self._proposer_address(lm)
         api_key_env = self.proposer_api_key_env
         if (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base):
             api_key_env = api_key_env or self.api_key_env
         price = self.judge.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
-        return RunModel(
+        return ModelSettings(
             lm,
             api_base,
             api_key_env,
@@ -157,11 +157,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             self.proposer_reasoning_effort,
         )
 
-    def _proposer_base(self, lm: str) -> str | None:
-        """The proposer's own address if the settings have one, else the judge's address."""
+    def _proposer_address(self, lm: str) -> str | None:
+        """Return the proposer's own address if the settings have one, else the judge's address."""
         if is_decision(self.lm):
             return self.proposer_api_base
-        if self.proposer_api_base == DEFAULT:
+        if self.proposer_api_base == PROVIDER_DEFAULT:
             return OPENAI_ADDRESS if lm.startswith("openai/") else None
         api_base = self.proposer_api_base or self.api_base
         if api_base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
@@ -170,9 +170,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return api_base
 
 
-_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
+_SETTING_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # The settings that may differ when an unfinished run is started again.
-CHANGEABLE = frozenset(
+CHANGEABLE_SETTINGS = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
     | {"api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env"}
 )
@@ -184,7 +184,7 @@ def read_settings(values: Mapping[str, object]) -> Settings:
     Raises SettingsError if a setting is unknown, has a wrong value, or contradicts another setting.
     """
     plain_values = {name: value for name, value in values.items() if value is not None}
-    if unknown_names := sorted(plain_values.keys() - _TYPES.keys()):
+    if unknown_names := sorted(plain_values.keys() - _SETTING_TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown_names[0]!r}")
     _read_columns(plain_values)
     plain_values = {name: _plain_value(name, value) for name, value in plain_values.items()}
@@ -228,25 +228,25 @@ def _plain_value(setting: str, value: object) -> object:
     if isinstance(value, tuple | list) and len(value) == 2:
         # A scale or a price may be given as a pair of numbers.
         return (":" if setting == "scale" else ",").join(map(str, value))
-    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[setting])}:
+    if isinstance(value, str) and {int, float} & {*_type_parts(_SETTING_TYPES[setting])}:
         with suppress(ValueError):
             return read_number(value)
     return value
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """The SettingsError for a wrong value; its message begins with the setting's name."""
+    """Return the SettingsError for a wrong value; its message begins with the setting's name."""
     message = str(error).replace("`", "").replace(" | null", "")
     reason, _, value_path = message.rpartition(" - at $.")
     setting = value_path.partition("[")[0]
-    choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
+    choices = [word for word in _type_parts(_SETTING_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
     return SettingsError(f"{option_name(setting, repr(values[setting]))}: {reason}")
 
 
-def _leaves(nested_type: object) -> list[object]:
-    """The types and literal values that a type such as `Literal["one"] | int | None` is made of."""
-    return [leaf for part in get_args(nested_type) for leaf in _leaves(part)] or [nested_type]
+def _type_parts(nested_type: object) -> list[object]:
+    """Return the parts of a nested type: for `Literal["one"] | int`, the text "one" and int."""
+    return [leaf for part in get_args(nested_type) for leaf in _type_parts(part)] or [nested_type]
 
 
 def _check_settings(settings: Settings) -> None:
@@ -285,7 +285,7 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _options_for_text(settings: Settings) -> list[str]:
-    """The options in the settings that only suit a judge's model that writes text."""
+    """Return the options in the settings that only suit a judge's model that writes text."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
     options = [option_name(name) for name in names if getattr(settings, name) is not None]
     if settings.reasoning not in ("auto", "none"):
@@ -321,8 +321,8 @@ def _check_model(prefix: str, settings: Settings) -> None:
     refuse_secret(api_base)
 
 
-def on_scale(subject: Subject, settings: Settings) -> Subject:
-    """The subject on the scale that the settings name; without a scale, the same subject.
+def rescale_subject(subject: Subject, settings: Settings) -> Subject:
+    """Return the subject on the scale that the settings name; without a scale, the same subject.
 
     Raises SettingsError if the subject needs --pairwise instead of --dimension or the reverse, or
     if a comparison gets a scale.

@@ -46,7 +46,7 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     assert (code, err) == (0, "")
 
 
-def test_without_an_interval_a_floor_of_rho_is_undecided():
+def test_a_floor_for_rho_is_undecided_without_an_interval():
     arguments = [*of_scores(FIVE_SCORES), "--min-spearman", "0.1"]
     result = json_of(command, *arguments, code=3)
     assert (result["gate"], result["passed"], result["short"]) == ("undecided", False, [])
@@ -65,7 +65,7 @@ def test_too_many_failures_fall_short():
     assert run(command, *of_scores(judge)).code == 0
 
 
-def test_all_prints_every_level_and_coefficient_below_the_first_screen():
+def test_the_all_flag_prints_every_level_and_coefficient_below_the_first_screen():
     arguments = of_scores(FIVE_SCORES)
     first, everything = (run(command, *arguments, *more).stdout for more in ((), ("--all",)))
     assert everything.startswith(first)
@@ -91,7 +91,7 @@ def arguments_of(*annotators):
     return [*of_scores(scores)[:4], "--data", write_jsonl("l.jsonl", rows)]
 
 
-def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other():
+def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
     code, out, _ = run(command, *arguments_of("ann", "bob"), "--all")
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
@@ -120,7 +120,7 @@ SUBJECT = judges.load("relevance").subject
 STARTER = items_of(data.starter(), "relevance", SUBJECT)
 
 
-def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
+def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):
     first = STARTER.of_documents(STARTER.documents[:10]).items
     names = [text_key({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first]
     alone = json_of(command, "relevance")
@@ -140,7 +140,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
     assert f"It was tuned on {len(first)} further outputs; these are not measured." in out
 
 
-def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(here, capsys):
+def test_verify_warns_of_new_outputs_on_documents_that_the_judge_was_tuned_on(here, capsys):
     old = STARTER.of_documents(STARTER.documents[:10])
     path = tuned_on(here / "tuned.json", tuned_keys(old, SUBJECT))
     rows = [
@@ -267,14 +267,14 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
     assert says in err
 
 
-def test_constructed_labels_stay_marked():
+def test_constructed_labels_are_reported_as_constructed():
     result = json_of(command, "relevance", "--dimension", "relevance", "--data", "starter")
     assert result == json_of(command, "relevance")
     lines = run(command, "relevance", "--data", "starter").stdout.splitlines()
     assert lines[1].startswith("Do not use it: its labels were constructed, not")
 
 
-def test_results_of_another_tool_are_verified_as_they_are(here):
+def test_another_tools_result_file_can_be_verified_directly(here):
     """20 passes and 20 fails, found by their texts; DeepEval lets 2 fails through."""
     texts = [{"input": f"Q{n}?", "output": f"A{n}."} for n in range(40)]
     rows = [{**row, "correct": "pass" if n < 20 else "fail"} for n, row in enumerate(texts)]
@@ -300,7 +300,7 @@ def test_results_of_another_tool_are_verified_as_they_are(here):
 
 
 @pytest.mark.parametrize("flat", [True, False])
-def test_what_winrate_wrote_is_read_as_margins(flat):
+def test_verify_reads_the_output_of_winrate_as_margins(flat):
     preferences = {"a": "A", "b": "B", "c": "tie", "d": None}
     rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
     if flat:
@@ -346,7 +346,7 @@ def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_na
     assert "Measured on 40 rows" in run(command, *flags).out
 
 
-def test_scores_join_labels_without_ids_only_where_the_rows_hold_the_same_texts(here):
+def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(here):
     rows = [{"output": f"A{n}.", "charm": 1 + n % 3} for n in range(20)]
     write_jsonl("l.jsonl", rows)
     scores = [{**row, "id": n, "score": n % 4} for n, row in enumerate(rows, 1)]

@@ -22,7 +22,7 @@ from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, 
 from optimize.report.page import write_run
 from optimize.search.optimizer import ByJudge
 from optimize.statistics.correlations import Correlation, Level
-from optimize.statistics.human import OneAnnotator
+from optimize.statistics.human import OneAnnotatorComparison
 from optimize.statistics.intervals import Interval, IntervalEstimate
 from optimize.statistics.plain import OrderAgreement
 
@@ -160,7 +160,7 @@ def gain(value: float, low: float | None, high: float | None) -> IntervalEstimat
 def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
     both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
-    one = OneAnnotator(gap=gap, n_outputs=40, n_documents=20, **both)
+    one = OneAnnotatorComparison(gap=gap, n_outputs=40, n_documents=20, **both)
     numbers = dict.fromkeys(("alpha", "reliability", "bound"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
