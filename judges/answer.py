@@ -163,7 +163,7 @@ class AnswerForm:
         self.scale = re.compile(scale_pattern)
 
     def value(self, match: re.Match[str]) -> float | str | None:
-        """The choice in a match of `answer` or `later_answer`; None for a number off the scale."""
+        """Return the choice in a match of these patterns; None for a number off the scale."""
         word = match["value"].lower()
         if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)
@@ -191,7 +191,7 @@ class Answer(NamedTuple):
 def find_answer(
     text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
-    """The answer that a text states; None if the text states none.
+    """Return the answer that a text states; None if the text states none.
 
     `names` are words that count as labels of the answer. If `strict` is true, an answer counts only
     with such a label, or alone on its line. Raises NoScoreError if the answer is unclear.
@@ -217,7 +217,7 @@ def find_answer(
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
-    """The text in ASCII where possible, without mentions of the judge's own scale.
+    """Return the text in ASCII where possible, without mentions of the judge's own scale.
 
     The positions of characters stay the same. Tags, headers and JSON keys become labels at the
     start of a line. Raises NoScoreError if the text mentions another scale.
@@ -256,7 +256,7 @@ class _Line:
         )
 
     def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
-        """The rank by the line's label, else by the line above if that is nothing but a label.
+        """Return the rank by the line's label, else by the line above if it is nothing but a label.
 
         It is None if there is no label, and 0 for a label of something other than the answer.
         """
@@ -270,7 +270,7 @@ class _Line:
 def _answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """The answers in all lines of a plain text, and the other parts of the text with positions."""
+    """Return the answers in all lines of a plain text, and the text around them with positions."""
     answers, other_texts = [], []
     rank_above: int | None = None
     for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
@@ -294,7 +294,7 @@ def _answers(
 
 
 def _rank(label: str, name_words: frozenset[str]) -> int:
-    """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
+    """Return how clearly a label names the answer, from 3 (final) to 1; 0 if it does not."""
     words = re.findall(r"[^\W_]+", label.lower())
     content_words = set(words) - _NEUTRAL_WORDS
     if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):

@@ -85,15 +85,15 @@ class BaseJudge(ABC):
 
     @abstractmethod
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask the judge's models; they share the budget of `client`."""
+        """Return the clients that ask the judge's models; they share the budget of `client`."""
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """A copy of the judge that asks another model, or at another endpoint."""
+        """Return a copy of the judge that asks another model, or at another endpoint."""
 
     @abstractmethod
     def freeze(self) -> "AnyFile":
-        """The content of the file that `save` writes."""
+        """Return the content of the file that `save` writes."""
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ class BaseJudge(ABC):
         return convert(plain_data(self.provenance) or {}, Provenance)
 
     def _repr_html_(self) -> str:
-        """The `repr` for a notebook; a click shows the instructions, questions and answers."""
+        """Return HTML for a notebook; a click shows the instructions, questions and answers."""
         prompt_texts = (
             [prompt.instruction, *(f"{f.name}: {f.description}" for f in prompt.choices)]
             for prompt in self.prompts
@@ -196,7 +196,7 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The LM of `dspy.configure`; None if there is none, or if the judge names a model."""
+        """Return the LM of `dspy.configure`; None if none is set or the judge names a model."""
         has_own_model = self.lm_source != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -355,7 +355,7 @@ class BaseJudge(ABC):
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
-        """The texts that the judge reads, for each record of a table; a record may hold a chat.
+        """Return the texts that the judge reads, for each row of a table; a row may hold a chat.
 
         Raises MissingColumnError if a text has no column, or several columns of one name.
         """
@@ -390,7 +390,7 @@ class BaseJudge(ABC):
         return Path(path)
 
     def dumps(self) -> str:
-        """The JSON text that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
+        """Return the JSON that `save` writes; raises FrozenJudgeError if no file can hold it."""
         from judges import frozen
 
         return frozen.dumps(self.freeze())

@@ -122,7 +122,7 @@ class Batch:
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """The answer in the store; if there is none, queue the request and raise RefusedError."""
+        """Return the stored answer; if there is none, queue the request and raise RefusedError."""
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
@@ -256,7 +256,7 @@ class Batch:
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
-        """OpenAI's official client; its errors become FatalModelErrors, with API keys redacted."""
+        """Open OpenAI's official client; its errors become FatalModelErrors without API keys."""
         import openai
 
         model = self._model
@@ -274,7 +274,7 @@ class Batch:
 
 
 def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
-    """The answers in the batch's result files; lines that cannot be read are left out."""
+    """Return the answers in the batch's result files; lines that cannot be read are left out."""
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         with client.files.with_streaming_response.content(file_id) as result_lines:
             for line in result_lines.iter_lines():

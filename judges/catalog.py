@@ -43,7 +43,7 @@ def _dimension(
     source: str,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    """A dimension on the scale from 1 to 5; `anchors` say what earns the ratings 1, 3 and 5."""
+    """Return a dimension with the scale 1 to 5; `anchors` say what earns the ratings 1, 3 and 5."""
     return Dimension(
         name=name,
         definition=definition,
@@ -70,7 +70,7 @@ _dpo_comparison = partial(Comparison, source="DPO win rates (arXiv:2305.18290)")
 
 
 def _questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
-    """Questions from keyword arguments: the name and the text of each question.
+    """Make questions from keyword arguments, which are their names and texts.
 
     A string is a question to answer by yes or no. A tuple (text, what earns 1, what earns 3) is a
     question to answer on a scale from 1 to 3.
@@ -303,12 +303,12 @@ JUDGES: dict[str, Subject] = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of all catalogue judges, grouped by source."""
+    """Return the names of all catalogue judges, grouped by source."""
     return tuple(JUDGES)
 
 
 def find(name: str) -> Subject:
-    """The subject of that name; raises UnknownDimensionError, which suggests similar names."""
+    """Return the subject of that name; UnknownDimensionError suggests similar names."""
     if name in JUDGES:
         return JUDGES[name]
     similar_names = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
@@ -319,7 +319,7 @@ def find(name: str) -> Subject:
 
 
 def siblings(subject: Subject) -> tuple[Question, ...]:
-    """The catalogue's other dimensions of the same source, as questions for a judge of `subject`.
+    """Return the other dimensions of the subject's source, as questions for a judge of `subject`.
 
     All these dimensions judge the same text as the subject. A question may need a text that the
     judge does not read; tuning learns from people's labels how much the answers to each question
@@ -338,7 +338,7 @@ def siblings(subject: Subject) -> tuple[Question, ...]:
 
 
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
-    """The questions that tuning may add to a judge, at most `max_questions`.
+    """Return the questions that tuning may add to a judge, at most `max_questions`.
 
     First come the siblings of the subject (see `siblings`), then the questions in the subject's
     definition. Of two questions with one name, the first is kept. A question is left out if the

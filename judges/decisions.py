@@ -57,7 +57,7 @@ class DecisionTask(Struct, kw_only=True):
 
     @classmethod
     def of(cls, content: str) -> Self:
-        """The task in the content of a system message; raises ValueError if there is none."""
+        """Read the task from a system message's content; raises ValueError if there is none."""
         return msgspec.convert(json.loads(content), cls)
 
     @property
@@ -66,7 +66,7 @@ class DecisionTask(Struct, kw_only=True):
         return Message(role="system", content=content)
 
     def body(self, lm: str, inputs: object) -> dict[str, object]:
-        """The body of a request without the model's name; `lm` begins with the protocol's name."""
+        """Return a request's body without the model; `lm` begins with the protocol's name."""
         state = {**self.state, "inputs": inputs}
         if lm.partition("/")[0] != DECISIONS:
             return {"state": state, "questions": msgspec.to_builtins(self.questions)}
@@ -76,7 +76,7 @@ class DecisionTask(Struct, kw_only=True):
 
 
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
-    """The messages for the model `lm`; the last message has a `{{name}}` slot for each text.
+    """Return the messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
     For a decision model, the messages' contents are two JSON objects: the instruction with the
     questions, and the texts. Raises FatalModelError if a scale has more than MAX_LEVELS ratings.
@@ -92,13 +92,13 @@ def template_for(lm: str, prompt: Prompt) -> list[Message]:
 def fill_template_for(
     lm: str, template: Sequence[Message], texts: Mapping[str, str]
 ) -> list[Message]:
-    """A template's messages with the texts filled in; raises KeyError if a text is missing."""
+    """Fill the texts in a template's messages; raises KeyError if a text is missing."""
     encode_json = partial(json.dumps, ensure_ascii=False)
     return fill_slots(template, texts, encode=encode_json if is_decision(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
-    """What a decision model reads besides the texts and questions: instruction, fields, demos."""
+    """Return the instruction, the input fields and the demos as a decision model reads them."""
     numbered_fields = enumerate(prompt.inputs, start=1)
     state: dict[str, object] = {
         "instructions": neutralise(prompt.instruction),
@@ -115,7 +115,7 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def typed_question(field: Field) -> TypedQuestion:
-    """A field as a question in System One's form; raises FatalModelError for too many ratings."""
+    """Return a field as a question of System One; raises FatalModelError for too many ratings."""
     text, meanings = split_meanings(field)
     text = neutralise(text)
     if field.choices == LETTERS:
@@ -193,7 +193,7 @@ class _TypedAnswer(Struct):
 
 
 def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
-    """A Reply from a decision model's answers, which are in System One's or OpenAI's form.
+    """Return a Reply from a decision model's answers, which are in System One's or OpenAI's form.
 
     The text of the Reply is the JSON object `{question: answer}`. If a question is not answered,
     the Reply is a refusal. Answers that have no names raise an exception of MALFORMED.
@@ -216,7 +216,7 @@ def _is_refusal(answer: object) -> bool:
 def read_answers(
     questions: Mapping[str, TypedQuestion], reply: Reply
 ) -> dict[str, dict[str, float]]:
-    """The probability of each option, by question; raises NoScoreError for an unusable answer."""
+    """Read each option's probability, by question; raises NoScoreError for an unusable answer."""
     answers, probabilities = json.loads(reply.text), {}
     for name, question in questions.items():
         try:
@@ -229,7 +229,7 @@ def read_answers(
 
 
 def _probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """The probability of each option in the question's order, with the sum 1.
+    """Return the probability of each option in the question's order, with the sum 1.
 
     Raises ValueError if the answer has another type, other options or no probabilities.
     """

@@ -117,7 +117,7 @@ class Dimension:
         return self.words or self.scale
 
     def on_scale(self, low: int, high: int) -> "Dimension":
-        """A copy of the dimension with the scale from `low` to `high`.
+        """Return a copy of the dimension with the scale from `low` to `high`.
 
         Each anchor keeps its relative position on the scale; an anchor that would lie between two
         ratings is left out. Raises DimensionError for a verdict, and for a scale that is too long
@@ -142,7 +142,7 @@ class Dimension:
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: it reads the texts and writes a rating or a verdict."""
+        """Return the prompt of the untuned judge, which asks for a rating or a verdict."""
         labels = self.words[::-1] if self.words else self.scale
         labels_and_texts = zip(labels, self.anchors.values(), strict=True)
         meanings = "; ".join(f"{answer} = {text}" for answer, text in labels_and_texts if text)
@@ -197,7 +197,7 @@ class Comparison:
     words: ClassVar[None] = None
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: it reads texts and both outputs, and writes A or B."""
+        """Return the prompt of the untuned judge, which asks for a reason and for A or B."""
         candidate_fields = [
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
@@ -213,7 +213,7 @@ Subject = Dimension | Comparison
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The prompt of the untuned judge; `reasoning` is by default "brief" for a comparison alone."""
+    """Return the untuned judge's prompt; the default reasoning is "brief" for a comparison."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 

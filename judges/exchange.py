@@ -86,7 +86,7 @@ class Exchange:
         self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
-        """The messages for these texts; `order` is "ba" if output B of a pair is shown first."""
+        """Return the messages for these texts; the order "ba" shows output B of a pair first."""
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
             raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
@@ -102,7 +102,7 @@ class Exchange:
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
     def response(self, outputs: Iterable[object]) -> Response:
-        """A client's Response, made from the outputs of an inference engine (see `Judge.read`)."""
+        """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
@@ -115,7 +115,7 @@ class Exchange:
         return Response(values=tuple(samples), failures=(*refusals, *failures))
 
     def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
-        """The judgement from one response, or, for a pair, from a response for each order."""
+        """Return the judgement from one response, or, for a pair, from one for each order."""
         samples = [cast(Sequence[Sample], response.values) for response in responses]
         if self.subject.kind == "pairwise":
             preference = _preference(samples, [response.error for response in responses])
@@ -174,7 +174,7 @@ class Exchange:
             yield failed_judgement(self.subject, str(skip_reason))
 
     def _reply(self, output: Any) -> Reply:
-        """The output of an inference engine as a Reply; raises NoScoreError for an unknown form."""
+        """Convert an output of an inference engine; raises NoScoreError for an unknown form."""
         try:
             if self.is_decision_model:
                 task = DecisionTask.of(self.template[0]["content"])
@@ -199,7 +199,7 @@ class Exchange:
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str]:
-    """The texts of a row by name.
+    """Return the texts of a row by name.
 
     Raises NoScoreError if a text is missing or has no visible character. One of the two outputs of
     a pair may be blank, so that a system that says nothing loses its comparisons.
@@ -228,7 +228,7 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 
 
 def _preference(samples: Sequence[Sequence[Sample]], errors: Sequence[str | None]) -> Preference:
-    """The preference from the samples and the error of each order; failed if there is an error."""
+    """Return the preference from the samples and the error of each order of a pair."""
     # In the order "ba", the answers are positive for output B.
     answers_ab, answers_ba = map(mean_answers, samples)
     margin_ab, margin_ba = (

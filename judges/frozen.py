@@ -162,7 +162,7 @@ AnyFile = JudgeFile | PanelFile
 
 
 def load(path: Path | str) -> AnyFile:
-    """The checked content of a frozen judge's file; raises FrozenJudgeError for any other file."""
+    """Read and check a frozen judge's file; raises FrozenJudgeError for any other file."""
     try:
         return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
     except OSError as error:
@@ -172,7 +172,7 @@ def load(path: Path | str) -> AnyFile:
 
 
 def dumps(judge: AnyFile) -> str:
-    """The JSON text of a judge's file; raises FrozenJudgeError if no file can hold the judge."""
+    """Return the JSON text of a judge's file; raises FrozenJudgeError if no file can hold it."""
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -186,7 +186,7 @@ def dumps(judge: AnyFile) -> str:
 
 
 def loads(raw: bytes) -> AnyFile:
-    """The checked content of a frozen judge's file, from the bytes of the file (see `load`)."""
+    """Read and check the bytes of a frozen judge's file (see `load`)."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
         bounds = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
         raise FrozenJudgeError(f"more than {bounds}")
@@ -209,14 +209,14 @@ def loads(raw: bytes) -> AnyFile:
 
 
 def digest(document: Mapping[str, object]) -> str:
-    """The SHA-256 of a document as canonical JSON, without its entry `digest`."""
+    """Return the SHA-256 of a document as canonical JSON, without its entry `digest`."""
     hashed_entries = {name: value for name, value in document.items() if name != "digest"}
     canonical = json.dumps(hashed_entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
 def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
-    """The bytes that a demonstration takes in a judge's file; None if the file cannot hold it."""
+    """Return the bytes of a demonstration in a judge's file; None if the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
@@ -252,13 +252,13 @@ def _check(file: AnyFile) -> None:
 
 
 def one_line(message: object) -> str:
-    """A message on one line; a very long message, such as one that quotes a file, is cut."""
+    """Return a message on one line; a very long message, such as one that quotes a file, is cut."""
     text = " ".join(str(message).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
 def plain_data(value: object) -> Any:
-    """A value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
+    """Return a value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -70,12 +70,12 @@ def load(
 
 
 def _is_name(path: Path) -> bool:
-    """Whether there is no such path, and it looks like a judge's name, which may be misspelt."""
+    """Return whether no such path exists and it looks like a judge's name, perhaps misspelt."""
     return not (path.exists() or path.suffix or len(path.parts) > 1)
 
 
 def read_subject(name_or_path: str) -> Subject:
-    """The dimension or comparison with a catalogue name, or from the definition in FILE.yaml.
+    """Return the dimension or comparison of a catalogue name, or of the definition in FILE.yaml.
 
     Raises:
         UnknownDimensionError: The catalogue has no subject of that name.
@@ -167,7 +167,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
     def _words(self) -> tuple[str, str] | None:
-        """The two words of a verdict, the good one first; None for a scale of numbers."""
+        """Return the two words of a verdict, the good one first; None for a scale of numbers."""
         answers = (*self.scale, *self.anchors)
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(YAML_BOOLEAN_PROBLEM)
@@ -182,7 +182,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return good_word, bad_word
 
     def _ratings(self) -> list[int]:
-        """All ratings, ascending; two numbers in `scale` are the lowest and the highest rating."""
+        """Return all ratings, ascending; two numbers in `scale` are the lowest and the highest."""
         anchor_ratings = sorted(map(int, self.anchors))
         scale = _all_ratings([*map(int, self.scale)], anchor_ratings)
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
@@ -194,7 +194,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
-    """The ratings, else those with anchors; two ratings stand for all between them, too."""
+    """Return the ratings, else those with anchors; two ratings stand for all between them, too."""
     ends = ratings or sorted({*anchors[:1], *anchors[-1:]})
     return list(range(ends[0], ends[1] + 1)) if len(ends) == 2 else ends
 
@@ -202,7 +202,7 @@ def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
 def dimension_on(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """A dimension from its name and maybe a definition, for labels without a YAML file.
+    """Return a dimension from its name and maybe a definition, for labels without a YAML file.
 
     `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
     the names of the texts that the judge reads; the last text is judged.
@@ -225,7 +225,7 @@ def dimension_on(
 def comparison_on(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """A comparison from its name and maybe a definition, for labels without a YAML file."""
+    """Return a comparison from its name and maybe a definition, for labels without a YAML file."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
     definition = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
     comparison = _Definition(

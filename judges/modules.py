@@ -40,7 +40,7 @@ class Scoring(Parameter):
         self.choices, self.weights, self.threshold = choices, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """A copy of the prediction with a `score`; DSPy's trace keeps the original."""
+        """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
         answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choices}
         judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
         judgement = judgement.rescored(self.choices, self.weights, self.threshold)
@@ -49,7 +49,7 @@ class Scoring(Parameter):
         return scored_prediction
 
     def reset(self) -> None:
-        """Do nothing: DSPy's optimizers call this, and could not learn the weights again."""
+        """Do nothing: DSPy's optimizers call this method, but cannot learn the weights again."""
 
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
@@ -123,7 +123,7 @@ class JudgeModule(dspy.Module):
         super().load_state({**current_scoring, **state}, **options)
 
     def _arguments(self, texts: FieldValues) -> FieldValues:
-        """The predictor's arguments, with typed questions if the LM answers typed questions."""
+        """Return the predictor's arguments, with typed questions if the LM answers these."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
@@ -177,7 +177,7 @@ class JudgeAdapter(dspy.ChatAdapter):
         self.dimension_names, self.n_unread = dimension_names, n_unread
 
     def _make_json_adapter_fallback(self) -> "JudgeAdapter":
-        """The adapter that DSPy uses after a reply that could not be read."""
+        """Return the adapter that DSPy uses after a reply that could not be read."""
         return JudgeAdapter(self.dimension_names, self.n_unread + 1)
 
     def format(
@@ -199,12 +199,12 @@ class JudgeAdapter(dspy.ChatAdapter):
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """The `Scoring` among a program's parameters; None if there is none."""
+    """Return the `Scoring` among a program's parameters; None if there is none."""
     return next((p for p in program.parameters() if isinstance(p, Scoring)), None)
 
 
 def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Prompt:
-    """The prompt with a signature's fields and instruction, and a predictor's demos.
+    """Return the prompt with a signature's fields and instruction, and a predictor's demos.
 
     If a demo lacks a free text, for example a rationale, the text is shown as "(not given)".
     A demo without an answer to one of the questions is left out. Another missing value, or an
@@ -224,7 +224,7 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Pr
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
-    """The DSPy signature of a prompt; a field with choices has the choices as a Literal type."""
+    """Return the DSPy signature of a prompt; the type of a field with choices is a Literal."""
     field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
         # The type is not int: DSPy does not check the bounds ge and le of an integer.
@@ -239,7 +239,7 @@ def signature_of(prompt: Prompt) -> SignatureMeta:
 
 @lru_cache(maxsize=256)
 def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> SignatureMeta:
-    """The signature with which DSPy asks typed questions in the same words as a judge."""
+    """Return the signature with which DSPy asks typed questions in the same words as a judge."""
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in fields:
         if field.role == "input":
@@ -265,14 +265,14 @@ def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) ->
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
-    """The demos of a prompt as objects of `dspy.Example`."""
+    """Return the demos of a prompt as objects of `dspy.Example`."""
     names = [field.name for field in prompt.inputs]
     return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
 
 
 @lru_cache(maxsize=256)
 def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
-    """The fields of a signature; cached, since DSPy makes a new signature if fields change."""
+    """Return the fields of a signature, cached: DSPy makes a new signature if fields change."""
     fields = []
     for name, info in signature.fields.items():
         schema_extra = info.json_schema_extra or {}
@@ -286,7 +286,7 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
 
 
 def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
-    """The texts that the prompt reads; raises ValueError if a text is missing."""
+    """Return the texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
     missing_texts = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
     if missing_texts:
@@ -295,7 +295,7 @@ def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
 
 
 def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
-    """The probability of each choice in a Noul, Score or Choice of DSPy; None for other values."""
+    """Return the probability of each choice in a decision of DSPy; None for other values."""
     if isinstance(value, Noul | Score | Choice):
         value = value.model_dump(mode="json")  # the form of a decision in a saved program
     if not isinstance(value, Mapping):
@@ -313,13 +313,13 @@ def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float]
 
 
 def _likeliest_choice(value: object, field: Field) -> object:
-    """The most likely choice of a decision; any other value is returned unchanged."""
+    """Return the most likely choice of a decision; any other value is returned unchanged."""
     distribution = probabilities(value, field.options)
     return max(distribution, key=distribution.__getitem__) if distribution else value
 
 
 def _answer_number(value: object, field: Field) -> float:
-    """An answer as a number; for probabilities, the expected number.
+    """Return an answer as a number; for probabilities, the expected number.
 
     Numbers between two choices, such as 3.5, are accepted: a user's program may return them.
     """
@@ -332,7 +332,7 @@ def _answer_number(value: object, field: Field) -> float:
 
 
 def _demo_value(demo_number: int, field: Field, value: object) -> Value:
-    """The value of a field in demo `demo_number`: a text, or one of the field's choices.
+    """Return the value of a field in demo `demo_number`: a text, or one of the field's choices.
 
     Raises ValueError for a value that equals none of the choices, and for a missing input.
     """

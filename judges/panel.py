@@ -93,7 +93,7 @@ class Panel(BaseJudge):
         *,
         provenance: Mapping[str, object] | None = None,
     ) -> "Panel":
-        """The panel of these members for a subject; it reads every text that a member reads.
+        """Return the panel of these members for a subject; it reads every text that a member reads.
 
         Raises PanelError if a member is a panel itself or does not fit the subject.
         """
@@ -122,7 +122,7 @@ class Panel(BaseJudge):
         )
 
     def __repr__(self) -> str:
-        """A short description on one line, with the members' weights."""
+        """Return a short description on one line, with the members' weights."""
         members = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
         return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
 
@@ -135,7 +135,7 @@ class Panel(BaseJudge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """A copy of the panel with another endpoint for the members whose models are openai/NAME.
+        """Return a copy of the panel with another endpoint for members with models openai/NAME.
 
         Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
@@ -169,7 +169,7 @@ class Panel(BaseJudge):
                 yield self.combine([next(judgements) for judgements in judgement_streams])
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """The panel's judgement from the members' judgements, which are in the members' order."""
+        """Return the panel's judgement; `judgements` has one for each member, in their order."""
         scores = {m.name: j.score for m, j in zip(self.members, judgements, strict=True)}
         reasons = [
             f"member {name}: {judgement.failure or 'no score'}"
@@ -233,7 +233,7 @@ class Panel(BaseJudge):
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
-        """The panel in a checked file; raises PanelError if its members cannot be joined."""
+        """Return the panel in a checked file; raises PanelError if its members cannot be joined."""
         members = [
             Member(**{**asdict(member), "judge": Judge.of_file(member.judge)})
             for member in file.members
@@ -245,7 +245,7 @@ AnyJudge = Judge | Panel
 
 
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
-    """The reason why a member does not fit a panel on this subject; None if the member fits."""
+    """Return why a member does not fit a panel on this subject; None if the member fits."""
     subject = member.judge.subject
     both_rate_the_dimension = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
@@ -266,7 +266,7 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
 
 
 def _answer_phrase(subject: Subject) -> str:
-    """How a judge of this subject answers, such as "rates from 1 to 5"."""
+    """Return how a judge of this subject answers, such as "rates from 1 to 5"."""
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate}"
     if subject.words:

@@ -78,12 +78,12 @@ class Field:
 
 
 def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
-    """The two words of a verdict, the good one first; empty for ratings, and for A and B."""
+    """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
-    """Whether `words` are two words that a verdict may have."""
+    """Return whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
     first_tokens = {text.split(" ")[0] for text in folded_words}
@@ -93,7 +93,7 @@ def are_verdict_words(words: Sequence[object]) -> bool:
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
-    """The rating of a choice; of two words, the good one is 1 and the other 0."""
+    """Return the rating of a choice; of two words, the good one is 1 and the other 0."""
     words = words_of(choices)
     return 1 - words.index(choice) if words else int(choice)
 
@@ -131,18 +131,18 @@ class Prompt:
         return tuple(field for field in self.fields if field.role == "output")
 
     def normalised(self) -> "Prompt":
-        """The prompt with the instruction's indentation removed, as DSPy does, and valid UTF-8."""
+        """Return the prompt in valid UTF-8, with the instruction unindented as DSPy does."""
         demos = tuple(demo_values(demo, self.fields, encodable) for demo in self.demos)
         # Without strip, a second call of cleandoc could change the text again.
         instruction = inspect.cleandoc(encodable(self.instruction).strip())
         return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages for one output; raises KeyError if a text is missing."""
+        """Return the messages for one output; raises KeyError if a text is missing."""
         return fill_slots(self.template(), texts)
 
     def template(self) -> list[Message]:
-        """The messages with a `{{name}}` slot for each text; all slots are in the last message."""
+        """Return the messages with a `{{name}}` slot for each text, all in the last message."""
         messages = [Message(role="system", content=_system_content(self))]
         for demo in self.demos:
             messages.append(Message(role="user", content=_user_content(self, demo)))
@@ -169,7 +169,7 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 
 
 def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
-    """The form of reasoning that a reply has, by the description of its free text.
+    """Return the form of reasoning that a reply has, by the description of its free text.
 
     A description that is not in `_RATIONALES` or `_COMPARISONS` counts as "brief".
     """
@@ -181,7 +181,7 @@ def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
-    """The prompt with another form of reasoning; the demonstrations lose their rationales."""
+    """Return the prompt with another form of reasoning; the demos lose their rationales."""
     if reasoning_of(prompt.outputs) == reasoning:
         return prompt
     answer = prompt.answer
@@ -200,7 +200,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """The prompt with its questions replaced by these.
+    """Return the prompt with its questions replaced by these.
 
     If the questions change, the demonstrations are left out, since they lack the new answers.
     """
@@ -211,27 +211,27 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
 
 
 def neutralise(text: str) -> str:
-    """The text with a space in every match of MARKUP, and with lone surrogates replaced."""
+    """Return the text with a space in every match of MARKUP, and with lone surrogates replaced."""
     return MARKUP.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def demo_values(
     demo: Mapping[str, Value], fields: Sequence[Field], clean: Callable[[str], str]
 ) -> dict[str, Value]:
-    """A demonstration's values for these fields, with each text passed through `clean`."""
+    """Return a demonstration's values for these fields, with each text passed through `clean`."""
     values = {field.name: demo[field.name] for field in fields}
     return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
 
 
 def encodable(text: str) -> str:
-    """The text with a question mark for every lone surrogate, which UTF-8 cannot encode."""
+    """Return the text with a question mark for every lone surrogate, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
 ) -> list[Message]:
-    """The messages with the slots of the last message filled.
+    """Return the messages with the slots of the last message filled.
 
     Each text is neutralised and passed through `encode`. All slots are filled in one pass, so that
     a `{{name}}` inside a text stays as it is. Raises KeyError if a text is missing.
@@ -244,7 +244,7 @@ def fill_slots(
 
 
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """The messages to send after a reply that could not be read.
+    """Return the messages to send after a reply that could not be read.
 
     They end with a sentence that repeats which form a reply must have. The text before that
     sentence stays the same, so that providers' prompt caches apply.
@@ -271,7 +271,7 @@ def _system_content(prompt: Prompt) -> str:
 
 
 def _choices_phrase(choices: Sequence[Value]) -> str:
-    """The choices as a phrase, such as "1, 2 or 3"."""
+    """Return the choices as a phrase, such as "1, 2 or 3"."""
     *first_choices, last_choice = map(str, choices)
     return f"{', '.join(first_choices)} or {last_choice}"
 
@@ -281,7 +281,7 @@ def _user_content(prompt: Prompt, texts: Mapping[str, Value]) -> str:
 
 
 def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
-    """The header and value of each field; a missing value becomes an empty text."""
+    """Return the header and value of each field; a missing value becomes an empty text."""
     return [
         f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
         for field in fields
@@ -289,7 +289,7 @@ def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[
 
 
 def _reply_format(outputs: Sequence[Field]) -> str:
-    """The sentence on the reply's form: the choice alone, or each output under its header."""
+    """Return the sentence on the reply's form: the choice alone, or outputs under headers."""
     last_field = outputs[-1]
     if len(outputs) == 1 and last_field.choices:
         # The instruction may ask the model to think in steps, but the reply must not contain them.

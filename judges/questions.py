@@ -64,7 +64,7 @@ class Question:
 
 
 def question_problem(field: Field) -> str | None:
-    """The reason why a prompt's field cannot be a question; None if the field can be a question."""
+    """Return why a prompt's field cannot be a question; None if the field can be a question."""
     choices = field.options
     # Ratings must have one digit, since a digit is always one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
@@ -83,25 +83,25 @@ def question_problem(field: Field) -> str | None:
 
 
 def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
-    """An answer as a number: the rating itself, 1 and 0 for two words, 1 and -1 for A and B."""
+    """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
     if choices == LETTERS:
         return 1.0 if choice == LETTERS[0] else -1.0
     return float(rating_of(choice, choices))
 
 
 def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:
-    """The choice whose number (see `number_of`) is nearest to `number`."""
+    """Return the choice whose number (see `number_of`) is nearest to `number`."""
     return min(choices, key=lambda choice: abs(number_of(choice, choices) - number))
 
 
 def answer_range(field: Field) -> tuple[float, float]:
-    """The smallest and the largest number that an answer to this field can be."""
+    """Return the smallest and the largest number that an answer to this field can be."""
     numbers = [number_of(choice, field.options) for choice in field.options]
     return min(numbers), max(numbers)
 
 
 def _extremes(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
-    """The smallest and the largest number that each answer can be, by its field."""
+    """Return the smallest and the largest number that each answer can be, by its field."""
     ranges = {field.name: answer_range(field) for field in choices}
     return {n: low for n, (low, _) in ranges.items()}, {n: high for n, (_, high) in ranges.items()}
 
@@ -137,13 +137,13 @@ class AnswerWeights:
     slopes: Mapping[str, float]
 
     def score(self, answers: Mapping[str, float]) -> float:
-        """The score of these answers."""
+        """Return the score of these answers."""
         terms = (slope * answers[name] for name, slope in self.slopes.items())
         # Rounded, so that the errors of floating-point numbers cannot break a tie.
         return round(self.intercept + math.fsum(terms), 12)
 
     def shares(self, choices: Sequence[Field]) -> dict[str, float]:
-        """How far each answer can move the score, as a share of how far all answers can move it.
+        """Return how far each answer can move the score, as a share of what all answers can.
 
         The shares sum to 1. `choices` are the prompt's output fields that have choices.
         """
@@ -155,7 +155,7 @@ class AnswerWeights:
     def describe(
         self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
-        """How much each answer counts; `loss_by_answer` has their `loss` by name."""
+        """Return how much each answer counts; `loss_by_answer` has the losses by answer's name."""
         shares = self.shares(choices)
         return [
             AnswerShare(
@@ -171,7 +171,7 @@ class AnswerWeights:
     def decisive_answer(
         self, answers: Mapping[str, float], choices: Sequence[Field], threshold: float | None = None
     ) -> str:
-        """The answer that counted most for the score, as a text such as "tone = 1".
+        """Return the answer that counted most for the score, as a text such as "tone = 1".
 
         It is the answer that moved the score furthest towards the side of `threshold` on which the
         score lies. By default, the threshold is halfway between the lowest and the highest score
@@ -193,13 +193,13 @@ class AnswerWeights:
     def _score_changes(
         self, answers: Mapping[str, float], baseline: Mapping[str, float]
     ) -> dict[str, float]:
-        """How far each answer moves the score, compared with the answer in `baseline`."""
+        """Return how far each answer moves the score, compared with the answer in `baseline`."""
         return {
             name: self.slopes.get(name, 0.0) * (answers[name] - baseline[name]) for name in baseline
         }
 
     def problem(self, choices: Sequence[Field]) -> str | None:
-        """The reason why the weights do not fit a prompt with these choices; None if they fit.
+        """Return why the weights do not fit a prompt with these choices; None if they fit.
 
         Every possible score has to lie on the scale of the answer, which is the last choice.
         """

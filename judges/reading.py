@@ -93,7 +93,7 @@ def read(
 
 
 def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
-    """The part of a reply that follows each label, up to the next label or the end."""
+    """Return the part of a reply that follows each label, up to the next label or the end."""
     section_starts = [*(label_match.start() for label_match in label_matches), end]
     return {
         label_match[1].lower(): (label_match.end(), next_start)
@@ -104,7 +104,7 @@ def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
 def _field_sections(
     sections: Sections, reply: str, span: tuple[int, int], outputs: Sequence[Field]
 ) -> Sections:
-    """The sections of a reply to several questions, one for each field with choices.
+    """Return the sections of a reply to several questions, one for each field with choices.
 
     These are `sections`, which follow headers, if every field has a header; else the sections that
     follow the names of fields, as in "rating: 4" or in JSON. Raises NoScoreError if a field has no
@@ -130,7 +130,7 @@ def _field_sections(
 def _read_choice(
     text: str, field: Field, names: Collection[str], *, strict: bool
 ) -> tuple[Value, int, int]:
-    """The value that a field's text states, with the value's start and end in the text.
+    """Return the value that a field's text states, with the value's start and end in the text.
 
     Raises NoScoreError if the text does not state one clear answer.
     """
@@ -145,7 +145,7 @@ def _read_choice(
 
 
 def answer_span(reply: str) -> tuple[int, int]:
-    """The start and end of the reply proper: after its thoughts, up to the header "completed"."""
+    """Return the start and end of a reply without its thoughts and its header "completed"."""
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")

@@ -108,18 +108,18 @@ class Sample:
 
 
 def default_plan(model: Model) -> SamplingPlan:
-    """The default plan for a model, at the model's own temperature if it has one."""
+    """Return the default plan for a model, at the model's own temperature if it has one."""
     plan = default_plan_by_name(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
 def default_plan_by_name(lm: str) -> SamplingPlan:
-    """The default plan by a model's name: WEIGHTED for embedded and decision models, else ONE."""
+    """Return the default plan for a name: weighted for embedded and decision models, else one."""
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 
 def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
-    """The sampling parameters for a plan; reasoning in steps or questions gets more tokens.
+    """Return the sampling parameters for a plan; reasoning in steps or questions gets more tokens.
 
     Raises NoProbabilitiesError if the plan is "weighted" and a rating of the scale, such as 10, may
     be two tokens for the model `lm`: the probability of the token "1" is then not the probability
@@ -150,7 +150,7 @@ def check_probabilities(plan: SamplingPlan, model: Model) -> None:
 
 
 def reply_tokens(prompt: Prompt, lm: str = "") -> int:
-    """The approximate number of tokens of a reply with its thoughts; 0 for a decision model."""
+    """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
     if is_decision(lm):
         return 0
     n_questions = len(prompt.questions)
@@ -202,7 +202,7 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
 def score_of(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
-    """The judgement from the samples that could be read; if there are none, a failed one.
+    """Return the judgement from the samples that could be read; if there are none, a failed one.
 
     `failures` are the reasons why further replies could not be read.
     """
@@ -226,7 +226,7 @@ def score_of(
 
 
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
-    """The mean of each answer over the samples, by field; the rating, verdict or choice is last."""
+    """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
     answers = [sample.answers for sample in samples]
     names = answers[0] if answers else ()
     return {name: math.fsum(each[name] for each in answers) / len(answers) for name in names}
@@ -235,7 +235,7 @@ def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
 def _probabilities(
     reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """The probability of each choice at the token at `position` in the reply's text; the sum is 1.
+    """Return the probabilities, with the sum 1, of the choices for the token at `position`.
 
     Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
     impossible.
@@ -267,7 +267,7 @@ def _probabilities(
 
 @lru_cache(maxsize=4096)
 def _choice_of(token: str, choices: tuple[Value, ...]) -> Value | None:
-    """The choice that a token stands for; None if it stands for none.
+    """Return the choice that a token stands for; None if it stands for none.
 
     A rating may be written as a digit or as a word, with or without a leading space. The beginning
     of a verdict's word is enough if the other word begins differently.

@@ -33,7 +33,7 @@ _quiet = False
 
 
 def visible(text: str) -> str:
-    """The text with control characters, which a terminal could execute, written as escapes."""
+    """Return the text with control characters, which a terminal could execute, as escapes."""
     return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -159,7 +159,7 @@ class Progress:
 
 
 def dollars_text(dollars: float) -> str:
-    """An amount in dollars with two decimals, or with four below one cent."""
+    """Return an amount in dollars with two decimals, or with four below one cent."""
     return f"${dollars:,.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
 
 
@@ -201,7 +201,7 @@ def run_command(
 
 @contextmanager
 def _stoppable() -> Iterator[list[int]]:
-    """Within this context, SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP within this context, as on Ctrl-C.
 
     A second signal ends the process at once. Signals that are ignored at the start, as with nohup,
     stay ignored. Yields a list of the numbers of received signals.

@@ -19,10 +19,11 @@ class MissingColumnError(JudgesError, ValueError):
 def match_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text that has one, by the text's name; `mapping` has the user's choices.
+    """Return the column of each text that has one, by the text's name.
 
-    It is the first column with an accepted name, else the only column with a similar name. The user
-    may also choose `a.b`, the key `b` of the objects in the column `a`.
+    It is the first column with an accepted name, else the only column with a similar name. The name
+    that the user gives in `mapping` replaces the accepted names; it may also be `a.b`, the key `b`
+    of the objects in the column `a`.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
@@ -43,7 +44,7 @@ def match_columns(
 def find_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text that the judge reads, as by `match_columns`.
+    """Return the column of each text that the judge reads, as by `match_columns`.
 
     Raises MissingColumnError if a text has no column.
     """
@@ -60,7 +61,7 @@ def find_columns(
 
 
 def _accepted_names(subject: Subject, text_name: str) -> list[str]:
-    """The column names of a text; those of pairs include names that are common in label files."""
+    """Return the names that a column with this text may have; a pair's texts have several."""
     if not isinstance(subject, Comparison):
         return [text_name]
     if text_name in subject.fields:

@@ -35,7 +35,7 @@ class TrueRate:
     withheld: str = ""
 
     def as_json(self) -> dict[str, float | str | None]:
-        """All attributes as data for JSON; NaN becomes None."""
+        """Return all attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def errors_by_document(
 def corrected_rate(
     passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """The share of outputs that people would pass, from the judge's verdicts on these outputs.
+    """Estimate the share of outputs that people would pass from the judge's verdicts on them.
 
     `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `errors` is the
     table of the judge's errors on test labels (see `errors_by_document`).
@@ -131,7 +131,7 @@ def corrected_rate(
 
 
 def _rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
-    """The share `counts / outputs` over all documents, and the terms of its standard error.
+    """Return the share `counts / outputs` over all documents, and the terms of its standard error.
 
     The sum of the squared terms is the variance of the share. Row i stands for `n_documents[i]`
     documents, each with `outputs[i]` outputs, of which `counts[i]` are counted. Two documents are

@@ -36,7 +36,7 @@ class WinRate:
     length_bias: float
 
     def summary(self) -> dict[str, float | int | None]:
-        """All attributes as data for JSON; NaN becomes None."""
+        """Return all attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def win_rate(
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
-    """The win rate over pairs.
+    """Return the win rate over pairs.
 
     `documents` has the document of each preference; by default, each pair has its own document.
     `lengths` has the lengths of A and B in characters (many scripts do not separate words).
@@ -93,7 +93,7 @@ def win_rate(
 
 
 def _position_score(preference: Preference) -> float:
-    """The mean over the orders with a choice: 1 for the output shown first, -1 for the second."""
+    """Return the mean over orders with a choice: 1 if it is the output shown first, else -1."""
     positions = [preference.order_ab, {"A": "B", "B": "A", None: None}[preference.order_ba]]
     return (positions.count("A") - positions.count("B")) / max(2 - positions.count(None), 1)
 
@@ -105,7 +105,7 @@ def _mean(values: Vector) -> float:
 def share_interval(
     values: ArrayLike, documents: Sequence[Hashable], low: float = 0.0, high: float = 1.0
 ) -> tuple[float, float]:
-    """The 95 % interval of the mean of values in [low, high], over documents.
+    """Return the 95 % interval of the mean of values in [low, high], over documents.
 
     The interval is Student's t interval over the documents and two added documents of average size;
     all values of the first are `low`, and all values of the second are `high`. Agresti and Caffo

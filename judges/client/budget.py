@@ -70,7 +70,7 @@ class Counts:
 
     @classmethod
     def sum(cls, summands: Iterable["Counts"]) -> "Counts":
-        """The sum of several counts, field by field."""
+        """Return the sum of several counts, field by field."""
         counts = list(summands)  # a copy, since another thread may add counts meanwhile
         return cls(**{name: sum(getattr(c, name) for c in counts) for name in cls.__slots__})
 
@@ -110,7 +110,7 @@ class Budget:
             counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
-        """The account of this name; raises OptionError if dollars are limited without a price."""
+        """Return the account of this name; raises OptionError if `max_cost` needs a price."""
         if self.max_cost is not None and price is None:
             raise OptionError(
                 "max_cost needs the model's price, which is unknown: give the price (--price "
@@ -143,7 +143,7 @@ class Budget:
             self._calls_set_aside, self._cost_set_aside = calls, cost
 
     def fits(self, cost: float) -> bool:
-        """Whether the limits now allow a request that may cost `cost` US dollars.
+        """Return whether the limits now allow a request that may cost `cost` US dollars.
 
         False means that the limits may allow the request later: requests in flight count at their
         worst-case cost until they are answered, and may turn out cheaper. Raises BudgetSpentError
@@ -218,7 +218,7 @@ class Account:
         return total.lost_cost + total.open_cost
 
     def spending(self) -> list[Spending]:
-        """The requests, tokens and dollars for each purpose; "unknown" is that of no name."""
+        """Return the spending for each purpose; requests without a purpose count as "unknown"."""
         return [
             Spending(
                 purpose=purpose or "unknown",

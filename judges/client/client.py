@@ -200,7 +200,7 @@ class Client:
         return response
 
     def _answer_now(self, request: Request) -> Response:
-        """The response of a model that runs in this process; not retried and not stored."""
+        """Return the response of a model that runs in this process; not retried and not stored."""
         job = _Job(request, InFlightCounter())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
@@ -218,7 +218,7 @@ class Client:
         return job.response()
 
     async def answer(self, request: Request, in_flight: InFlightCounter) -> Response:
-        """The response to a request: `sampling.n` accepted replies, or the reasons of failures.
+        """Return the response to a request: `sampling.n` accepted replies, or why some failed.
 
         Nothing is sent once `in_flight` is stopped. Raises FatalModelError or BudgetSpentError if
         the run must end.
@@ -291,7 +291,7 @@ class Client:
         return len(completion.replies)
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
-        """The answer to a request, and whether it was available without sending the request.
+        """Return the answer to a request, and whether it was available without sending the request.
 
         The answer is taken from the run's store, else from an identical request in flight, else
         from the cache, else from the model.
@@ -331,5 +331,5 @@ class Client:
 
 
 def answers_in_process(model: Model) -> bool:
-    """Whether a model runs in this process, and so answers at once and for free."""
+    """Return whether a model runs in this process, and so answers at once and for free."""
     return bool(getattr(model, "in_process", False))

@@ -36,7 +36,7 @@ class DecisionModel(EndpointModel):
     """A decision model at one address; its name is "systemone/NAME" or "decisions/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request. Raises ModelError if there is no usable answer."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         try:
             questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
             body_bytes = f"{body_start}{messages[-1]['content']}{body_end}".encode()
@@ -58,7 +58,7 @@ class DecisionModel(EndpointModel):
     def _read_answers(
         self, answer: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
     ) -> Completion:
-        """The answers in a response body; raises TransientError if the body has no answers."""
+        """Read the answers in a response body; raises TransientError if the body has none."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))
@@ -78,7 +78,7 @@ class DecisionModel(EndpointModel):
 
 @lru_cache(maxsize=16)
 def _body_parts(name: str, content: str) -> tuple[dict[str, TypedQuestion], str, str]:
-    """The questions in a system message, and the request's JSON before and after its `inputs`.
+    """Return the questions of a system message, and the request's JSON around its `inputs`.
 
     The result is cached for all rows, since the demonstrations in it may be whole documents.
     """

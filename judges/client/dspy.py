@@ -100,7 +100,7 @@ class DspyModel:
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request. Raises ModelError if there is no usable answer."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         import dspy
 
         seed = sampling.seed + self._seed
@@ -155,7 +155,7 @@ class DspyModel:
         return entries[-1]
 
     def _model_error(self, error: "dspy.LMError", text: str, answer: bytes) -> ModelError:
-        """This project's exception for DSPy's; `answer` is a JSON object with the text."""
+        """Convert an exception of DSPy; `answer` is a JSON object with the exception's text."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
@@ -199,14 +199,14 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
 
 
 def configured_lm() -> "dspy.LM | None":
-    """The LM that `dspy.configure(lm=...)` or `dspy.context(lm=...)` set; None if none is set."""
+    """Return the LM that `dspy.configure` or `dspy.context` set; None if none is set."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
 
 @lru_cache(maxsize=1)
 def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """An adapter that sends messages unchanged, and the signature to call it with.
+    """Return an adapter that sends messages unchanged, and the signature to call it with.
 
     DSPy has no other public way to send messages as they are.
     """
@@ -335,7 +335,7 @@ class DecisionLM:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
     def _request(self, state: Json, questions: Json) -> Request:
-        """The request that a judge with the same questions makes to a `DecisionModel`."""
+        """Return the request that a judge with the same questions makes to a `DecisionModel`."""
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
         task = DecisionTask(
             state=state_without_inputs,
@@ -357,7 +357,7 @@ class DecisionLM:
 
 
 def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
-    """The answers in the form that DSPy expects; raises NoScoreError if one cannot be used."""
+    """Return the answers in the form of DSPy; raises NoScoreError if one cannot be used."""
     answers: dict[str, object] = {}
     for name, probabilities in read_answers(questions, reply).items():
         is_noul = questions[name].type == "noul"
@@ -378,7 +378,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
 
 
 def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Response":
-    """Convert a response to DSPy's type. Raises DSPy's ServerError if the request failed."""
+    """Convert a response to DSPy's type; raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 
     if response.error is not None:

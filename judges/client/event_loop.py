@@ -15,13 +15,13 @@ exit_functions: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The process's event loop for all clients; the first call starts it in a daemon thread."""
+    """Return the process's event loop; the first call starts it in a daemon thread."""
     with _loop_lock:
         return _start_loop()[0]
 
 
 def is_event_loop() -> bool:
-    """Whether the current thread is the thread of the clients' event loop."""
+    """Return whether the current thread is the thread of the clients' event loop."""
     return threading.current_thread() is _start_loop()[1]
 
 

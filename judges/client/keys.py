@@ -42,7 +42,7 @@ class Provider:
     key_variable: str
 
     def base(self, api_base: str | None = None) -> str:
-        """The address: `api_base`, else the environment variable's value, else the default."""
+        """Return `api_base`, else the address in the environment, else the default address."""
         base = api_base or os.environ.get(self.address_variable) or self.address
         return base.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
@@ -73,12 +73,12 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Whether one request to this model can bring several replies; requests through DSPy cannot."""
+    """Return whether one request to this model can bring several replies; not through DSPy."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
-    """The `endpoint` of the model with this name and address, without opening the model."""
+    """Return the `endpoint` of the model with this name and address, without opening the model."""
     if lm in EMBEDDED_MODELS:
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
@@ -88,7 +88,7 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
 
 
 def endpoint_digest(endpoint: str) -> str:
-    """What a frozen judge holds in place of an endpoint's address; other endpoints are unchanged.
+    """Return what a frozen judge holds in place of an address; other endpoints are unchanged.
 
     By the digest, an address can be recognised but not read.
     """
@@ -119,7 +119,7 @@ class Redactor:
         return any(secret in text for secret in self._secrets)
 
     def redact_completion(self, completion: Completion) -> Completion:
-        """The answer with keys redacted, since a server may quote a key in an answer."""
+        """Return the answer with keys redacted, since a server may quote a key in an answer."""
         answer_texts = [completion.model]
         for reply in completion.replies:
             answer_texts += (reply.text, reply.finish_reason)
@@ -136,7 +136,7 @@ class Redactor:
 
 
 def read_key(name: str) -> str:
-    """The key in an environment variable, or ""; raises FatalModelError if it cannot be a key."""
+    """Read a key from the environment, or ""; raises FatalModelError if it cannot be a key."""
     value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
@@ -147,12 +147,12 @@ def read_key(name: str) -> str:
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
-    """Have every new `Redactor` in this process redact these values."""
+    """Make every new `Redactor` in this process redact these values."""
     _keys_from_code.update(secrets)
 
 
 def secrets_among(arguments: Mapping[str, object]) -> list[str]:
-    """The API keys and header values among the keyword arguments of an API client."""
+    """Return the API keys and header values among the keyword arguments of an API client."""
     secrets: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, Mapping):
@@ -165,13 +165,13 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
 
 
 def without_secrets(url: str) -> str:
-    """The URL without its user name, password, query and fragment, since these may be secret."""
+    """Return the URL without user name, password, query and fragment, which may be secret."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def holds_secret(url: str) -> bool:
-    """Whether a URL contains a password or a key, and so must not be written to a file."""
+    """Return whether a URL contains a password or a key, and so must not be written to a file."""
     url_parts = urlsplit(url)
     query_has_secret = any(SECRET_NAME.search(name) for name, _ in parse_qsl(url_parts.query))
     return "@" in url_parts.netloc or query_has_secret or Redactor().holds(url)

@@ -17,7 +17,7 @@ class FailureMonitor:
         self.n_responses = self.n_failed = 0
 
     def has_room(self, n_in_flight: int) -> bool:
-        """Whether another request may be sent while `n_in_flight` are in flight.
+        """Return whether another request may be sent while `n_in_flight` are in flight.
 
         Until a first request succeeds, only as many requests are sent as `add` needs to decide
         whether to stop the run.

@@ -61,7 +61,7 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
-    """The model with the name `lm`; within a process, the same arguments return the same object.
+    """Open the model `lm`; within a process, the same arguments return the same object.
 
     The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", the name of any model
     that DSPy supports, or the name of a decision model: "decisions/NAME" (OpenAI's protocol) or
@@ -107,7 +107,7 @@ def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
-    """The model behind a `dspy.LM`, and the LM's `api_base`.
+    """Return the model behind a `dspy.LM`, and the LM's `api_base`.
 
     If the LM is a `dspy.experimental.TypeSafe`, our own client sends the requests to the LM's
     server, with the LM's key.
@@ -189,7 +189,7 @@ def check_name(lm: str) -> None:
 
 
 def is_allowed_in_file(lm: str) -> bool:
-    """Whether the model `lm` may be used if only a judge's file names it, and not the user.
+    """Return whether the model `lm` may be used if only a judge's file names it, and not the user.
 
     This is true for the embedded model, and for models of known providers unless the model's name
     could be an address, a path or a program.

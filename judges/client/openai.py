@@ -86,7 +86,7 @@ class RequestFormat:
             self.leave_out("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        """The JSON body of a request, without the parts in `left_out`."""
+        """Return the JSON body of a request, without the parts in `left_out`."""
         limit_name = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
         if "system message" in self.left_out:
             messages = _without_system_message(messages)
@@ -153,7 +153,7 @@ class EndpointModel:
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request. Raises ModelError if there is no usable answer."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         body = self.request_format.body(messages, sampling)
         status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
@@ -170,7 +170,7 @@ class EndpointModel:
     def read_answer(
         self, answer: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """The replies and token counts in an answer; raises TransientError if it has no replies."""
+        """Read the replies and token counts in an answer; raises TransientError if it has none."""
         try:
             body = _COMPLETION_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
@@ -182,7 +182,7 @@ class EndpointModel:
         return self.completion(replies, body.model, usage)
 
     def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
-        """The completion with API keys redacted; `model` is the endpoint's name for the model."""
+        """Return a completion with API keys redacted; `model` is the endpoint's name for it."""
         name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return self.redactor.redact_completion(
             Completion(replies=tuple(replies), model=name, **asdict(usage))
@@ -229,7 +229,7 @@ def _max_connections() -> int:
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment sets for a URL; None for an address on this machine."""
+    """Return the proxy that the environment sets for a URL; None for an address on this machine."""
     host = urlsplit(url).hostname or ""
     is_local = host in {"localhost", "127.0.0.1", "::1"}
     return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
@@ -265,7 +265,7 @@ _COMPLETION_DECODER = msgspec.json.Decoder(_ChatCompletion)
 def read_usage(
     counts: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """The token counts that an endpoint reports, else an upper bound.
+    """Return the token counts that an endpoint reports, else an upper bound.
 
     The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which are not
     in the answer, may have used up the limit.
@@ -323,7 +323,7 @@ ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
 def read_error(
     source: ErrorSource, status: int, retry_after: float | None, answer: bytes
 ) -> ModelError:
-    """The exception for an HTTP error; the message is one line, with API keys redacted."""
+    """Return the exception for an HTTP error; the message is one line, with API keys redacted."""
     error = error_text(answer)
     origin = f"{status} from {source.endpoint}"
     message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
@@ -343,7 +343,7 @@ def read_error(
 
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
-    """The exception for a malformed answer; its message quotes the beginning of the answer."""
+    """Return the exception for a malformed answer; it quotes the beginning of the answer."""
     beginning = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
     reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", billed=True)
@@ -354,7 +354,7 @@ def _excerpt(text: str, redactor: Redactor) -> str:
 
 
 def error_text(answer: bytes) -> str:
-    """The description of an error: the strings in its JSON answer, else the whole answer."""
+    """Return the description of an error: the strings in its JSON answer, else the whole answer."""
     description = ""
     with suppress(ValueError, RecursionError):
         description = " ".join(_error_strings(msgspec.json.decode(answer)))
@@ -362,7 +362,7 @@ def error_text(answer: bytes) -> str:
 
 
 def _error_strings(value: object) -> Iterator[str]:
-    """The strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
+    """Return the strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -374,7 +374,7 @@ def _error_strings(value: object) -> Iterator[str]:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait by the header Retry-After, a number or a date; None without it."""
+    """Return the seconds to wait by the header Retry-After, a number or a date; None without it."""
     header_value = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(header_value))
@@ -384,7 +384,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with a system message joined to the user message after it, if there is one."""
+    """Return the messages with a system message joined to the user message after it, if any."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

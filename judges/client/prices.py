@@ -45,11 +45,11 @@ class Price:
         return self.worst_cost(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """US dollars for numbers of tokens, without special prices for caching or long prompts."""
+        """Return the US dollars for tokens, without special prices for caching or long prompts."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
 
     def cost_of(self, usage: Usage) -> float:
-        """The US dollars for one request, including its cached tokens and its long prompt."""
+        """Return the US dollars for a request, with special prices for caching or long prompts."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
         if self.per_cache_read is not None:
             cost += usage.cache_reads * (self.per_cache_read - self.per_token_in)
@@ -58,7 +58,7 @@ class Price:
         return cost * self.long_factor if usage.tokens_in > self.long_prompt else cost
 
     def worst_cost(self, tokens_in: int, tokens_out: int) -> float:
-        """The most US dollars that a request with at most these numbers of tokens can cost."""
+        """Return the most US dollars that a request of at most this many tokens can cost."""
         cost = self.cost_of(Usage(tokens_in, tokens_out))
         return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))
 
@@ -80,7 +80,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """The price for a pair: dollars per million input tokens and per million output tokens."""
+    """Return the price for a pair: dollars per million input and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
@@ -88,7 +88,7 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """The price of a model; None if it is unknown.
+    """Return the price of a model; None if it is unknown.
 
     The name may be with or without the provider ("openai/...") and a date ("...-2025-04-14").
     """
@@ -111,7 +111,7 @@ def find_price(model: str) -> Price | None:
 
 
 def choose_price(lm: str, asked: Collection[str], price: Price | None) -> Price | None:
-    """The price of `lm`, one of the `asked` models, if the user gave a price.
+    """Return the price of `lm`, one of the `asked` models, if the user gave a price.
 
     The user's price is that of the only paid model. If there are several, it is the price of those
     that no table lists.
@@ -123,7 +123,7 @@ def choose_price(lm: str, asked: Collection[str], price: Price | None) -> Price 
 
 
 def _price_of_entry(entry: Mapping[str, object]) -> Price:
-    """The price in an entry of the table; a cache price of 0 there means that it is unknown."""
+    """Read an entry of the price table; a cache price of 0 there means that it is unknown."""
     rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
     long_prompt_rates = [
         (int(match[2]) * 1000, rate / rates[match[1]])
@@ -143,13 +143,13 @@ def _price_of_entry(entry: Mapping[str, object]) -> Price:
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """The approximate number of tokens of a prompt, at four characters per token."""
+    """Return the approximate number of tokens of a prompt, at four characters per token."""
     n_characters = sum(len(message["content"]) for message in messages)
     return -(-n_characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
 def token_bound(messages: Sequence[Message]) -> int:
-    """An upper bound on the tokens of a prompt: its bytes, since a token has at least one byte."""
+    """Return an upper bound on the tokens of a prompt: its bytes, as a token has one or more."""
     n_bytes = FRAMING_BYTES * len(messages)
     for message in messages:
         content = message["content"]

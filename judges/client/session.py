@@ -109,7 +109,7 @@ class Session:
         unlimited: bool = False,
         **overrides: Unpack[ModelOptions],
     ) -> Client:
-        """The client that sends requests to the model `lm`.
+        """Return the client that sends requests to the model `lm`.
 
         The same role always gives the same client. The role is the name of the client's account in
         the budget, by default the model's name. Requests of an `unlimited` client do not count
@@ -157,7 +157,7 @@ class Session:
         lm: str,
         api_base: str | None,
     ) -> Client:
-        """The client for a further model of a panel.
+        """Return the client for a further model of a panel.
 
         `first` is the model and the address of the panel's first client.
         """
@@ -179,7 +179,7 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """A client of the model without limits; all callers in this process share it."""
+    """Return a client of the model without limits; all callers in this process share it."""
     # If the address or the key in the environment has changed, `open_model` returns another model,
     # which needs another client.
     key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)

@@ -97,7 +97,7 @@ class Store:
             pass  # `_locked` opens the database, so a file that cannot be used raises here
 
     def get(self, key: bytes) -> Completion | None:
-        """The answer to the request with this key; None if it was not answered."""
+        """Return the answer to the request with this key; None if it was not answered."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
         with self._locked() as database:
             row = database.execute(statement, (key,)).fetchone()
@@ -142,13 +142,13 @@ class Store:
                 self._committed_id = self._written_id
 
     def open_requests(self, purpose: str) -> dict[str, int]:
-        """The unanswered requests for a purpose: a dictionary from each key to the request's id."""
+        """Return the unanswered requests for a purpose: their ids in the store by their keys."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
         with self._locked() as database:
             return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
 
     def totals(self) -> list[Total]:
-        """The totals of all requests, grouped by role, purpose and state."""
+        """Return the totals of all requests, grouped by role, purpose and state."""
         with self._locked() as database:
             rows = database.execute(
                 # In a damaged file, a value may not be a number, or a cost may be negative, which
@@ -160,7 +160,7 @@ class Store:
         return [Total(*row) for row in rows]
 
     def read_settings(self) -> dict[str, object] | None:
-        """The settings that the run was started with; None if they are not recorded."""
+        """Return the settings that the run was started with; None if they are not recorded."""
         with self._locked() as database:
             row = database.execute("SELECT CAST(json AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, object])
@@ -204,7 +204,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:
-        """Give one thread at a time the connection; raise an error of the file as a StoreError."""
+        """Lend the connection to one thread at a time; errors of the file become StoreErrors."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: the file is closed")
@@ -330,7 +330,7 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
 
 @lru_cache(maxsize=8)
 def _shared_store(path: Path) -> Store:
-    """The store in a shared file, which a process opens only once, since opening is slow."""
+    """Return the store in a shared file, which a process opens only once, since opening is slow."""
     store = Store(path, shared=True)
     with suppress(StoreError):  # another process is writing; a later one shrinks the store
         store.shrink(CACHE_MAX_BYTES)
@@ -340,7 +340,7 @@ def _shared_store(path: Path) -> Store:
 def request_key(
     endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """A hash of everything that determines a reply; repetitions of a request differ by the seed."""
+    """Return a hash of all that determines a reply; repeated requests differ by the seed."""
     parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),

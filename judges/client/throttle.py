@@ -75,7 +75,7 @@ class Throttle:
 
 
 def retry_wait(error: TransientError, n_failures: int) -> float:
-    """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
+    """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
 
     Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
     error, a Retry-After of more than ten minutes is ignored, since an endpoint does not know how

@@ -38,7 +38,7 @@ class InFlightCounter:
         self.number, self.stopped = 0, False
 
     def wait(self, seconds: float) -> None:
-        """Wait at most so many seconds until no request is in flight."""
+        """Wait until no request is in flight, but at most this many seconds."""
         # The garbage collector may close a generator in any thread. The event loop's thread must
         # not wait here, since it is the thread that reads the answers.
         deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
