@@ -23,7 +23,7 @@ from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
 from judges.client.openai import MAX_EXCERPT_CHARACTERS, EndpointModel, read_error
-from judges.client.prices import FREE, token_bound
+from judges.client.prices import FREE, max_prompt_tokens
 from judges.client.store import ANSWERED, REFUSED, request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
 from judges.tables.atomic_write import write_atomically
@@ -38,7 +38,7 @@ FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
 PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
 # Seconds by which the provider's clock and this machine's may differ.
-MAX_CLOCK_DIFFERENCE = 86_400.0
+MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
@@ -131,7 +131,7 @@ class Batch:
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
             with claim_file(self._requests_path, replace=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
-            token_bounds = token_bound(messages), sampling.n * sampling.max_tokens
+            token_bounds = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
             self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*token_bounds)
         raise RefusedError("queued for a batch")
 
@@ -172,7 +172,7 @@ class Batch:
             return
         with self._client() as client:
             # If a run was killed after it started its batch, the batch must not be started twice.
-            earliest_start = self.state.begun_at - MAX_CLOCK_DIFFERENCE
+            earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
             # The provider lists the newest batches first, and loads pages as they are read.
             recent_batches = takewhile(
                 lambda b: b.created_at >= earliest_start, client.batches.list(limit=100)

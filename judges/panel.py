@@ -208,8 +208,8 @@ class Panel(BaseJudge):
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
-        if client.open_sibling is not None:
-            return client.open_sibling(judge.lm, judge.api_base)
+        if client.open_client_for is not None:
+            return client.open_client_for(judge.lm, judge.api_base)
         if len({(part.lm, part.api_base) for part in self.parts}) > 1:
             raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client

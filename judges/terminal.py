@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from judges.client import Budget
 
 DONE, FAILED = 0, 1
-PROGRESS_DELAY = 2.0  # seconds before a progress line appears in a terminal or notebook
+PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
 QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
 INVISIBLE = re.compile(
@@ -95,7 +95,7 @@ class Progress:
 
     If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
     change the name, the total and the counts. If `only_live` is true, the line appears only in a
-    terminal or a notebook, and only after PROGRESS_DELAY seconds.
+    terminal or a notebook, and only after PROGRESS_DELAY_SECONDS seconds.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Progress:
             # Seconds between two updates; outside a terminal each update is a new line.
             mininterval=0.25 if is_live else 30.0,
             miniters=1,
-            delay=PROGRESS_DELAY if only_live else 0.0,
+            delay=PROGRESS_DELAY_SECONDS if only_live else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError, option_name
-from judges.client import Redactor, check_name, holds_secret, read_price
+from judges.client import Redactor, check_model_name, holds_secret, read_price
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
 from judges.terminal import QUIET_HELP, print_note, visible
@@ -269,7 +269,7 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
 
     judge = with_reasoning_flag(judge, name, args)
     if args.lm:
-        check_name(args.lm)  # also for a dry run, which does not open the model
+        check_model_name(args.lm)  # also for a dry run, which does not open the model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)

@@ -205,14 +205,14 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     f"{path} is from other judges, rows or settings: use the same judges, rows and "
                     "settings to go on, or delete that file, or name another --out"
                 )
-            elif store.can_go_on:
+            elif store.can_resume:
                 print_note(f"goes on with {path}")
         is_complete = False
         try:
             yield session
             is_complete = is_last
         finally:
-            if store is not None and (is_complete or not store.can_go_on):
+            if store is not None and (is_complete or not store.can_resume):
                 store.remove()
 
 
@@ -250,14 +250,14 @@ def _end_report(run: TableRun, session: Session, progress: Progress) -> Iterator
     try:
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-        can_go_on = session.store is not None and session.store.can_go_on
-        if isinstance(error, FatalModelError) and not can_go_on:
+        can_resume = session.store is not None and session.store.can_resume
+        if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
         rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
         # The messages of a spent budget and of some failures already say how to go on.
         advice = "; the same command goes on"
-        if not can_go_on or "same command" in reason:
+        if not can_resume or "same command" in reason:
             advice = ""
         error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
         raise error_class(f"{reason}: {rows}{advice}") from error

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError, OptionError
-from judges.client.prices import FREE, Price, token_bound
+from judges.client.prices import FREE, Price, max_prompt_tokens
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
 from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
@@ -142,7 +142,7 @@ class Budget:
         with self.lock:
             self._calls_set_aside, self._cost_set_aside = calls, cost
 
-    def fits(self, cost: float) -> bool:
+    def may_spend(self, cost: float) -> bool:
         """Return whether the limits now allow a request that may cost `cost` US dollars.
 
         False means that the limits may allow the request later: requests in flight count at their
@@ -153,19 +153,21 @@ class Budget:
         if self.store is None:
             advice = "the limit holds for one start: the same command has the whole limit again"
         total = self.total
-        calls_kept, cost_kept = round(self._calls_set_aside), self._cost_set_aside
-        if self.max_calls is not None and total.calls >= self.max_calls - calls_kept:
-            kept = f" but for {calls_kept} that are kept for later steps" if calls_kept else ""
-            raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{kept}; {advice}")
+        kept_calls, kept_cost = round(self._calls_set_aside), self._cost_set_aside
+        if self.max_calls is not None and total.calls >= self.max_calls - kept_calls:
+            reserve = f" but for {kept_calls} that are kept for later steps" if kept_calls else ""
+            raise BudgetSpentError(
+                f"the budget of {self.max_calls} calls is spent{reserve}; {advice}"
+            )
         spent = total.cost + total.lost_cost
-        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - cost_kept:
+        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - kept_cost:
             return True
         if total.open_calls:
             return False
-        kept = f", ${cost_kept:.4f} are kept for later steps" if cost_kept else ""
+        reserve = f", ${kept_cost:.4f} are kept for later steps" if kept_cost else ""
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
-            f"may cost ${cost:.4f}; {advice}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{reserve} and the next "
+            f"request may cost ${cost:.4f}; {advice}"
         )
 
 
@@ -238,16 +240,15 @@ class Account:
         Raises BudgetSpentError if the budget cannot allow the request any more.
         """
         budget, purpose, price = self.budget, self.purpose, self.price or FREE
-        tokens = token_bound(messages), sampling.n * sampling.max_tokens
+        tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
         worst_cost = price.worst_cost(*tokens)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
             if worst_cost and budget.max_cost is not None:
-                most_open = max(1, 2 * self._n_settled)
-                if self.total.open_calls >= most_open:
+                max_open_calls = max(1, 2 * self._n_settled)
+                if self.total.open_calls >= max_open_calls:
                     return None
-            is_limited = budget.max_calls is not None or budget.max_cost is not None
-            if is_limited and not budget.fits(cost):
+            if not budget.may_spend(cost):
                 return None
             store = budget.store
             request_id = store.begin(key, self.name, purpose, cost) if store and key else None

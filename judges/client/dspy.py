@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dspy_judges.errors import JudgesError
-from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
+from judges.client.keys import Redactor, endpoint_of, register_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
 from judges.decisions import DECISION_SAMPLING, DecisionTask, TypedQuestion, read_answers
 from judges.protocol import (
@@ -52,7 +52,7 @@ HistoryEntry = Mapping[str, Any]
 # The exceptions that DSPy's engines raise if a response is malformed.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
-NEUTRAL_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
+NON_REPLY_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -70,14 +70,14 @@ class DspyModel:
 
     def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
-        hide_secrets(secrets_among(arguments))
+        register_secrets(secrets_among(arguments))
         self.redactor = Redactor()
         # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        reply_arguments = {name: arguments[name] for name in arguments.keys() - NEUTRAL_ARGUMENTS}
+        reply_arguments = {key: arguments[key] for key in arguments.keys() - NON_REPLY_ARGUMENTS}
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
@@ -134,7 +134,7 @@ class DspyModel:
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
-        adapter, signature = _plain_adapter()
+        adapter, signature = _pass_through_adapter()
         # The copy's history has only this request, and not the others that run at the same time.
         lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
@@ -205,21 +205,21 @@ def configured_lm() -> "dspy.LM | None":
 
 
 @lru_cache(maxsize=1)
-def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
+def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
     """Return an adapter that sends messages unchanged, and the signature to call it with.
 
     DSPy has no other public way to send messages as they are.
     """
     import dspy
 
-    class PlainAdapter(dspy.Adapter):
+    class PassThroughAdapter(dspy.Adapter):
         def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
             return inputs["messages"]
 
         def parse(self, signature: object, completion: str) -> dict[str, str]:
             return {"reply": completion}
 
-    return PlainAdapter(), dspy.Signature("messages -> reply")
+    return PassThroughAdapter(), dspy.Signature("messages -> reply")
 
 
 def _read_completion(
@@ -242,8 +242,8 @@ def as_lm(
     """Wrap a client as a `dspy.LM` for DSPy's programs and optimizers.
 
     Returns a `DecisionLM` if the client's model is a decision model. An error that ends the run,
-    such as a wrong key or a spent budget, is kept in `lm.engine.stopped`, since DSPy's optimizers
-    may take the error for the failure of a prompt.
+    such as a wrong key or a spent budget, is kept in `lm.engine.stop_error`, since DSPy's
+    optimizers may take the error for the failure of a prompt.
     """
     import dspy
 
@@ -272,24 +272,24 @@ class ClientEngine:
 
     def __init__(self, client: "Client", seed: int) -> None:
         self.client, self.seed = client, seed
-        self.stopped: JudgesError | None = None
+        self.stop_error: JudgesError | None = None
         self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self.storing_error():
+        with self.keeping_error():
             return _dspy_response(request, self.client.ask(self._request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self.storing_error():
+        with self.keeping_error():
             return _dspy_response(request, await self.client.ask_async(self._request(request)))
 
     @contextmanager
-    def storing_error(self) -> Iterator[None]:
-        """Store an error that is raised within this context as `stopped`, and raise it again."""
+    def keeping_error(self) -> Iterator[None]:
+        """Store an error that is raised within this context as `stop_error`, and raise it again."""
         try:
             yield
         except JudgesError as error:
-            self.stopped = error
+            self.stop_error = error
             raise
 
     def _request(self, request: "lm15.Request") -> Request:
@@ -329,7 +329,7 @@ class DecisionLM:
         import dspy
 
         try:
-            with self.engine.storing_error():
+            with self.engine.keeping_error():
                 yield
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error

@@ -52,7 +52,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_loop.cache_clear)
 
 
-def run_now(coroutine: Coroutine[object, None, T]) -> T:
+def run_at_once(coroutine: Coroutine[object, None, T]) -> T:
     """Run a coroutine that never waits, without an event loop, and return its result."""
     try:
         coroutine.send(None)

@@ -142,11 +142,11 @@ def read_key(name: str) -> str:
         raise FatalModelError(
             f"{name}: its value cannot be a key (it has a space, a line break or a curly quote)"
         )
-    hide_secrets([value])  # since the variable's name may not end in _KEY, _TOKEN or _SECRET
+    register_secrets([value])  # since the variable's name may not end in _KEY, _TOKEN or _SECRET
     return value
 
 
-def hide_secrets(secrets: Iterable[str]) -> None:
+def register_secrets(secrets: Iterable[str]) -> None:
     """Make every new `Redactor` in this process redact these values."""
     _keys_from_code.update(secrets)
 

@@ -20,9 +20,9 @@ from judges.client.keys import (
     PROVIDERS,
     Provider,
     Redactor,
-    hide_secrets,
     holds_secret,
     read_key,
+    register_secrets,
     without_secrets,
 )
 from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision
@@ -69,7 +69,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     provider's usual variable. Raises FatalModelError if the name, the address or the key is
     malformed.
     """
-    check_name(lm)
+    check_model_name(lm)
     if api_base is not None and not api_base.strip():
         raise FatalModelError(
             "the address is empty: give an address by api_base (--api-base), or leave it out"
@@ -118,7 +118,7 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
         model = DspyModel(lm)
         return model, model.api_base
     key_variable = "TYPESAFE_API_KEY"
-    hide_secrets([key := lm.api_key or read_key(key_variable)])
+    register_secrets([key := lm.api_key or read_key(key_variable)])
     name = f"{SYSTEM_ONE}/{lm.model}"
     return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
 
@@ -178,7 +178,7 @@ def _check_key_variable(name: str) -> None:
 
 
 @lru_cache
-def check_name(lm: str) -> None:
+def check_model_name(lm: str) -> None:
     """Raise FatalModelError if a model's name is malformed or contains an API key."""
     if Redactor().holds(lm):
         raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")

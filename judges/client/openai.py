@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.client.keys import Redactor
-from judges.client.prices import token_bound
+from judges.client.prices import max_prompt_tokens
 from judges.protocol import (
     MAX_NAME_LENGTH,
     OPENAI_REASONING_MODELS,
@@ -47,7 +47,7 @@ MAX_OTHER_FILES = 64
 
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
 # endpoint that refuses the part.
-OPTIONAL_PARTS = {
+OPTIONAL_REQUEST_PARTS = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -106,7 +106,7 @@ class RequestFormat:
         if not self.left_out.isdisjoint(part_names):
             return True  # another request with the same part has failed since this one was sent
         error = error_text(answer)
-        for name, pattern in OPTIONAL_PARTS.items():
+        for name, pattern in OPTIONAL_REQUEST_PARTS.items():
             if name in part_names and re.search(pattern, error, re.I):
                 self.leave_out(name)
                 return True
@@ -130,7 +130,7 @@ class EndpointModel:
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
     All requests must run on one event loop. Connections stay open until `close`. The caller sets
-    a timeout and sends at most `most_connections` requests at the same time, a number that follows
+    a timeout and sends at most `max_connections` requests at the same time, a number that follows
     from the operating system's limit on open files.
     """
 
@@ -144,7 +144,7 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
-        self.most_connections = _max_connections()
+        self.max_connections = _max_connections()
         self._url, self._proxy = url, _proxy_for(url)
         # Compressed answers are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -277,8 +277,8 @@ def read_usage(
         reply_messages: list[Message] = [
             {"role": "assistant", "content": reply.text} for reply in replies
         ]
-        max_tokens_out = max(token_bound(reply_messages), sampling.n * sampling.max_tokens)
-        return Usage(token_bound(messages), max_tokens_out)
+        max_tokens_out = max(max_prompt_tokens(reply_messages), sampling.n * sampling.max_tokens)
+        return Usage(max_prompt_tokens(messages), max_tokens_out)
     # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
     details = usage.prompt_tokens_details or _InputTokenDetails()

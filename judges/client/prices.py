@@ -15,10 +15,10 @@ import msgspec
 
 from judges.protocol import Message, Usage, is_decision, is_embedded
 
-TABLE_FILE = "model_prices_and_context_window_backup.json"
+PRICE_TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4  # an estimate of the tokens that an endpoint adds to each message
-FRAMING_BYTES = 16  # an upper bound on the tokens that an endpoint adds to each message
+FRAMING_BYTES_PER_MESSAGE = 16  # an upper bound on the tokens that an endpoint adds to each message
 # A key of the table for the price of long prompts, such as input_cost_per_token_above_200k_tokens.
 LONG_PROMPT_RATE_NAME = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
@@ -28,17 +28,18 @@ DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 class Price:
     """The price of a model, in US dollars per input token and per output token.
 
-    `per_cache_read` and `per_cache_write` are the prices of input tokens that are read from, or
-    written to, the provider's prompt cache; None means the price of other input tokens. A request
-    with more than `long_prompt` input tokens costs `long_factor` times as much.
+    `per_token_cache_read` and `per_token_cache_write` are the prices of input tokens that are read
+    from, or written to, the provider's prompt cache; None means the price of other input tokens. A
+    request with more than `long_prompt_tokens` input tokens costs `long_prompt_factor` times as
+    much.
     """
 
     per_token_in: float
     per_token_out: float
-    per_cache_read: float | None = None
-    per_cache_write: float | None = None
-    long_prompt: float = math.inf
-    long_factor: float = 1.0
+    per_token_cache_read: float | None = None
+    per_token_cache_write: float | None = None
+    long_prompt_tokens: float = math.inf
+    long_prompt_factor: float = 1.0
 
     @property
     def is_free(self) -> bool:
@@ -51,11 +52,11 @@ class Price:
     def cost_of(self, usage: Usage) -> float:
         """Return the US dollars for a request, with special prices for caching or long prompts."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
-        if self.per_cache_read is not None:
-            cost += usage.cache_reads * (self.per_cache_read - self.per_token_in)
-        if self.per_cache_write is not None:
-            cost += usage.cache_writes * (self.per_cache_write - self.per_token_in)
-        return cost * self.long_factor if usage.tokens_in > self.long_prompt else cost
+        if self.per_token_cache_read is not None:
+            cost += usage.cache_reads * (self.per_token_cache_read - self.per_token_in)
+        if self.per_token_cache_write is not None:
+            cost += usage.cache_writes * (self.per_token_cache_write - self.per_token_in)
+        return cost * self.long_prompt_factor if usage.tokens_in > self.long_prompt_tokens else cost
 
     def worst_cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the most US dollars that a request of at most this many tokens can cost."""
@@ -135,10 +136,10 @@ def _price_of_entry(entry: Mapping[str, object]) -> Price:
         per_token_in=float(rates["input_cost_per_token"]),
         # The higher rate, since answers do not say how many tokens are reasoning tokens.
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
-        per_cache_read=rates.get("cache_read_input_token_cost") or None,
-        per_cache_write=rates.get("cache_creation_input_token_cost") or None,
-        long_prompt=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
-        long_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
+        per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
+        per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,
+        long_prompt_tokens=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
+        long_prompt_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
     )
 
 
@@ -148,9 +149,9 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
     return -(-n_characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
-def token_bound(messages: Sequence[Message]) -> int:
+def max_prompt_tokens(messages: Sequence[Message]) -> int:
     """Return an upper bound on the tokens of a prompt: its bytes, as a token has one or more."""
-    n_bytes = FRAMING_BYTES * len(messages)
+    n_bytes = FRAMING_BYTES_PER_MESSAGE * len(messages)
     for message in messages:
         content = message["content"]
         n_bytes += len(content) if content.isascii() else len(content.encode("utf-8", "replace"))
@@ -160,6 +161,6 @@ def token_bound(messages: Sequence[Message]) -> int:
 @lru_cache(maxsize=1)
 def _price_table() -> dict[str, dict[str, object]]:
     spec = find_spec("litellm")
-    path = Path(spec.origin).with_name(TABLE_FILE) if spec and spec.origin else None
+    path = Path(spec.origin).with_name(PRICE_TABLE_FILE) if spec and spec.origin else None
     table_json = path.read_bytes() if path and path.exists() else b"{}"
     return msgspec.json.decode(table_json, type=dict[str, dict[str, object]])

@@ -9,11 +9,11 @@ from typing import TypedDict, Unpack, cast
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import TIMEOUT, Client, answers_in_process
+from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
 from judges.client.monitor import FailureMonitor
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
-from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
+from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_reply_cache
 from judges.protocol import Model, is_decision, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
@@ -135,7 +135,7 @@ class Session:
         model = model or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
-            self.cache = open_cache(options.get("cache"))
+            self.cache = open_reply_cache(options.get("cache"))
         price = choose_price(lm, self._asked, price_of(options.get("price")))
         return Client(
             model,
@@ -143,13 +143,13 @@ class Session:
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
             monitor=None if self._keep_going else FailureMonitor(),
-            timeout=getattr(model, "timeout", None) or TIMEOUT,
+            timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
-            open_sibling=partial(self._open_sibling, (lm, base), role, overrides),
+            open_client_for=partial(self._open_client_for, (lm, base), role, overrides),
         )
 
-    def _open_sibling(
+    def _open_client_for(
         self,
         first: tuple[str, str | None],
         first_role: str,

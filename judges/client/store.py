@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 # If a journal file ends in these bytes, it names another file, and SQLite deletes that file.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 # Seconds to wait while another process writes to the cache.
-BUSY_TIMEOUT = 2.0
+BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
 CACHE_MAX_BYTES = 2**30
@@ -198,7 +198,7 @@ class Store:
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     @property
-    def can_go_on(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether a run can continue from the file: it has answers, or possibly billed requests."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
@@ -225,7 +225,7 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
             self.path,
-            timeout=BUSY_TIMEOUT if self._shared else 0.0,
+            timeout=BUSY_TIMEOUT_SECONDS if self._shared else 0.0,
             isolation_level="IMMEDIATE",  # the first write begins a transaction
             check_same_thread=False,
         )
@@ -303,7 +303,7 @@ def _warn_once(problem: str) -> None:
     _log.warning("the reply cache cannot be used: %s", problem)
 
 
-def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
+def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
     """Open the reply cache in a folder.
 
     The folder is `name`, else the environment variable DSPY_JUDGES_CACHE, else a folder in the

@@ -242,7 +242,7 @@ def _delete_unbilled(folder: Path) -> None:
         return
     if (folder / REPLIES).exists():
         with closing(Store(folder / REPLIES)) as store:
-            if store.can_go_on:
+            if store.can_resume:
                 return
     for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
         (folder / name).unlink(missing_ok=True)

@@ -151,7 +151,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(price=DOLLAR)
     with account.spending_on("search"):

@@ -173,7 +173,7 @@ def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     lm(**request | {"questions": {}})
     with pytest.raises(dspy.LMUnexpectedError, match="budget of 1 calls"):
         asyncio.run(lm.acall(**request))
-    assert isinstance(lm.engine.stopped, BudgetSpentError)
+    assert isinstance(lm.engine.stop_error, BudgetSpentError)
 
 
 def test_a_judge_without_a_model_asks_the_configured_server(decision_server, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 import data
 from judges.catalog import find, names
-from judges.client.event_loop import run_now
+from judges.client.event_loop import run_at_once
 from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_INDEX, NAMES, facet_weights
@@ -36,7 +36,7 @@ BAD = "the of a bakery bakery sells sells and [UNK] the . Plum cake plum cake 70
 
 
 def reply_to(messages, sampling):
-    return run_now(EmbeddedModel().complete(messages, sampling))
+    return run_at_once(EmbeddedModel().complete(messages, sampling))
 
 
 def ask(prompt, texts):

@@ -52,7 +52,7 @@ def test_other_lines_stand_above_the_line(monkeypatch):
 
 def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch):
     frame = pandas.DataFrame([{"summary": "It rains."}, {"summary": " "}])
-    monkeypatch.setattr(terminal, "PROGRESS_DELAY", 0.0)
+    monkeypatch.setattr(terminal, "PROGRESS_DELAY_SECONDS", 0.0)
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
         with pytest.warns(UserWarning, match="1 of 2 judgements failed"):

@@ -18,7 +18,7 @@ import judges
 from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
 from judges.catalog import RELEVANCE, candidate_questions, siblings
-from judges.client.event_loop import run_now
+from judges.client.event_loop import run_at_once
 from judges.dimension import DimensionError
 from judges.embedded import EmbeddedModel
 from judges.loading import read_subject
@@ -181,7 +181,7 @@ def test_the_embedded_models_samples_draw_each_answer():
     prompt = ASKING.prompt
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
     sampling = Sampling(temperature=2.0, n=30, top_logprobs=20)
-    replies = run_now(EmbeddedModel().complete(messages, sampling)).replies
+    replies = run_at_once(EmbeddedModel().complete(messages, sampling)).replies
     values = [read(reply.text, prompt.outputs).values for reply in replies]
     for each in prompt.choices:
         assert len({one[each.name] for one in values}) > 1
