@@ -225,7 +225,7 @@ class BaseJudge(ABC):
         models = {} if model is None else {model.name: model}
         options = {"api_base": None if models else self.api_base, **options}
         asked = [part.lm for part in self.parts]
-        with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
+        with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
             yield session.client(next(iter(models), self.lm))
 
     @contextmanager

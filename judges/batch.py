@@ -142,7 +142,7 @@ class Batch:
 
         Raises OptionError if the new requests would exceed the limit of calls or dollars.
         """
-        budget, booked_requests = self._budget, self._store.open_requests(PURPOSE)
+        budget, booked_requests = self._budget, self._store.unanswered_request_ids(PURPOSE)
         new_costs = {
             key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
         }
@@ -159,7 +159,7 @@ class Batch:
                 f"${dollars_left:.4f}"
             )
         for key, worst_cost in new_costs.items():
-            self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst_cost)
+            self._store.record_sent(bytes.fromhex(key), self.state.lm, PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
@@ -204,9 +204,9 @@ class Batch:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        request_keys, open_requests = self._keys(), self._store.open_requests(PURPOSE)
+        request_keys, open_request_ids = self._keys(), self._store.unanswered_request_ids(PURPOSE)
         # The number in the store of each request of the batch that has no answer, by its key.
-        request_numbers = {key: open_requests[key] for key in request_keys & open_requests.keys()}
+        request_ids = {key: open_request_ids[key] for key in request_keys & open_request_ids.keys()}
         failures = []
         with self._client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
@@ -216,17 +216,17 @@ class Batch:
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
             for answer in _answers(client, batch):
-                if answer.custom_id in request_numbers:
-                    failures += self._settle(answer, request_numbers.pop(answer.custom_id))
-        for request_number in request_numbers.values():
-            self._store.settle(request_number, REFUSED, 0.0, None)
+                if answer.custom_id in request_ids:
+                    failures += self._settle(answer, request_ids.pop(answer.custom_id))
+        for request_id in request_ids.values():
+            self._store.record_outcome(request_id, REFUSED, 0.0, None)
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink()
         batch_errors = (batch.errors and batch.errors.data) or ()
         reason = " ".join("; ".join([status, *(e.message or "" for e in batch_errors)]).split())
         failure = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
-        return failures + [failure] * len(request_numbers)
+        return failures + [failure] * len(request_ids)
 
     def _keys(self) -> set[str]:
         try:
@@ -236,7 +236,7 @@ class Batch:
             message = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
             raise FatalModelError(f"{self._requests_path}: {message}") from None
 
-    def _settle(self, answer: _BatchLine, request_number: int) -> list[str]:
+    def _settle(self, answer: _BatchLine, request_id: int) -> list[str]:
         """Record a request's answer in the store; return the reason if the request failed."""
         response = answer.response or _HttpResponse(body=answer.error)
         try:
@@ -245,10 +245,10 @@ class Batch:
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
             if not error.billed:  # a billed request stays booked at its worst-case cost
-                self._store.settle(request_number, REFUSED, 0.0, None)
+                self._store.record_outcome(request_id, REFUSED, 0.0, None)
             return [str(error)]
         cost = PRICE_FACTOR * self._price.cost_of(completion)
-        self._store.settle(request_number, ANSWERED, cost, completion)
+        self._store.record_outcome(request_id, ANSWERED, cost, completion)
         return []
 
     def _save(self) -> None:

@@ -34,7 +34,7 @@ from judges.protocol import (
 # probabilities.
 ROUNDING = 0.05
 # The exceptions that may be raised while JSON of an unexpected form is read.
-MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+JSON_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 # The most levels that a question of the type `score` may have.
 MAX_LEVELS = 10
 # The sampling parameters for a decision model, whose answers depend on no temperature and no seed.
@@ -196,7 +196,7 @@ def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
     """Return a Reply from a decision model's answers, which are in System One's or OpenAI's form.
 
     The text of the Reply is the JSON object `{question: answer}`. If a question is not answered,
-    the Reply is a refusal. Answers that have no names raise an exception of MALFORMED.
+    the Reply is a refusal. Answers that have no names raise one of JSON_ERRORS.
     """
     if isinstance(answers, list):  # OpenAI's form
         n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}

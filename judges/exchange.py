@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, DecisionTask, fill_template_for, reply_of_answers
+from judges.decisions import JSON_ERRORS, DecisionTask, fill_template_for, reply_of_answers
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
@@ -194,7 +194,7 @@ class Exchange:
             ]
             finish_reason = output.finish_reason or "stop"
             return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
-        except MALFORMED as error:
+        except JSON_ERRORS as error:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 
 

@@ -176,7 +176,7 @@ def dumps(judge: AnyFile) -> str:
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if Redactor().holds(text):
+    if Redactor().has_secret(text):
         raise FrozenJudgeError(
             "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET; take "
             "it out of the instruction, the definition or the labels"
@@ -220,7 +220,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) ->
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if redactor.holds(text) else len(text.encode("utf-8"))
+        return None if redactor.has_secret(text) else len(text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
 

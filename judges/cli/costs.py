@@ -106,7 +106,7 @@ class RunCost(NamedTuple):
         return cls(
             lm=sorted(accounts),
             lm_calls=total.calls,
-            cached_calls=total.cached,
+            cached_calls=total.cached_calls,
             tokens={"in": total.tokens_in, "out": total.tokens_out},
             cost_usd=round(total.cost + total.lost_cost, 6) if prices_are_known else None,
             cost_unconfirmed_usd=round(total.lost_cost + total.open_cost, 6),

@@ -195,7 +195,7 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
     options["store"] = path
     asked = run.estimate.models
-    with in_use(args.out), Session(keep_going=False, asked=asked, **options) as session:
+    with in_use(args.out), Session(keep_going=False, lms=asked, **options) as session:
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
             if (stored_settings := store.read_settings()) is None:
@@ -213,7 +213,7 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
             is_complete = is_last
         finally:
             if store is not None and (is_complete or not store.can_resume):
-                store.remove()
+                store.delete_file()
 
 
 def _judge_table(run: TableRun, results: Results) -> RunCost:

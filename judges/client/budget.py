@@ -2,8 +2,8 @@
 
 Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
 token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
-the worst-case cost. So a run never exceeds its limits. If a request is never answered, its
-worst-case cost stays booked; if the run has a store, the cost also counts in later starts.
+the worst-case cost. So a run never exceeds its limits. The worst-case cost of a request that is
+never answered stays booked; if the run has a store, it also counts in later starts.
 """
 
 import threading
@@ -19,7 +19,7 @@ from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
-    """Raised when the budget is spent; the run can be continued with a larger budget."""
+    """The budget is spent; the run can be continued with a larger budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Counts:
     """
 
     calls: int = 0
-    cached: int = 0
+    cached_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float = 0.0
@@ -91,8 +91,8 @@ class Budget:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
-        # The largest ratio so far of a request's real cost to its worst-case cost. It exceeds 1 if
-        # the endpoint ignores max_tokens.
+        # The largest ratio so far of a request's real cost to its worst-case cost. The ratio is
+        # above 1 if the endpoint ignores max_tokens.
         self.excess_ratio = 1.0
         # The calls and dollars that `set_aside` keeps for a later step of the run.
         self._calls_set_aside = self._cost_set_aside = 0.0
@@ -101,9 +101,9 @@ class Budget:
         for total in self.store.totals() if self.store else ():
             counts = self.counts[total.role][total.purpose]
             if total.state == CACHED:
-                counts.cached += total.n
+                counts.cached_calls += total.n_requests
                 continue
-            counts.calls += total.n
+            counts.calls += total.n_requests
             counts.tokens_in += total.tokens_in
             counts.tokens_out += total.tokens_out
             counts.cost += total.cost if total.state == ANSWERED else 0.0
@@ -186,7 +186,7 @@ class Account:
     def __post_init__(self) -> None:
         self._counts = self.budget.counts[self.name]
         # The number of requests that this process has settled. If dollars are limited, at most
-        # twice this number are in flight, since only answers show whether the endpoint respects
+        # twice as many are in flight, since only answers show whether the endpoint respects
         # max_tokens.
         self._n_settled = 0
 
@@ -251,7 +251,7 @@ class Account:
             if not budget.may_spend(cost):
                 return None
             store = budget.store
-            request_id = store.begin(key, self.name, purpose, cost) if store and key else None
+            request_id = store.record_sent(key, self.name, purpose, cost) if store and key else None
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
@@ -288,7 +288,7 @@ class Account:
     def record_cached(self, key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""
         with self.budget.lock:
-            self._counts[self.purpose].cached += 1
+            self._counts[self.purpose].cached_calls += 1
             if self.budget.store:
                 self.budget.store.put(key, completion, self.name, self.purpose)
 
@@ -298,4 +298,4 @@ class Account:
         # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.
         counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
         if booking.request_id is not None and self.budget.store:
-            self.budget.store.settle(booking.request_id, state, cost, usage)
+            self.budget.store.record_outcome(booking.request_id, state, cost, usage)

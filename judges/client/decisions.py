@@ -24,7 +24,7 @@ from judges.client.openai import (
 )
 from judges.decisions import (
     DECISION_SAMPLING,
-    MALFORMED,
+    JSON_ERRORS,
     DecisionTask,
     TypedQuestion,
     reply_of_answers,
@@ -40,7 +40,7 @@ class DecisionModel(EndpointModel):
         try:
             questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
             body_bytes = f"{body_start}{messages[-1]['content']}{body_end}".encode()
-        except MALFORMED:
+        except JSON_ERRORS:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's typed questions, and these "
                 "messages contain none; name a chat model"
@@ -64,7 +64,7 @@ class DecisionModel(EndpointModel):
             body = json.loads(answer.decode("utf-8", "replace"))
             model, token_counts = body.get("model"), body.get("usage")
             reply = reply_of_answers(body["answers"], questions)
-        except MALFORMED:
+        except JSON_ERRORS:
             raise malformed_answer(answer, self.redactor) from None
         if isinstance(token_counts, dict):
             token_counts = {

@@ -50,7 +50,7 @@ Json = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
 # The exceptions that DSPy's engines raise if a response is malformed.
-MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+RESPONSE_ERRORS = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
 NON_REPLY_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
@@ -92,7 +92,7 @@ class DspyModel:
         self.request_format = RequestFormat(self.name)
         self._seed: int = arguments.get("seed", 0)
         if "seed" not in arguments and context is None:
-            self.request_format.left_out.add("seed")  # since the user's LM does not set a seed
+            self.request_format.omitted_parts.add("seed")  # since the user's LM does not set a seed
         self._context = contextvars.copy_context() if context is None else context
         # `n` and the token limits are removed here, since each request sets them itself.
         self._lm = lm.copy(
@@ -114,17 +114,17 @@ class DspyModel:
             # What follows "To fix:" in the message is advice to programmers.
             text = error.message.partition("To fix:")[0]
             answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-            bad_request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, bad_request_errors) and self.request_format.learn(body, answer):
+            request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            if isinstance(error, request_errors) and self.request_format.learn_from(body, answer):
                 return await self.complete(messages, sampling)
             raise self._model_error(error, text, answer) from None
-        except MALFORMED as error:
+        except RESPONSE_ERRORS as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
         for adaptation in entry.get("adaptations") or ():
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
-                self.request_format.note(f"no such {name} (DSPy has {adaptation.action} it)")
+                self.request_format.log_change(f"no such {name} (DSPy has {adaptation.action} it)")
         return self.redactor.redact_completion(completion)
 
     async def close(self) -> None:
@@ -135,10 +135,10 @@ class DspyModel:
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _pass_through_adapter()
-        # The copy's history has only this request, and not the others that run at the same time.
+        # The copy's history has only this request, not the others that run at the same time.
         lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
-        options = {name: v for name, v in body.items() if name not in ("model", "messages")}
+        options = {name: value for name, value in body.items() if name not in ("model", "messages")}
         if "prompt_cache" in lm.kwargs:
             # All messages but the last are the same for every row, so they are the cached prefix.
             last_index = sum(message["role"] != "system" for message in body["messages"]) - 2
@@ -165,13 +165,13 @@ class DspyModel:
         if isinstance(error, dspy.LMTransportError):
             cause: BaseException | None = error
             while cause is not None:
-                # The connection was lost after the request, and not refused before it.
+                # The connection was lost after the request was sent, so the request may be billed.
                 if type(cause).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
                     return TransientError(message, billed=True)
                 cause = cause.__cause__ or cause.__context__
             return UnreachableError(message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # For Gemini, DSPy raises this error if the answer is withheld, which is billed.
+            # For Gemini, DSPy also raises this error if a billed answer is withheld.
             refusal = RefusedError(message)
             refusal.billed = True
             return refusal
@@ -267,7 +267,7 @@ class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
     DSPy does not tell an engine the number of the rollout. So this engine gives each repetition of
-    a request a new seed if the temperature is above 0. The seeds are the same in every run.
+    a request a new seed, unless the temperature is 0. The seeds are the same in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
@@ -293,7 +293,7 @@ class ClientEngine:
             raise
 
     def _request(self, request: "lm15.Request") -> Request:
-        config, messages = request.config, _messages(request)
+        config, messages = request.config, _chat_messages(request)
         sampling = Sampling(
             temperature=config.temperature,
             max_tokens=config.max_tokens or Sampling().max_tokens,
@@ -316,12 +316,12 @@ class DecisionLM:
 
     def __call__(self, state: Json, questions: Json) -> object:
         with self._dspy_errors():
-            return self._answers(self.engine.client.ask(self._request(state, questions)))
+            return self._read_response(self.engine.client.ask(self._request(state, questions)))
 
     async def acall(self, state: Json, questions: Json) -> object:
         with self._dspy_errors():
             request = self._request(state, questions)
-            return self._answers(await self.engine.client.ask_async(request))
+            return self._read_response(await self.engine.client.ask_async(request))
 
     @contextmanager
     def _dspy_errors(self) -> Iterator[None]:
@@ -345,7 +345,7 @@ class DecisionLM:
         accept = partial(_read_decisions, task.questions)
         return Request((task.message, user), DECISION_SAMPLING, accept)
 
-    def _answers(self, response: Response) -> object:
+    def _read_response(self, response: Response) -> object:
         import dspy
 
         if response.error is not None:
@@ -366,7 +366,7 @@ def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Jso
     return answers
 
 
-def _messages(request: "lm15.Request") -> list[Message]:
+def _chat_messages(request: "lm15.Request") -> list[Message]:
     system = request.system or ""
     if not isinstance(system, str):
         system = "".join(part.text for part in system)

@@ -7,7 +7,7 @@ MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 
 class FailingRunError(FatalModelError):
-    """Raised to stop a run early, before it costs much, if almost every request fails."""
+    """Almost every request of a run fails, so the run stops before it costs much."""
 
 
 class FailureMonitor:

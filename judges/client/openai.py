@@ -39,7 +39,7 @@ from judges.protocol import (
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
 # The most characters of an answer that an error message quotes.
 MAX_EXCERPT_CHARACTERS = 300
-# The most characters of an answer that are searched for the patterns in ERRORS.
+# The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
 
 # The number of files that this process may open in addition to its connections.
@@ -58,7 +58,7 @@ OPTIONAL_REQUEST_PARTS = {
 # The fields of an error response that describe the error, in Gemini's form and in any form.
 GEMINI_FIELDS = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
-# If a provider refuses the key of a LiteLLM proxy, the proxy answers 401, too, with these words.
+# A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
 TOP_UP_ADVICE = "; the same command goes on when the account has more credit"
 NO_LOGPROBS_ADVICE = (
@@ -73,52 +73,53 @@ _warn_once = lru_cache(_log.warning)
 class RequestFormat:
     """Makes the bodies of requests to a model, and learns from errors which parts it refuses.
 
-    `left_out` has the names of the parts that requests to the model do without. `changes` has a
+    `omitted_parts` has the names of the parts that requests to the model lack. `changes` has a
     description of each change, such as "no seed (requests go without it)".
     """
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.changes: list[str] = []
-        self.left_out: set[str] = set()
+        self.omitted_parts: set[str] = set()
         if OPENAI_REASONING_MODELS.match(model):
-            self.leave_out("max_tokens")
-            self.leave_out("temperature")
+            self.omit("max_tokens")
+            self.omit("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        """Return the JSON body of a request, without the parts in `left_out`."""
-        limit_name = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
-        if "system message" in self.left_out:
+        """Return the JSON body of a request, without the parts in `omitted_parts`."""
+        limit_name = "max_completion_tokens" if "max_tokens" in self.omitted_parts else "max_tokens"
+        if "system message" in self.omitted_parts:
             messages = _without_system_message(messages)
         fields = {limit_name: sampling.max_tokens} | sampling.fields()
-        fields = {name: value for name, value in fields.items() if name not in self.left_out}
+        fields = {name: value for name, value in fields.items() if name not in self.omitted_parts}
         return {"model": self.model, "messages": messages, **fields}
 
-    def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
+    def learn_from(self, body: Mapping[str, Any], answer: bytes) -> bool:
         """Learn from an answer with status 400 or 422 which part of the request to leave out.
 
-        Returns whether the request should be sent again. The request for log-probabilities is never
-        left out, since a judge that needs them must not silently do without them.
+        Returns whether the request should be sent again. The parts that ask for log-probabilities
+        are never left out, since a judge that needs these would otherwise silently work without
+        them.
         """
         part_names = set(body)
         if _without_system_message(body["messages"]) != body["messages"]:
             part_names.add("system message")
-        if not self.left_out.isdisjoint(part_names):
-            return True  # another request with the same part has failed since this one was sent
+        if not self.omitted_parts.isdisjoint(part_names):
+            return True  # since this request was sent, another one taught us to omit the part
         error = error_text(answer)
         for name, pattern in OPTIONAL_REQUEST_PARTS.items():
             if name in part_names and re.search(pattern, error, re.I):
-                self.leave_out(name)
+                self.omit(name)
                 return True
         return False
 
-    def leave_out(self, name: str) -> None:
+    def omit(self, name: str) -> None:
         """Leave the part `name` out of all further requests to this model."""
-        self.left_out.add(name)
+        self.omitted_parts.add(name)
         if name != "max_tokens":  # requests have max_completion_tokens instead
-            self.note(f"no {name} (requests go without it)")
+            self.log_change(f"no {name} (requests go without it)")
 
-    def note(self, change: str) -> None:
+    def log_change(self, change: str) -> None:
         """Log once how requests to this model differ from other requests."""
         if change not in self.changes:
             self.changes.append(change)
@@ -130,7 +131,7 @@ class EndpointModel:
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
     All requests must run on one event loop. Connections stay open until `close`. The caller sets
-    a timeout and sends at most `max_connections` requests at the same time, a number that follows
+    a timeout, and sends at most `max_connections` requests at the same time; this number follows
     from the operating system's limit on open files.
     """
 
@@ -158,7 +159,7 @@ class EndpointModel:
         status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
             return self.read_answer(answer, messages, sampling)
-        if status in {400, 422} and self.request_format.learn(body, answer):
+        if status in {400, 422} and self.request_format.learn_from(body, answer):
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
 
@@ -241,8 +242,8 @@ class _ChatCompletion(Struct):
     usage: object = None
 
 
-# The number of tokens of one request. A number above the limit must be an error of the endpoint,
-# and would spend the whole budget.
+# The number of tokens of one request. A larger number must be an error of the endpoint; it would
+# use up the whole budget.
 TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
@@ -267,8 +268,8 @@ def read_usage(
 ) -> Usage:
     """Return the token counts that an endpoint reports, else an upper bound.
 
-    The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which are not
-    in the answer, may have used up the limit.
+    The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which the
+    answer does not show, may have used them.
     """
     try:
         usage = msgspec.convert(counts, _ReportedUsage)
@@ -282,7 +283,7 @@ def read_usage(
     # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
     details = usage.prompt_tokens_details or _InputTokenDetails()
-    # Cached tokens are cheaper, so a report of more cached tokens than input tokens is cut.
+    # Cached tokens are cheaper, so at most as many are counted as there are input tokens.
     cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
     cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
     cache_writes = min(cache_writes, usage.prompt_tokens - cache_reads)
@@ -298,12 +299,12 @@ class ErrorSource(Protocol):
     redactor: Redactor
 
 
-# Each entry: HTTP statuses, a pattern that is searched in the error's text, and, if both match, the
-# exception to raise and advice to append to its message. The first entry that matches is used.
-ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
+# Each rule has HTTP statuses, a pattern to search in the error's text, and, if both match, the
+# exception to raise and advice to append to its message. The first rule that matches is used.
+ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     ({402}, "", FatalModelError, TOP_UP_ADVICE),
-    # Gemini has the same message for a limit per minute and for a spent quota. Only if the limit is
-    # per minute, the message says when to retry.
+    # Gemini has the same message for a limit per minute and for a spent quota. The message says
+    # when to retry only if the limit is per minute.
     ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_ADVICE),
     ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_ADVICE),
     # The owner of a LiteLLM proxy can limit the spending of a key.
@@ -313,7 +314,7 @@ ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     # The message of a LiteLLM proxy for an unknown model.
     ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
     ({400, 413, 422}, "", RefusedError, ""),
-    # With a 403, OpenRouter's moderation refuses one text; any other 403 is about the key.
+    # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
     ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ""),
     ({408, 409, 425}, "", TransientError, ""),
     (range(400, 500), "", FatalModelError, ""),
@@ -334,7 +335,7 @@ def read_error(
     if status == 401:
         problem = f"the key in {source.key_variable} is missing or was not accepted"
         return FatalModelError(f"{origin}: {problem} for {source.name}")
-    for statuses, pattern, error_class, advice in ERRORS:
+    for statuses, pattern, error_class, advice in ERROR_RULES:
         if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
             if issubclass(error_class, TransientError):
                 return error_class(message, retry_after)

@@ -104,20 +104,20 @@ def find_price(model: str) -> Price | None:
         provider = str(entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
         has_same_provider = "/" in key or provider.startswith(named_provider)
-        # Perplexity's models search the web for every request, which costs more than the tokens.
+        # Perplexity's models are left out: they also bill a web search for every request.
         has_prices = "input_cost_per_token" in entry and "output_cost_per_token" in entry
         if has_same_provider and has_prices and provider != "perplexity":
             return _price_of_entry(entry)
     return None
 
 
-def choose_price(lm: str, asked: Collection[str], price: Price | None) -> Price | None:
-    """Return the price of `lm`, one of the `asked` models, if the user gave a price.
+def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
+    """Return the price of `lm`, one of `lms`, if the user gave a price.
 
-    The user's price is that of the only paid model. If there are several, it is the price of those
-    that no table lists.
+    The user's price is for the only paid model. If there are several paid models, it is for those
+    whose price no table lists.
     """
-    n_paid_models = len({model for model in asked if not is_embedded(model)})
+    n_paid_models = len({model for model in lms if not is_embedded(model)})
     if is_embedded(lm) or n_paid_models > 1:
         return find_price(lm) or price
     return price or find_price(lm)
@@ -134,7 +134,7 @@ def _price_of_entry(entry: Mapping[str, object]) -> Price:
     reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(rates["input_cost_per_token"]),
-        # The higher rate, since answers do not say how many tokens are reasoning tokens.
+        # The higher rate is used, since answers do not say how many tokens are reasoning tokens.
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
         per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
         per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,

@@ -76,8 +76,8 @@ class Session:
         keep_going: If false, a run stops when almost all judgements fail, or when the endpoint
             stops answering.
         models: Models that are already open; the keys are model names or roles.
-        asked: The names of all models that will be asked, which say for which of them the option
-            `price` is (see `choose_price`). By default it is for every model.
+        lms: The names of all models that will be asked; the option `price` is for some of
+            them (see `choose_price`). By default it is for every model.
         **options: The `ModelOptions`. The limits hold for all clients of the session together.
     """
 
@@ -86,7 +86,7 @@ class Session:
         *,
         keep_going: bool = True,
         models: Mapping[str, Model] | None = None,
-        asked: Collection[str] = (),
+        lms: Collection[str] = (),
         **options: Unpack[ModelOptions],
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
@@ -97,7 +97,7 @@ class Session:
         # The cache is opened together with the first client whose replies may be cached.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
-        self._models, self._asked = models or {}, asked
+        self._models, self._lms = models or {}, lms
         self._clients: dict[str, Client] = {}
 
     def client(
@@ -136,7 +136,7 @@ class Session:
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_reply_cache(options.get("cache"))
-        price = choose_price(lm, self._asked, price_of(options.get("price")))
+        price = choose_price(lm, self._lms, price_of(options.get("price")))
         return Client(
             model,
             account=budget.account(role, price),
@@ -151,7 +151,7 @@ class Session:
 
     def _open_client_for(
         self,
-        first: tuple[str, str | None],
+        first_model: tuple[str, str | None],
         first_role: str,
         overrides: ModelOptions,
         lm: str,
@@ -159,9 +159,9 @@ class Session:
     ) -> Client:
         """Return the client for a further model of a panel.
 
-        `first` is the model and the address of the panel's first client.
+        `first_model` is the model and the address of the panel's first client.
         """
-        if lm == first[0] and api_base in (first[1], overrides.get("api_base")):
+        if lm == first_model[0] and api_base in (first_model[1], overrides.get("api_base")):
             return self._clients[first_role]
         options = ModelOptions(**{**overrides, "api_base": api_base or ""})
         role = f"{first_role}: {lm}" + (f" at {api_base}" if api_base else "")
@@ -180,7 +180,7 @@ class Session:
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
     """Return a client of the model without limits; all callers in this process share it."""
-    # If the address or the key in the environment has changed, `open_model` returns another model,
+    # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
     key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
     return _shared_clients.get(key) or _shared_clients.setdefault(
@@ -220,7 +220,7 @@ def read_options(
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     other_options = cast(Options, {**options})
     column_of = other_options.pop("map", None) or {}
-    # A mapping of texts may also name the column of ids, as on the command line.
+    # `map` may also name the column of ids, as on the command line.
     if unknown_names := [name for name in column_of if name not in (*texts, "id")]:
         raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {unknown_names[0]!r}")
     return other_options, {name: str(column) for name, column in column_of.items()}

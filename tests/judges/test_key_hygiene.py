@@ -164,7 +164,7 @@ def test_the_environments_keys_are_found_by_their_names_and_no_placeholder_is_on
     assert Redactor().redact(f"{OTHER}, no1key2here") == "[key], no1key2here"
     for placeholder in ("relevance", "not-needed", "EMPTY", "1"):
         monkeypatch.setenv(name, placeholder)
-        assert not Redactor([placeholder]).holds(f"The {placeholder} of it.")
+        assert not Redactor([placeholder]).has_secret(f"The {placeholder} of it.")
 
 
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch):

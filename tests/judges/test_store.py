@@ -39,7 +39,7 @@ def reply_of(text: str = "4") -> Completion:
 
 
 def answer(store: Store, key: bytes, completion: Completion, cost: float = 0.5) -> None:
-    store.settle(store.begin(key, "judge", "", 1.0), "answered", cost, completion)
+    store.record_outcome(store.record_sent(key, "judge", "", 1.0), "answered", cost, completion)
 
 
 def change(path: Path, sql: str) -> None:
@@ -78,8 +78,10 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
         answer(store, b"1", strange)
         answer(store, b"2", reply_of())
         store.put(b"3", reply_of(), "proposer", "search")
-        store.settle(store.begin(b"4", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3))
-        store.begin(b"5", "judge", "search", 2.0)
+        store.record_outcome(
+            store.record_sent(b"4", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3)
+        )
+        store.record_sent(b"5", "judge", "search", 2.0)
     with closing(Store(path)) as store:
         assert [store.get(key) for key in (b"1", b"2", b"3")] == [strange, reply_of(), reply_of()]
         assert store.get(b"4") is store.get(b"5") is store.get(b"6") is None
@@ -109,7 +111,7 @@ def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypat
         assert path.with_name("s-wal").exists() == has_wal
     with closing(Store(path)) as store:
         assert store.get(b"1") == reply_of()
-    store.remove()
+    store.delete_file()
     assert list(path.parent.iterdir()) == []
 
 
@@ -210,13 +212,13 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
     with closing(Store(path)) as store:
         store.write_settings({"lm": "m"})
         answer(store, b"1", reply_of())
-        store.begin(b"2", "judge", "search", 2.0)
+        store.record_sent(b"2", "judge", "search", 2.0)
     content = bytearray(path.read_bytes())
     for _ in range(chance.randint(1, 40)):
         content[chance.randrange(len(content))] = chance.randrange(256)
     path.write_bytes(content)
     with suppress(StoreError), closing(Store(path)) as store:
-        store.read_settings(), store.get(b"1"), store.open_requests("search")
+        store.read_settings(), store.get(b"1"), store.unanswered_request_ids("search")
         assert Budget(store=store).cost >= 0
         answer(store, b"3", reply_of())
 
@@ -237,7 +239,11 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
         client = session.client("m", price=(1.0, 1.0))
         assert values_of(list(client.run(asks(8)))) == list(range(8))
         account = client.account
-        assert (account.total.calls, account.total.cached, account.total.tokens_in) == (2, 6, 20)
+        assert (account.total.calls, account.total.cached_calls, account.total.tokens_in) == (
+            2,
+            6,
+            20,
+        )
         assert session.cache is not None
         assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
     assert model.calls == 8
