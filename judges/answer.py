@@ -17,14 +17,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import FIELD_HEADER, Value
+from judges.prompt import FIELD_HEADER_PATTERN, Value
 
 # The most characters of a reply; a longer one is not searched for an answer.
 MAX_REPLY_LENGTH = 20_000
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 )  # fmt: skip
-NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
+NUMBER_REGEX = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
 CANDIDATE_NOUN = (
     r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
 )
@@ -89,7 +89,8 @@ _REASON = re.compile(
 )
 # An unclear text where an answer should be: "~4", "N/A", "neither".
 _UNCLEAR_ANSWER = re.compile(
-    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
+    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER_REGEX}|n/?a\b|none|null|unknown|neither|both"
+    r"|ties?\b|\?)",
     re.IGNORECASE,
 )
 # Phrases with which a reply takes back its answer or declines to give one.
@@ -107,24 +108,24 @@ _OTHER_SCALE = re.compile(
 )
 # Headers, tags and JSON keys; each is treated as the start of a line.
 _MARKUP = re.compile(
-    rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
-    r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
+    rf"{FIELD_HEADER_PATTERN.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*"
+    r"|\}|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
 
 
 class AnswerForm:
     """The patterns that find an answer in a text: a number on a scale, or one of several words.
 
-    If `fractions` is true, numbers between two ratings are also answers.
+    If `allow_fractions` is true, numbers between two ratings are also answers.
     """
 
-    def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
-        self.choices, self.fractions = choices, fractions
-        self.numeric = all(isinstance(choice, int) for choice in choices)
+    def __init__(self, choices: tuple[Value, ...], allow_fractions: bool) -> None:
+        self.choices, self.allow_fractions = choices, allow_fractions
+        self.is_numeric = all(isinstance(choice, int) for choice in choices)
         # Maps the lower-case text of an answer to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
         clause_start, excluded_words = "^", "than|to|over"
-        if self.numeric:
+        if self.is_numeric:
             self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             lowest, highest = choices[0], choices[-1]
             highest_pattern = "|".join(
@@ -136,7 +137,8 @@ class AnswerForm:
                 rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest_pattern})\b(?:\.0+\b)?"
             )
             value_pattern = (
-                rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
+                rf"(?P<value>-?{NUMBER_REGEX})"
+                r"(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             )
             end_pattern = ""
         else:
@@ -156,19 +158,20 @@ class AnswerForm:
         filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
         clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
         end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
-        self.answer = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
+        self.answer_pattern = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
         # A further answer in the text after the first answer; it makes up nearly all of a clause.
-        self.later_answer = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
+        self.later_pattern = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
         # A mention of the judge's own scale, such as "out of 5".
-        self.scale = re.compile(scale_pattern)
+        self.scale_pattern = re.compile(scale_pattern)
 
     def value(self, match: re.Match[str]) -> float | str | None:
         """Return the choice in a match of these patterns; None for a number off the scale."""
         word = match["value"].lower()
-        if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
+        if word in self.choice_by_text or not self.is_numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)
         number = float(word)
-        is_on_scale = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
+        lowest, highest = float(self.choices[0]), float(self.choices[-1])
+        is_on_scale = self.allow_fractions and lowest <= number <= highest
         return number if is_on_scale or number in self.choices else None
 
 
@@ -203,14 +206,14 @@ def find_answer(
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
-    answers, other_texts = _answers(plain_text(text, form), form, name_words)
+    answers, other_texts = _find_answers(plain_text(text, form), form, name_words)
     rank = max((answer.rank for answer in answers), default=0)
     if rank <= strict:
         return None
     answers = [answer for answer in answers if answer.rank == rank]
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
-    values |= {form.value(match) for match in form.later_answer.finditer(text_after)} - {None}
+    values |= {form.value(match) for match in form.later_pattern.finditer(text_after)} - {None}
     if None in values or len(values) > 1 or _WITHDRAWAL.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
@@ -223,8 +226,8 @@ def plain_text(text: str, form: AnswerForm) -> str:
     start of a line. Raises NoScoreError if the text mentions another scale.
     """
     text = text.translate(_TO_ASCII)
-    text = form.scale.sub(lambda match: " " * len(match[0]), text)
-    if form.numeric and _OTHER_SCALE.search(text):
+    text = form.scale_pattern.sub(lambda match: " " * len(match[0]), text)
+    if form.is_numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
     def as_label(markup_match: re.Match[str]) -> str:
@@ -241,12 +244,12 @@ class _Line:
         self.content, self.position = line[0].rstrip(), line.start()
         label = _LABEL.match(self.content)
         # "B: it is precise" begins with an answer and not with a label.
-        self.label = None if label and form.answer.fullmatch(label["label"]) else label
+        self.label = None if label and form.answer_pattern.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
         self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
             _SURROUNDING_CHARACTERS
         )
-        self.answer = form.answer.match(self.content, self.start)
+        self.answer = form.answer_pattern.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
         self.reason: str | None = None
         if self.answer and _REASON.match(self.content, self.answer.end()):
@@ -263,11 +266,11 @@ class _Line:
         if rank_above == 0:  # the line above says that this is a quotation, as in "The text says:"
             return 0
         if self.label:
-            return _rank(self.label["label"], name_words)
+            return _label_rank(self.label["label"], name_words)
         return rank_above if self.is_answer_alone else None
 
 
-def _answers(
+def _find_answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and the text around them with positions."""
@@ -293,7 +296,7 @@ def _answers(
     return answers, other_texts
 
 
-def _rank(label: str, name_words: frozenset[str]) -> int:
+def _label_rank(label: str, name_words: frozenset[str]) -> int:
     """Return how clearly a label names the answer, from 3 (final) to 1; 0 if it does not."""
     words = re.findall(r"[^\W_]+", label.lower())
     content_words = set(words) - _NEUTRAL_WORDS

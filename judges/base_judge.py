@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options
-    from judges.frozen import AnyFile, Provenance
+    from judges.frozen import AnyJudgeFile, Provenance
     from judges.protocol import Model
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
@@ -92,7 +92,7 @@ class BaseJudge(ABC):
         """Return a copy of the judge that asks another model, or at another endpoint."""
 
     @abstractmethod
-    def freeze(self) -> "AnyFile":
+    def freeze(self) -> "AnyJudgeFile":
         """Return the content of the file that `save` writes."""
 
     @property

@@ -137,7 +137,7 @@ class Batch:
 
     async def close(self) -> None: ...
 
-    def begin(self) -> int:
+    def book_requests(self) -> int:
         """Book new requests at their worst-case cost; return the number of requests in the batch.
 
         Raises OptionError if the new requests would exceed the limit of calls or dollars.
@@ -163,14 +163,14 @@ class Batch:
         self._store.commit()
         if self._worst_costs and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
-            self._save()
+            self._save_state()
         return len(self._worst_costs)
 
     def submit(self) -> None:
         """Upload the requests and start the batch, unless this was done before."""
         if self.state.batch_id is not None:
             return
-        with self._client() as client:
+        with self._openai_client() as client:
             # If a run was killed after it started its batch, the batch must not be started twice.
             earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
             # The provider lists the newest batches first, and loads pages as they are read.
@@ -190,9 +190,9 @@ class Batch:
                     metadata={RUN_KEY: self.state.run},
                 )
             self.state.batch_id = batch.id
-        self._save()
+        self._save_state()
 
-    def collect(self) -> list[str]:
+    def collect_answers(self) -> list[str]:
         """Record the batch's answers in the store; return a reason for each failed request.
 
         Afterwards the files of the batch are deleted. Raises FatalModelError if the batch is not
@@ -204,20 +204,21 @@ class Batch:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        request_keys, open_request_ids = self._keys(), self._store.unanswered_request_ids(PURPOSE)
+        request_keys = self._read_request_keys()
+        open_request_ids = self._store.unanswered_request_ids(PURPOSE)
         # The number in the store of each request of the batch that has no answer, by its key.
         request_ids = {key: open_request_ids[key] for key in request_keys & open_request_ids.keys()}
         failures = []
-        with self._client() as client:
+        with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
             n_answers = batch.request_counts.completed if batch.request_counts else 0
             n_requests = len(request_keys)
             status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
-            for answer in _answers(client, batch):
+            for answer in _read_answers(client, batch):
                 if answer.custom_id in request_ids:
-                    failures += self._settle(answer, request_ids.pop(answer.custom_id))
+                    failures += self._record_answer(answer, request_ids.pop(answer.custom_id))
         for request_id in request_ids.values():
             self._store.record_outcome(request_id, REFUSED, 0.0, None)
         self._store.commit()
@@ -228,7 +229,7 @@ class Batch:
         failure = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
         return failures + [failure] * len(request_ids)
 
-    def _keys(self) -> set[str]:
+    def _read_request_keys(self) -> set[str]:
         try:
             with self._requests_path.open("rb") as file:
                 return {_LINE_DECODER.decode(line).custom_id for line in file}
@@ -236,7 +237,7 @@ class Batch:
             message = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
             raise FatalModelError(f"{self._requests_path}: {message}") from None
 
-    def _settle(self, answer: _BatchLine, request_id: int) -> list[str]:
+    def _record_answer(self, answer: _BatchLine, request_id: int) -> list[str]:
         """Record a request's answer in the store; return the reason if the request failed."""
         response = answer.response or _HttpResponse(body=answer.error)
         try:
@@ -251,11 +252,11 @@ class Batch:
         self._store.record_outcome(request_id, ANSWERED, cost, completion)
         return []
 
-    def _save(self) -> None:
+    def _save_state(self) -> None:
         write_atomically(self._state_path, msgspec.json.encode(self.state) + b"\n", overwrite=True)
 
     @contextmanager
-    def _client(self) -> Iterator["OpenAI"]:
+    def _openai_client(self) -> Iterator["OpenAI"]:
         """Open OpenAI's official client; its errors become FatalModelErrors without API keys."""
         import openai
 
@@ -273,7 +274,7 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
+def _read_answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
     """Return the answers in the batch's result files; lines that cannot be read are left out."""
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         with client.files.with_streaming_response.content(file_id) as result_lines:

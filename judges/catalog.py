@@ -19,7 +19,7 @@ import difflib
 from functools import partial
 
 from judges.dimension import (
-    RESERVED_QUESTION,
+    RESERVED_QUESTION_NAMES,
     Comparison,
     Dimension,
     Subject,
@@ -30,7 +30,7 @@ from judges.questions import Question
 SUMMARY = {"summary": "the summary to judge"}
 DOCUMENT_AND_SUMMARY = {"document": "the text that was summarized", **SUMMARY}
 ARTICLE_AND_SUMMARY = {"document": "the article that was summarized", **SUMMARY}
-POST = {"post": "the forum post that was summarized"}
+FORUM_POST = {"post": "the forum post that was summarized"}
 
 
 def _dimension(
@@ -267,7 +267,7 @@ COD_OVERALL = _chain_of_density_dimension(
 TLDR_SALIENCE = _dpo_comparison(
     name="tldr_salience",
     definition="which summary better gives the post's most important points",
-    inputs=POST,
+    inputs=FORUM_POST,
     candidate="summary",
     instruction="Decide which of the two summaries of the forum post is better. The better "
     "summary covers more of the most important points of the post.",
@@ -276,7 +276,7 @@ TLDR_SALIENCE = _dpo_comparison(
 TLDR_CONCISE = _dpo_comparison(
     name="tldr_concise",
     definition="which summary gives the post's most important points and no unimportant detail",
-    inputs=POST,
+    inputs=FORUM_POST,
     candidate="summary",
     instruction="Decide which of the two summaries of the forum post is better. A good summary "
     "gives the most important points of the post without unimportant or irrelevant details: it is "
@@ -307,7 +307,7 @@ def names() -> tuple[str, ...]:
     return tuple(JUDGES)
 
 
-def find(name: str) -> Subject:
+def find_subject(name: str) -> Subject:
     """Return the subject of that name; UnknownDimensionError suggests similar names."""
     if name in JUDGES:
         return JUDGES[name]
@@ -318,7 +318,7 @@ def find(name: str) -> Subject:
     )
 
 
-def siblings(subject: Subject) -> tuple[Question, ...]:
+def same_source_questions(subject: Subject) -> tuple[Question, ...]:
     """Return the other dimensions of the subject's source, as questions for a judge of `subject`.
 
     All these dimensions judge the same text as the subject. A question may need a text that the
@@ -340,12 +340,12 @@ def siblings(subject: Subject) -> tuple[Question, ...]:
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
     """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come the siblings of the subject (see `siblings`), then the questions in the subject's
+    First come the other dimensions (see `same_source_questions`), then the questions in the
     definition. Of two questions with one name, the first is kept. A question is left out if the
     prompt uses its name for something else.
     """
     questions: dict[str, Question] = {}
-    for question in (*siblings(subject), *subject.questions):
-        if question.name not in RESERVED_QUESTION.union(subject.texts):
+    for question in (*same_source_questions(subject), *subject.questions):
+        if question.name not in RESERVED_QUESTION_NAMES.union(subject.texts):
             questions.setdefault(question.name, question)
     return tuple(questions.values())[:max_questions]

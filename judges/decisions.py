@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import LETTERS, Field, Prompt, demo_values, fill_slots, neutralise, words_of
+from judges.prompt import LETTERS, Field, Prompt, break_markup, demo_values, fill_slots, words_of
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
@@ -32,7 +32,7 @@ from judges.protocol import (
 
 # The sum of an answer's probabilities may differ from 1 by this much, since servers round
 # probabilities.
-ROUNDING = 0.05
+MAX_ROUNDING_ERROR = 0.05
 # The exceptions that may be raised while JSON of an unexpected form is read.
 JSON_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 # The most levels that a question of the type `score` may have.
@@ -101,15 +101,15 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
     """Return the instruction, the input fields and the demos as a decision model reads them."""
     numbered_fields = enumerate(prompt.inputs, start=1)
     state: dict[str, object] = {
-        "instructions": neutralise(prompt.instruction),
+        "instructions": break_markup(prompt.instruction),
         "input_fields": "\n".join(
-            f"{n}. `{field.name}` (str): {neutralise(field.description)}"
+            f"{n}. `{field.name}` (str): {break_markup(field.description)}"
             for n, field in numbered_fields
         ),
     }
     if prompt.demos:
         fields = (*prompt.inputs, *prompt.choices)
-        state["demos"] = [demo_values(demo, fields, neutralise) for demo in prompt.demos]
+        state["demos"] = [demo_values(demo, fields, break_markup) for demo in prompt.demos]
     return state
 
 
@@ -117,7 +117,7 @@ def decision_state(prompt: Prompt) -> dict[str, object]:
 def typed_question(field: Field) -> TypedQuestion:
     """Return a field as a question of System One; raises FatalModelError for too many ratings."""
     text, meanings = split_meanings(field)
-    text = neutralise(text)
+    text = break_markup(text)
     if field.choices == LETTERS:
         return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
     names = map(str, field.options)
@@ -147,7 +147,7 @@ def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
         return field.description, {}
     _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", description_match[2])
     pairs = zip(choices_and_meanings[::2], choices_and_meanings[1::2], strict=True)
-    return description_match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
+    return description_match[1], {choice: break_markup(meaning) for choice, meaning in pairs}
 
 
 def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
@@ -221,14 +221,14 @@ def read_answers(
     for name, question in questions.items():
         try:
             answer = msgspec.convert(answers.get(name), _TypedAnswer)
-            probabilities[name] = _probabilities(question, answer)
+            probabilities[name] = _option_probabilities(question, answer)
         except ValueError as error:
             reason = quote(str(error))
             raise NoScoreError(f"the answer to {name!r} cannot be used: {reason}") from None
     return probabilities
 
 
-def _probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
+def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
     """Return the probability of each option in the question's order, with the sum 1.
 
     Raises ValueError if the answer has another type, other options or no probabilities.
@@ -251,6 +251,6 @@ def _probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, f
     if probabilities.keys() != labels.keys():
         raise ValueError(f"its options are {', '.join(probabilities)}, not {', '.join(labels)}")
     total = math.fsum(probabilities.values())
-    if not abs(total - 1) <= ROUNDING:
+    if not abs(total - 1) <= MAX_ROUNDING_ERROR:
         raise ValueError(f"its probabilities add up to {total:.3g}")
     return {option: probabilities[option] / total for option in labels}

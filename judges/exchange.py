@@ -39,18 +39,18 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
+    judgement_of_samples,
     mean_answers,
     read_decision,
     read_sample,
     sampling_of,
-    score_of,
 )
 from judges.tables.text import plain_value
 
 if TYPE_CHECKING:
     from judges.client import Client
 
-ORDERS = ("ab", "ba")  # the two orders of a pair: output A or output B is shown first
+PAIR_ORDERS = ("ab", "ba")  # the two orders of a pair: output A or output B is shown first
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
@@ -79,7 +79,7 @@ class Exchange:
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
-        self.orders = ORDERS if self.subject.kind == "pairwise" else ORDERS[:1]
+        self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
         # Whether a repeated request restates the form of the reply. It does not for the plan
         # "mean", whose samples all have to come from the same prompt.
         self.restates_format = self.plan.kind != "mean" and not self.is_decision_model
@@ -106,7 +106,7 @@ class Exchange:
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
-                check_reply(reply := self._reply(output))
+                check_reply(reply := self._read_output(output))
                 samples.append(self.sample(reply))
             except RefusedError as refusal:
                 refusals.append(str(refusal))
@@ -120,7 +120,7 @@ class Exchange:
         if self.subject.kind == "pairwise":
             preference = _preference(samples, [response.error for response in responses])
             return preference.rescored(self.prompt.choices, self.weights)
-        judgement = score_of(self.plan, samples[0], responses[0].failures)
+        judgement = judgement_of_samples(self.plan, samples[0], responses[0].failures)
         return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
     def judge_rows(
@@ -173,7 +173,7 @@ class Exchange:
         for skip_reason in skip_reasons:  # the rows after the last row that was sent
             yield failed_judgement(self.subject, str(skip_reason))
 
-    def _reply(self, output: Any) -> Reply:
+    def _read_output(self, output: Any) -> Reply:
         """Convert an output of an inference engine; raises NoScoreError for an unknown form."""
         try:
             if self.is_decision_model:
@@ -236,7 +236,7 @@ def _preference(samples: Sequence[Sequence[Sample]], errors: Sequence[str | None
     )
     comparisons = (sample.text for sample in chain.from_iterable(samples) if sample.text)
     preference = Preference.of_orders(margin_ab, -margin_ba, next(comparisons, None))
-    for order, error in zip(ORDERS, errors, strict=True):
+    for order, error in zip(PAIR_ORDERS, errors, strict=True):
         if error is not None:
             return replace(preference, preferred=None, failure=f"in the order {order}: {error}")
     if len(answers_ab) < 2:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, convert
 
 from judges import frozen
-from judges.catalog import JUDGES, find
+from judges.catalog import JUDGES, find_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
 from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, NonBlankText, Rating, one_line
 from judges.judge import Judge
@@ -55,8 +55,8 @@ def load(
     loaded_judge: AnyJudge
     if source.lower().endswith(DEFINITION_ENDINGS):
         loaded_judge = Judge.of(read_subject(source))
-    elif not source or source in JUDGES or _is_name(path):
-        loaded_judge = Judge.of(find(source))
+    elif not source or source in JUDGES or _looks_like_name(path):
+        loaded_judge = Judge.of(find_subject(source))
     else:
         path = path / "judge.json" if path.is_dir() else path
         file = frozen.load(path)
@@ -69,7 +69,7 @@ def load(
     return loaded_judge.with_model(lm, api_base)
 
 
-def _is_name(path: Path) -> bool:
+def _looks_like_name(path: Path) -> bool:
     """Return whether no such path exists and it looks like a judge's name, perhaps misspelt."""
     return not (path.exists() or path.suffix or len(path.parts) > 1)
 
@@ -82,7 +82,7 @@ def read_subject(name_or_path: str) -> Subject:
         DimensionError: The definition cannot be read, or cannot be used.
     """
     if not name_or_path.lower().endswith(DEFINITION_ENDINGS):
-        return find(name_or_path)
+        return find_subject(name_or_path)
     # Imported late, since only YAML files need it.
     from judges.tables.text import read_yaml_file
 
@@ -199,7 +199,7 @@ def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
     return list(range(ends[0], ends[1] + 1)) if len(ends) == 2 else ends
 
 
-def dimension_on(
+def make_dimension(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
     """Return a dimension from its name and maybe a definition, for labels without a YAML file.
@@ -222,7 +222,7 @@ def dimension_on(
     return dimension
 
 
-def comparison_on(
+def make_comparison(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
     """Return a comparison from its name and maybe a definition, for labels without a YAML file."""

@@ -179,17 +179,18 @@ class Panel(BaseJudge):
         if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale comes from the member with the largest weight that gives a rationale.
-        by_weight = sorted(
+        pairs_by_weight = sorted(
             zip(self.members, judgements, strict=True), key=lambda pair: -pair[0].weight
         )
-        rationale = next((j.rationale for _, j in by_weight if j.rationale), None)
+        rationale = next((j.rationale for _, j in pairs_by_weight if j.rationale), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
-            margin_ab = self._mean([preference.margin_ab for preference in preferences])
-            margin_ba = self._mean([preference.margin_ba for preference in preferences])
+            margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
+            margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
             preference = Preference.of_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
-        score, ratings = self._mean([*scores.values()]), cast(Sequence[Judgement], judgements)
+        score = self._weighted_mean([*scores.values()])
+        ratings = cast(Sequence[Judgement], judgements)
         return Judgement(
             # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
@@ -199,7 +200,7 @@ class Panel(BaseJudge):
             members=scores,
         )
 
-    def _mean(self, scores: Sequence[float]) -> float:
+    def _weighted_mean(self, scores: Sequence[float]) -> float:
         pairs = zip(self.members, scores, strict=True)
         weighted_sum = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
         return weighted_sum / math.fsum(member.weight for member in self.members)

@@ -28,13 +28,13 @@ HEADER = "[[ ## {name} ## ]]"
 END_HEADER = HEADER.format(name="completed")
 # Takes the place of a free text, such as a rationale, that a demonstration lacks.
 NOT_GIVEN = "(not given)"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+VALID_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
 VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
-SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
+SLOT_PATTERN = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # The header of a field, in any of the variants that models write.
-FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
+FIELD_HEADER_PATTERN = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
 # The tags around a model's thoughts in its reply; they differ between model families.
 _THOUGHT_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
@@ -48,9 +48,9 @@ THOUGHT_END = re.compile(
     re.IGNORECASE,
 )
 # Markup in a text that our reader, DSPy or a chat template would take for a part of the messages'
-# structure. `neutralise` breaks the markup by a space after the first character. All alternatives
-# of the pattern begin with one of three characters, which makes the search fast.
-MARKUP = re.compile(
+# structure. `break_markup` breaks the markup by a space after the first character. All
+# alternatives of the pattern begin with one of three characters, which makes the search fast.
+MARKUP_PATTERN = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
         | \|\S | (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
@@ -132,9 +132,9 @@ class Prompt:
 
     def normalised(self) -> "Prompt":
         """Return the prompt in valid UTF-8, with the instruction unindented as DSPy does."""
-        demos = tuple(demo_values(demo, self.fields, encodable) for demo in self.demos)
+        demos = tuple(demo_values(demo, self.fields, utf8_text) for demo in self.demos)
         # Without strip, a second call of cleandoc could change the text again.
-        instruction = inspect.cleandoc(encodable(self.instruction).strip())
+        instruction = inspect.cleandoc(utf8_text(self.instruction).strip())
         return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
@@ -152,14 +152,14 @@ class Prompt:
 
 
 # Descriptions of the free-text field before a rating, and before a choice between A and B.
-_RATIONALES: Mapping[Reasoning, str] = {
+_RATIONALE_TEXTS: Mapping[Reasoning, str] = {
     "brief": "one sentence of reasons",
     "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
     "that counts",
     "questions": "three to five questions that the quality comes down to, one a line, each "
     "question with its answer and a rating of its own",
 }
-_COMPARISONS: Mapping[Reasoning, str] = {
+_COMPARISON_TEXTS: Mapping[Reasoning, str] = {
     "brief": "one sentence: which is preferred, and why",
     "steps": "the comparison in steps, one point a line: which of the two does better there, and "
     "how much that counts",
@@ -171,10 +171,10 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
     """Return the form of reasoning that a reply has, by the description of its free text.
 
-    A description that is not in `_RATIONALES` or `_COMPARISONS` counts as "brief".
+    A description that is not in one of these tables counts as "brief".
     """
     free_texts = [field.description for field in outputs if not field.choices]
-    for reasoning, description in (*_RATIONALES.items(), *_COMPARISONS.items()):
+    for reasoning, description in (*_RATIONALE_TEXTS.items(), *_COMPARISON_TEXTS.items()):
         if description in free_texts:
             return reasoning
     return "brief" if free_texts else "none"
@@ -187,9 +187,9 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     answer = prompt.answer
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        name, descriptions = "rationale", _RATIONALES
+        name, descriptions = "rationale", _RATIONALE_TEXTS
         if answer.choices == LETTERS:
-            name, descriptions = "comparison", _COMPARISONS
+            name, descriptions = "comparison", _COMPARISON_TEXTS
         rationale = Field(name=name, description=descriptions[reasoning], role="output")
         fields.insert(fields.index(prompt.choices[0]), rationale)
     demos = tuple(
@@ -210,9 +210,9 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
     return replace(prompt, fields=(*other_fields, *questions, prompt.answer), demos=())
 
 
-def neutralise(text: str) -> str:
-    """Return the text with a space in every match of MARKUP, and with lone surrogates replaced."""
-    return MARKUP.sub(r"\g<0> ", text if text.isascii() else encodable(text))
+def break_markup(text: str) -> str:
+    """Return the text in valid UTF-8 and with a space in every match of MARKUP_PATTERN."""
+    return MARKUP_PATTERN.sub(r"\g<0> ", text if text.isascii() else utf8_text(text))
 
 
 def demo_values(
@@ -223,7 +223,7 @@ def demo_values(
     return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
 
 
-def encodable(text: str) -> str:
+def utf8_text(text: str) -> str:
     """Return the text with a question mark for every lone surrogate, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -237,8 +237,8 @@ def fill_slots(
     a `{{name}}` inside a text stays as it is. Raises KeyError if a text is missing.
     """
     last_message = template[-1]
-    filled_content = SLOT.sub(
-        lambda slot: encode(neutralise(texts[slot.group(1)])), last_message["content"]
+    filled_content = SLOT_PATTERN.sub(
+        lambda slot: encode(break_markup(texts[slot.group(1)])), last_message["content"]
     )
     return [*template[:-1], Message(role=last_message["role"], content=filled_content)]
 
@@ -267,7 +267,7 @@ def _system_content(prompt: Prompt) -> str:
         allowed_choices = f" ({_choices_phrase(field.choices)})" if field.choices else ""
         lines.append(f"- {field.name}{allowed_choices}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
-    return "\n".join(neutralise(line) for line in lines)
+    return "\n".join(break_markup(line) for line in lines)
 
 
 def _choices_phrase(choices: Sequence[Value]) -> str:
@@ -283,7 +283,7 @@ def _user_content(prompt: Prompt, texts: Mapping[str, Value]) -> str:
 def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
     """Return the header and value of each field; a missing value becomes an empty text."""
     return [
-        f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
+        f"{HEADER.format(name=field.name)}\n{break_markup(str(values.get(field.name, '')))}"
         for field in fields
     ]
 

@@ -114,12 +114,12 @@ class Reply:
     finish_reason: str = "stop"
 
     @property
-    def truncated(self) -> bool:
+    def is_truncated(self) -> bool:
         """Whether the endpoint stopped the reply before its end."""
         return self.finish_reason.lower() in CUT_SHORT_REASONS
 
     @property
-    def out_of_tokens(self) -> bool:
+    def is_out_of_tokens(self) -> bool:
         """Whether the reply was cut short at the request's limit of tokens."""
         return self.finish_reason.lower() in OUT_OF_TOKENS_REASONS
 
@@ -183,13 +183,13 @@ class Response:
         return None if self.values else next(iter(self.failures), "no reply")
 
 
-class _Alternative(Struct):
+class _TokenAlternative(Struct):
     token: str
     logprob: float
 
 
-class _TokenLogprob(_Alternative):
-    top_logprobs: list[_Alternative] | None = None
+class _TokenLogprob(_TokenAlternative):
+    top_logprobs: list[_TokenAlternative] | None = None
 
 
 class _Logprobs(Struct):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import LETTERS, NAME, Field, Value, are_verdict_words, rating_of
+from judges.prompt import LETTERS, VALID_NAME, Field, Value, are_verdict_words, rating_of
 
 # The most questions of a judge, and the most characters of a question. More questions are not worth
 # their cost, and a stranger's file could make every row expensive.
@@ -13,7 +13,7 @@ MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
 # The largest slope. With a larger slope, scores would be off every scale, and sums could overflow.
 MAX_SLOPE = 1e6
 # A score may be off its scale by this much, because of rounding.
-ROUNDING = 1e-6
+MAX_ROUNDING_ERROR = 1e-6
 
 
 class QuestionError(JudgesError, ValueError):
@@ -68,7 +68,7 @@ def question_problem(field: Field) -> str | None:
     choices = field.options
     # Ratings must have one digit, since a digit is always one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
-    if not NAME.match(field.name):
+    if not VALID_NAME.match(field.name):
         return "needs a name of lower-case letters, digits and underscores"
     if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
@@ -82,7 +82,7 @@ def question_problem(field: Field) -> str | None:
     )
 
 
-def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
+def choice_number(choice: Value, choices: tuple[Value, ...]) -> float:
     """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
     if choices == LETTERS:
         return 1.0 if choice == LETTERS[0] else -1.0
@@ -90,17 +90,17 @@ def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
 
 
 def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:
-    """Return the choice whose number (see `number_of`) is nearest to `number`."""
-    return min(choices, key=lambda choice: abs(number_of(choice, choices) - number))
+    """Return the choice whose number (see `choice_number`) is nearest to `number`."""
+    return min(choices, key=lambda choice: abs(choice_number(choice, choices) - number))
 
 
 def answer_range(field: Field) -> tuple[float, float]:
     """Return the smallest and the largest number that an answer to this field can be."""
-    numbers = [number_of(choice, field.options) for choice in field.options]
+    numbers = [choice_number(choice, field.options) for choice in field.options]
     return min(numbers), max(numbers)
 
 
-def _extremes(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
+def _lowest_and_highest(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the smallest and the largest number that each answer can be, by its field."""
     ranges = {field.name: answer_range(field) for field in choices}
     return {n: low for n, (low, _) in ranges.items()}, {n: high for n, (_, high) in ranges.items()}
@@ -147,10 +147,10 @@ class AnswerWeights:
 
         The shares sum to 1. `choices` are the prompt's output fields that have choices.
         """
-        lows, highs = _extremes(choices)
+        lows, highs = _lowest_and_highest(choices)
         score_changes = self._score_changes(highs, lows)
         total_change = math.fsum(score_changes.values()) or 1.0
-        return {name: move / total_change for name, move in score_changes.items()}
+        return {name: change / total_change for name, change in score_changes.items()}
 
     def describe(
         self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
@@ -178,7 +178,7 @@ class AnswerWeights:
         that the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lows, highs = _extremes(choices)
+        lows, highs = _lowest_and_highest(choices)
         lowest, highest = self.score(lows), self.score(highs)
         threshold_position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
         baseline = {
@@ -203,14 +203,14 @@ class AnswerWeights:
 
         Every possible score has to lie on the scale of the answer, which is the last choice.
         """
-        lows, highs = _extremes(choices)
+        lows, highs = _lowest_and_highest(choices)
         if unknown_names := sorted(self.slopes.keys() - lows.keys()):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         lowest, highest = self.score(lows), self.score(highs)
         low, high = answer_range(choices[-1])
-        if not (low - ROUNDING <= lowest < highest <= high + ROUNDING):
+        if not (low - MAX_ROUNDING_ERROR <= lowest < highest <= high + MAX_ROUNDING_ERROR):
             return (
                 f"weights whose scores go from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
             )

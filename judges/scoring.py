@@ -23,8 +23,8 @@ from judges.protocol import (
     is_embedded,
     is_reasoning,
 )
-from judges.questions import number_of
-from judges.reading import read
+from judges.questions import choice_number
+from judges.reading import read_reply
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
@@ -36,7 +36,7 @@ THOUGHT_TOKENS = 400
 # Tokens of the answer to one question, with its header.
 ANSWER_TOKENS = 9
 # The number of alternatives to ask for at each token: the most that OpenAI's API allows.
-N_ALTERNATIVES = 20
+N_TOKEN_ALTERNATIVES = 20
 # Maps white space in the notation of raw tokenizer vocabularies to plain white space.
 _RAW_BLANKS = str.maketrans("Ġ▁Ċ", "  \n")
 # Characters that a token may have around the rating.
@@ -87,7 +87,7 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What was read from one reply: its free text, and its answers as numbers (see `number_of`).
+    """What was read from one reply: its free text, and its answers as numbers.
 
     `value` is the judge's rating, verdict or choice. `distributions` has the probability of each
     number that an answer can be, by field name; the last is that of the rating, verdict or choice.
@@ -139,7 +139,7 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
         n=plan.samples,
         seed=seed,
         max_tokens=LONG_REPLY_TOKENS if has_long_reply else SHORT_REPLY_TOKENS,
-        top_logprobs=N_ALTERNATIVES if plan.kind == "weighted" else 0,
+        top_logprobs=N_TOKEN_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
 
 
@@ -149,7 +149,7 @@ def check_probabilities(plan: SamplingPlan, model: Model) -> None:
         raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
 
 
-def reply_tokens(prompt: Prompt, lm: str = "") -> int:
+def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
     """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
     if is_decision(lm):
         return 0
@@ -167,7 +167,7 @@ def read_sample(
     "weighted" and the reply has no log-probabilities.
     """
     outputs = prompt.outputs
-    reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
+    reading = read_reply(reply.text, outputs, is_truncated=reply.is_truncated, names=names)
     values = reading.values
     free_texts = [str(values[output.name]) for output in outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
@@ -177,11 +177,11 @@ def read_sample(
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if plan.kind == "weighted":
             position = reading.spans[field.name][0]
-            probabilities = _probabilities(reply, position, choice, field.options)
+            probabilities = _choice_probabilities(reply, position, choice, field.options)
         distributions[field.name] = {
-            number_of(each, field.options): p for each, p in probabilities.items()
+            choice_number(each, field.options): p for each, p in probabilities.items()
         }
-    value = number_of(values[prompt.answer.name], prompt.answer.options)
+    value = choice_number(values[prompt.answer.name], prompt.answer.options)
     free_text = "\n".join(filter(None, free_texts)) or None
     return Sample(value=value, text=free_text, distributions=distributions)
 
@@ -192,14 +192,14 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
         # A question's options have the order of the choices: a verdict's good word comes first.
-        numbers = [number_of(choice, field.options) for choice in field.options]
+        numbers = [choice_number(choice, field.options) for choice in field.options]
         distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
     distribution = distributions[prompt.answer.name]
     likeliest = max(distribution, key=distribution.__getitem__)
     return Sample(value=likeliest, text=None, distributions=distributions)
 
 
-def score_of(
+def judgement_of_samples(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
     """Return the judgement from the samples that could be read; if there are none, a failed one.
@@ -232,7 +232,7 @@ def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
     return {name: math.fsum(each[name] for each in answers) / len(answers) for name in names}
 
 
-def _probabilities(
+def _choice_probabilities(
     reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
     """Return the probabilities, with the sum 1, of the choices for the token at `position`.
@@ -246,7 +246,7 @@ def _probabilities(
     token_ends = accumulate(map(len, token_texts))
     tokens = zip(reply.tokens, token_ends, strict=True)
     token = next((token for token, end in tokens if end - reply_start > position), None)
-    if token is None or reply_start < 0 or _choice_of(token.text, choices) != value:
+    if token is None or reply_start < 0 or _choice_of_token(token.text, choices) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     logprobs = token.top.values()
     # A large log-probability would overflow, and an undefined one would make the sum undefined.
@@ -255,18 +255,18 @@ def _probabilities(
         or sum(map(math.exp, logprobs)) > MAX_PROBABILITY_SUM
     ):
         raise NoScoreError("the log-probabilities of a token are impossible")
-    choice_mass = dict.fromkeys(choices, 0.0)
+    probability_sums = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := _choice_of(text, choices)) is not None:
-            choice_mass[choice] += math.exp(logprob)
-    total = math.fsum(choice_mass.values())
+        if (choice := _choice_of_token(text, choices)) is not None:
+            probability_sums[choice] += math.exp(logprob)
+    total = math.fsum(probability_sums.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in choice_mass.items()}
+    return {choice: p / total for choice, p in probability_sums.items()}
 
 
 @lru_cache(maxsize=4096)
-def _choice_of(token: str, choices: tuple[Value, ...]) -> Value | None:
+def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
     """Return the choice that a token stands for; None if it stands for none.
 
     A rating may be written as a digit or as a word, with or without a leading space. The beginning

@@ -98,9 +98,9 @@ def corrected_rate(
             return TrueRate(judge=judge_rate, withheld=withheld)
     n_outputs = np.bincount(document_codes).astype(float)
     passes_by_document = np.bincount(document_codes, verdicts[has_verdict]).astype(float)
-    rate, rate_terms = _rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
-    tpr, tpr_terms = _rate(both, both + people_only, n_documents)
-    tnr, tnr_terms = _rate(neither, judge_only + neither, n_documents)
+    rate, rate_terms = _smoothed_rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
+    tpr, tpr_terms = _smoothed_rate(both, both + people_only, n_documents)
+    tnr, tnr_terms = _smoothed_rate(neither, judge_only + neither, n_documents)
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
@@ -130,7 +130,7 @@ def corrected_rate(
     )
 
 
-def _rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
+def _smoothed_rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
     """Return the share `counts / outputs` over all documents, and the terms of its standard error.
 
     The sum of the squared terms is the variance of the share. Row i stands for `n_documents[i]`

@@ -78,17 +78,17 @@ def win_rate(
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
     length_scores = (2 * wins - 1) * np.sign(length_differences)
     return WinRate(
-        win_rate_a=_mean(wins),
+        win_rate_a=_mean_or_nan(wins),
         low=low,
         high=high,
         n=len(judged),
         n_ties=int((wins == 0.5).sum()),
         n_failed=len(preferences) - len(judged),
-        flip_rate=_mean(np.array(flips, float)),
-        position_bias=_mean(position_scores),
+        flip_rate=_mean_or_nan(np.array(flips, float)),
+        position_bias=_mean_or_nan(position_scores),
         position_bias_low=position_low,
         position_bias_high=position_high,
-        length_bias=_mean(length_scores[length_differences != 0]),
+        length_bias=_mean_or_nan(length_scores[length_differences != 0]),
     )
 
 
@@ -98,7 +98,7 @@ def _position_score(preference: Preference) -> float:
     return (positions.count("A") - positions.count("B")) / max(2 - positions.count(None), 1)
 
 
-def _mean(values: Vector) -> float:
+def _mean_or_nan(values: Vector) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 

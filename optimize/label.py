@@ -20,7 +20,7 @@ from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
-from judges.prompt import NAME
+from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
@@ -93,7 +93,7 @@ def label(flags: argparse.Namespace) -> int:
     columns = split_mapping(mapping(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
-        names = [name for name in labelled.reading.texts if NAME.match(name)]
+        names = [name for name in labelled.reading.texts if VALID_NAME.match(name)]
         texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
         inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
     else:
@@ -193,10 +193,10 @@ def _new_subject(
             f"{name}: did you mean {similar}? If not, say what it means: '{name}=...'"
         )
     if isinstance(labelled, LabelledPairs):
-        return loading.comparison_on(name, texts, labelled.candidate, definition)
+        return loading.make_comparison(name, texts, labelled.candidate, definition)
     ratings = whole_ratings(scale)
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-    return loading.dimension_on(name, answers, texts, definition)
+    return loading.make_dimension(name, answers, texts, definition)
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:

@@ -14,7 +14,7 @@ from judges.client import (
     gives_n_replies,
 )
 from judges.panel import AnyJudge
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 
 
 class CostEstimate(NamedTuple):
@@ -64,7 +64,7 @@ def estimate_runs(
         text_tokens = characters * orders // CHARACTERS_PER_TOKEN
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
-        tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
+        tokens_out = n_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
         price_used = choose_price(part.lm, asked, price)
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt

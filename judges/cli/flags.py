@@ -14,7 +14,7 @@ from dspy_judges.errors import UsageError, option_name
 from judges.client import Redactor, check_model_name, holds_secret, read_price
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
-from judges.terminal import QUIET_HELP, print_note, visible
+from judges.terminal import QUIET_HELP, escape_invisible, print_note
 
 if TYPE_CHECKING:
     from judges.client import ModelOptions
@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
         return flags, unknown
 
     def error(self, message: str) -> NoReturn:
-        line = visible(Redactor().redact(" ".join(message.split())))
+        line = escape_invisible(Redactor().redact(" ".join(message.split())))
         self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
 
 

@@ -295,7 +295,7 @@ def _run_batch_step(run: TableRun) -> bool:
     with _open_session(run) as session:
         batch = Batch(args.out, models[0], session, price=price, **options)
         if args.batch_api == "collect":
-            failures = batch.collect()
+            failures = batch.collect_answers()
             if failures:
                 print_error(
                     f"{len(failures):,} requests have no answer ({failures[0]}); all other answers "
@@ -310,7 +310,7 @@ def _run_batch_step(run: TableRun) -> bool:
             with recording_session, closing(_judge_rows(run, recording_session)) as rows:
                 for _ in rows:
                     pass
-            if not batch.begin():
+            if not batch.book_requests():
                 print("nothing to submit: all requests are answered; leave out --batch-api")
                 return False
         batch.submit()

@@ -232,7 +232,7 @@ class Client:
             await self._draw_samples(replies, sampling)
             if replies.errors or len(replies.accepted) == sampling.n:
                 return replies.response()
-            is_cut_off = any(reply.out_of_tokens for reply, _ in replies.unreadable.values())
+            is_cut_off = any(reply.is_out_of_tokens for reply, _ in replies.unreadable.values())
             if is_cut_off and may_raise_limit:
                 may_raise_limit = False
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)

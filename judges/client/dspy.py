@@ -388,7 +388,7 @@ def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Respons
         id=None,
         model=request.model,
         message=lm15.Message.assistant(reply.text),
-        finish_reason="length" if reply.out_of_tokens else "stop",
+        finish_reason="length" if reply.is_out_of_tokens else "stop",
         usage=lm15.Usage(
             input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out
         ),

@@ -10,7 +10,7 @@ from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
 from judges.client.prices import FREE
 from judges.prompt import Prompt
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 
 Unit = Literal["calls", "dollars"]
 
@@ -53,7 +53,7 @@ class Pricing:
         It is at least half the untuned judge's price.
         """
         extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
-        extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
+        extra_tokens = (n_reply_tokens(prompt) - n_reply_tokens(untuned)) * self.replies
         extra_price = self.price.cost(extra_characters / CHARACTERS_PER_TOKEN, extra_tokens)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
 

@@ -21,9 +21,9 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    encodable,
     rating_of,
     reasoning_of,
+    utf8_text,
     with_questions,
     with_reasoning,
 )
@@ -195,7 +195,7 @@ def _fitting_demos(
             or content in seen_contents
         ):
             continue
-        demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
+        demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
@@ -231,7 +231,7 @@ def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
 
 def agreed_comment(item: Item) -> str:
     """The comment on an item; "" if labels differ, because it may explain any one of them."""
-    return encodable(item.comment) if len({*item.ratings}) == 1 else ""
+    return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:

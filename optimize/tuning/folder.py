@@ -16,7 +16,7 @@ from judges.client import Store, endpoint_of
 from judges.decisions import template_for
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
-from judges.prompt import encodable
+from judges.prompt import utf8_text
 from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
@@ -157,7 +157,7 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, encodable(text).encode(), overwrite=True)
+    write_atomically(path, utf8_text(text).encode(), overwrite=True)
 
 
 class Trials:

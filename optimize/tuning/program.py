@@ -27,7 +27,7 @@ from judges.dimension import Dimension
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
-from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.prompt import LETTERS, Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items, text_key
@@ -314,4 +314,4 @@ def _text(value: object) -> str:
 
 
 def _inputs_key(texts: Mapping[str, str]) -> str:
-    return "\0".join(map(encodable, texts.values()))
+    return "\0".join(map(utf8_text, texts.values()))

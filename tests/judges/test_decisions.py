@@ -22,7 +22,7 @@ from judges import Judge
 from judges.__main__ import main
 from judges.client import open_model
 from judges.client.prices import find_price
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.protocol import FatalModelError
 from optimize import verify
 from optimize.__main__ import command as tune
@@ -31,7 +31,7 @@ FORMS = ("decisions/gpt-6-luna", "systemone/jev-latest")
 KEY = "sk-local-test-key-0123456789"
 RELEVANCE = judges.load("relevance")
 ROWS = [{"document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(6)]
-SAFE = Judge.of(dimension_on("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
+SAFE = Judge.of(make_dimension("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
 
 
 @pytest.fixture(autouse=True)

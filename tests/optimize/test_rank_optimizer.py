@@ -13,7 +13,7 @@ from rated_programs import INPUTS, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from optimize import RankOptimizer
 from optimize.tuning.program import Program
 
@@ -276,7 +276,7 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
 
 
 def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_judge():
-    safe = dimension_on("safe", ("pass", "fail"), ["text"], "is it safe")
+    safe = make_dimension("safe", ("pass", "fail"), ["text"], "is it safe")
     weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
     calm = judges.Question(name="calm", text="is it calm")
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
