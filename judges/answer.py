@@ -307,11 +307,12 @@ def _label_rank(label: str, name_words: frozenset[str]) -> int:
     head_noun = next(
         (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
     )
-    if head_noun in _OTHER_WORDS | _ANSWER_WORDS and content_words & _OTHER_WORDS - name_words:
-        return 0
-    if head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase):
-        return 0
-    if content_words & _DENYING_WORDS - name_words:
+    is_denied = content_words & _DENYING_WORDS - name_words
+    is_count = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
+    is_other = (
+        head_noun in _OTHER_WORDS | _ANSWER_WORDS and content_words & _OTHER_WORDS - name_words
+    )
+    if is_denied or is_count or is_other:
         return 0
     if content_words & _FINAL_WORDS:
         return 3

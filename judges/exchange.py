@@ -206,8 +206,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     """
     texts, blanks = {}, []
     for name in subject.texts:
-        value = row.get(name)
-        text = value if isinstance(value, str) else as_text(value)
+        text = as_text(row.get(name))
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
             raise NoScoreError(

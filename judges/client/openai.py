@@ -60,10 +60,16 @@ GEMINI_FIELDS = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
 # A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
-TOP_UP_ADVICE = "; the same command goes on when the account has more credit"
-NO_LOGPROBS_ADVICE = (
-    "; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or --plan "
-    "mean with this model"
+# Messages of errors, with fields for `read_error` to fill in.
+REPORT = "{message}"
+REDIRECT_REPORT = "{origin}: it redirects; name the new address by --api-base"
+KEY_REPORT = (
+    "{origin}: the key in {source.key_variable} is missing or was not accepted for {source.name}"
+)
+TOP_UP_REPORT = "{message}; the same command goes on when the account has more credit"
+NO_LOGPROBS_REPORT = (
+    "{message}; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or "
+    "--plan mean with this model"
 )
 
 _log = logging.getLogger(__name__)
@@ -300,24 +306,26 @@ class ErrorSource(Protocol):
 
 
 # Each rule has HTTP statuses, a pattern to search in the error's text, and, if both match, the
-# exception to raise and advice to append to its message. The first rule that matches is used.
+# exception to raise and its message. The first rule that matches is used.
 ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
-    ({402}, "", FatalModelError, TOP_UP_ADVICE),
+    (range(300, 400), "", FatalModelError, REDIRECT_REPORT),
+    ({401}, "", FatalModelError, KEY_REPORT),
+    ({402}, "", FatalModelError, TOP_UP_REPORT),
     # Gemini has the same message for a limit per minute and for a spent quota. The message says
     # when to retry only if the limit is per minute.
-    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_ADVICE),
-    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_ADVICE),
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_REPORT),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_REPORT),
     # The owner of a LiteLLM proxy can limit the spending of a key.
-    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_ADVICE),
-    ({429}, "", ThrottledError, ""),
-    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_ADVICE),
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_REPORT),
+    ({429}, "", ThrottledError, REPORT),
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_REPORT),
     # The message of a LiteLLM proxy for an unknown model.
-    ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
-    ({400, 413, 422}, "", RefusedError, ""),
+    ({400, 413, 422}, "invalid model name passed in", FatalModelError, REPORT),
+    ({400, 413, 422}, "", RefusedError, REPORT),
     # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
-    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ""),
-    ({408, 409, 425}, "", TransientError, ""),
-    (range(400, 500), "", FatalModelError, ""),
+    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, REPORT),
+    ({408, 409, 425}, "", TransientError, REPORT),
+    (range(400, 500), "", FatalModelError, REPORT),
 )
 
 
@@ -328,18 +336,14 @@ def read_error(
     error = error_text(answer)
     origin = f"{status} from {source.endpoint}"
     message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
-    if 300 <= status < 400:
-        return FatalModelError(f"{origin}: it redirects; name the new address by --api-base")
     if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
         return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
-    if status == 401:
-        problem = f"the key in {source.key_variable} is missing or was not accepted"
-        return FatalModelError(f"{origin}: {problem} for {source.name}")
-    for statuses, pattern, error_class, advice in ERROR_RULES:
+    for statuses, pattern, error_class, template in ERROR_RULES:
         if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
+            report = template.format(message=message, origin=origin, source=source)
             if issubclass(error_class, TransientError):
-                return error_class(message, retry_after)
-            return error_class(f"{message}{advice}")
+                return error_class(report, retry_after)
+            return error_class(report)
     return TransientError(message, retry_after, billed=not 500 <= status < 600)
 
 

@@ -77,35 +77,44 @@ class Sender:
             n_answered_before = self._n_answered
             try:
                 return await self._attempt(request)
-            except TransientError as transient_error:
-                error = transient_error
             except BudgetSpentError as budget_error:
                 if error is None:
                     raise
                 raise BudgetSpentError(f"{error}; {budget_error}") from error
-            if isinstance(error, ThrottledError):
+            except ThrottledError as throttled_error:
+                error = throttled_error
                 # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
-            else:
+                if n_throttles == MAX_THROTTLES_IN_A_ROW:
+                    break
+            except TransientError as transient_error:
+                error = transient_error
                 n_failures += 1
-            is_unreachable = isinstance(error, UnreachableError)
-            was_never_reached = is_unreachable and not self._n_answered
-            max_failures = MAX_ATTEMPTS_UNREACHABLE if was_never_reached else MAX_ATTEMPTS
-            if n_failures >= max_failures or n_throttles >= MAX_THROTTLES_IN_A_ROW:
-                break
-            if not isinstance(error, ThrottledError):
+                was_never_reached = isinstance(error, UnreachableError) and not self._n_answered
+                if n_failures >= (MAX_ATTEMPTS_UNREACHABLE if was_never_reached else MAX_ATTEMPTS):
+                    break
                 wait = retry_wait(error, n_failures)
                 _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait)
                 await asyncio.sleep(wait)
+        raise self._final_error(error, n_failures + n_throttles, n_answered_at_start) from error
+
+    def _final_error(
+        self, error: TransientError, n_attempts: int, n_answered_at_start: int
+    ) -> ModelError:
+        """Return the exception for a request that is given up after this error.
+
+        It ends the run if the endpoint was never reached, or if it has stopped answering.
+        """
         self._n_given_up += 1
-        is_unreachable = is_unreachable and self._n_answered == n_answered_at_start
-        endpoint_has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if was_never_reached or (self.ends_run and endpoint_has_stopped):
-            raise FatalModelError(
+        is_unreachable = (
+            isinstance(error, UnreachableError) and self._n_answered == n_answered_at_start
+        )
+        has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
+        if (self.ends_run and has_stopped) or (is_unreachable and not self._n_answered):
+            return FatalModelError(
                 f"the endpoint does not answer ({error}); the same command goes on once it answers"
-            ) from error
-        n_attempts = n_failures + n_throttles
-        raise TransientError(f"gave up after {n_attempts} attempts: {error}") from error
+            )
+        return TransientError(f"gave up after {n_attempts} attempts: {error}")
 
     async def _attempt(self, request: KeyedRequest) -> Completion:
         """Send a request once, within the budget and the limit on requests in flight.

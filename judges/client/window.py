@@ -115,17 +115,17 @@ class RequestWindow:
         if self._fatal_error is not None:
             raise self._fatal_error
         outcome = self._pending[0].outcome
-        spent_error = outcome if isinstance(outcome, BudgetSpentError) else None
-        if outcome is None or (
-            spent_error and any(entry.outcome is None for entry in self._pending)
-        ):
+        outcomes = [outcome]
+        if isinstance(outcome, BudgetSpentError):  # the outcomes of all later requests count, too
+            outcomes = [entry.outcome for entry in self._pending]
+        if None in outcomes:
             self._awake.wait()
             self._awake.clear()
             return None
         self._pending.popleft()
-        if spent_error and any(isinstance(entry.outcome, Response) for entry in self._pending):
-            self._spent_error = spent_error
-            return Response(values=(), failures=(str(spent_error),))
+        if isinstance(outcome, BudgetSpentError) and any(isinstance(o, Response) for o in outcomes):
+            self._spent_error = outcome
+            return Response(values=(), failures=(str(outcome),))
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome

@@ -84,18 +84,18 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 
 
 # The catalogue.
-RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
+RATED = [name for name in catalog.names() if isinstance(catalog.find_subject(name), Dimension)]
 
 
 def test_no_two_questions_of_the_catalogue_share_a_name():
     names = [*catalog.names(), "document", "summary"]
-    names += [question.name for name in RATED for question in catalog.find(name).questions]
+    names += [question.name for name in RATED for question in catalog.find_subject(name).questions]
     assert len(names) == len(set(names))
 
 
 def test_siblings_judge_the_same_text_by_the_same_source():
     def names(name: str) -> list[str]:
-        return [question.name for question in same_source_questions(catalog.find(name))]
+        return [question.name for question in same_source_questions(catalog.find_subject(name))]
 
     assert names("relevance") == ["coherence", "consistency", "fluency"]
     assert names("fluency") == ["coherence", "consistency", "relevance"]
@@ -130,7 +130,7 @@ def offline(judge: Judge, summary: str) -> Any:
 def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_model_answers(
     name, reasoning
 ):
-    subject = catalog.find(name)
+    subject = catalog.find_subject(name)
     assert 4 <= len(subject.questions) <= 8
     questions = candidate_questions(subject, 16)
     assert questions == (*same_source_questions(subject), *subject.questions)
