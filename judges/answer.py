@@ -6,9 +6,9 @@
    name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A text must state exactly one value in these forms, and no other value elsewhere. Another text
-raises NoScoreError. The text is cleaned so that the positions of characters stay the same: an
-answer's position also holds for the original text.
+A text must state exactly one value in these forms, and no other value elsewhere. Any other text
+raises NoScoreError. Cleaning a text does not move its characters, so an answer's position also
+holds for the original text.
 """
 
 import re

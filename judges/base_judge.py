@@ -157,10 +157,9 @@ class BaseJudge(ABC):
                     "not a plain PROVIDER/NAME of a known provider; if you trust it, name the "
                     "model yourself: --lm MODEL (lm=...)"
                 )
-            tuned_endpoint, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
-            if not tuned_endpoint or judge.api_base:
-                continue
-            if tuned_endpoint not in (endpoint, endpoint_digest(endpoint)):
+            endpoint = endpoint_of(judge.lm)
+            expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
+            if not judge.api_base and judge.origin.endpoint not in expected_endpoints:
                 raise FatalModelError(
                     f"{judge.name}: it was tuned at another address than {endpoint}, where its "
                     "requests would go; give the address: --api-base URL, or in Python "

@@ -42,7 +42,7 @@ DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
-    """A question as System One's protocol has it; the criteria of a score are its levels."""
+    """A question in System One's form; the criteria of a `score` are its levels."""
 
     type: Literal["noul", "score", "choice"]
     instructions: str
@@ -50,7 +50,7 @@ class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
 
 
 class DecisionTask(Struct, kw_only=True):
-    """What is the same in all requests to a decision model, which their system message holds."""
+    """The content of the system message, which all requests to a decision model share."""
 
     state: dict[str, object]
     questions: dict[str, TypedQuestion]
@@ -99,12 +99,11 @@ def fill_template_for(
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
     """Return the instruction, the input fields and the demos as a decision model reads them."""
-    numbered_fields = enumerate(prompt.inputs, start=1)
     state: dict[str, object] = {
         "instructions": break_markup(prompt.instruction),
         "input_fields": "\n".join(
             f"{n}. `{field.name}` (str): {break_markup(field.description)}"
-            for n, field in numbered_fields
+            for n, field in enumerate(prompt.inputs, start=1)
         ),
     }
     if prompt.demos:
@@ -158,7 +157,7 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
         return {**entry, "levels": levels}
     if question.type == "choice":
         return {**entry, "choices": [_option_entry("value", *each) for each in criteria.items()]}
-    # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
+    # OpenAI's predicate has no field for what true and false mean, so the instructions say this.
     outcome_meanings = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
     text = f"{text} ({outcome_meanings})" if outcome_meanings else text
     return {**entry, "type": "predicate", "instructions": text}

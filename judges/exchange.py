@@ -57,7 +57,7 @@ INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 @dataclass(kw_only=True)
 class Exchange:
-    """Turns rows into a judge's messages, and replies to the messages into judgements.
+    """Turns rows into a judge's messages, and the replies to these into judgements.
 
     `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
     NoProbabilitiesError or OptionError if the model cannot follow the judge's plan.

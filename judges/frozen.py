@@ -30,8 +30,7 @@ from judges.scoring import SamplingPlan
 FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
 MAX_MEMBERS = 64
-# The most bytes of all demonstrations in a file; the other bytes of MAX_JUDGE_BYTES are left for
-# the instruction and the provenance.
+# The most bytes of all demonstrations in a file. The other parts of the file need bytes, too.
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # DSPy sends what follows this mark in a message as an image, a file or the like.
@@ -57,7 +56,7 @@ class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubjectEntry(_StrictStruct):
-    """The subject as JSON: a dimension has anchors, perhaps words; a comparison, a candidate."""
+    """The subject as JSON; a dimension has anchors and maybe words, a comparison a candidate."""
 
     name: Identifier
     definition: NonBlankText
@@ -86,7 +85,7 @@ class _SplitEntry(Struct):
 
 
 class _DataEntry(_SplitEntry):
-    """The data set that a judge was tuned on; further keys may hold any JSON data."""
+    """The data set that a judge was tuned on; other keys may hold any JSON data."""
 
     name: Name
     constructed: bool = False
@@ -103,7 +102,7 @@ _ErrorCount = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class Provenance(Struct, kw_only=True):
-    """How a judge was tuned, as far as it is read again; further keys may hold any plain data."""
+    """The entries on a judge's tuning that are read again; other keys may hold any JSON data."""
 
     data: _DataEntry | UnsetType = UNSET
     split: _SplitEntry | UnsetType = UNSET
@@ -121,7 +120,7 @@ class Provenance(Struct, kw_only=True):
 
 
 class _FileHeader(_StrictStruct, kw_only=True):
-    """The keys that the files of judges and panels have in common, without the digest."""
+    """The keys that the files of judges and of panels share, without the digest."""
 
     format: Literal["dspy-judges frozen judge"] = FILE_FORMAT
     version: Literal[1] = FILE_VERSION

@@ -32,10 +32,8 @@ def load(
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
             definition. If a catalogue name is also the name of a folder, the catalogue judge is
             loaded; write "./name" for the folder.
-        lm: The model to ask, as for `Judge.with_model`. By default, the judge's own model,
-            else the embedded model.
-        api_base: The address of an OpenAI-compatible server. By default, the
-            provider's own address.
+        lm: The model to ask (see `Judge.with_model`). Default: the judge's own, or the embedded one.
+        api_base: The address of an OpenAI-compatible server. Default: the provider's address.
 
     Returns:
         A Judge, or a Panel for a panel's file.
@@ -194,7 +192,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
-    """Return the ratings, else those with anchors; two ratings stand for all between them, too."""
+    """Return a scale's ratings: those given, or all between two ratings or the outer anchors."""
     ends = ratings or sorted({*anchors[:1], *anchors[-1:]})
     return list(range(ends[0], ends[1] + 1)) if len(ends) == 2 else ends
 

@@ -306,10 +306,7 @@ def choice_probabilities(value: object, choices: Sequence[Value]) -> dict[Value,
         keys = range(len(choices)) if "level" in value else choices
         raw_probabilities = [value["probabilities"][str(key)] for key in keys]
     total = math.fsum(raw_probabilities)
-    return {
-        choice: raw_probability / total
-        for choice, raw_probability in zip(choices, raw_probabilities, strict=True)
-    }
+    return {choice: p / total for choice, p in zip(choices, raw_probabilities, strict=True)}
 
 
 def _likeliest_choice(value: object, field: Field) -> object:

@@ -97,21 +97,18 @@ class Panel(BaseJudge):
 
         Raises PanelError if a member is a panel itself or does not fit the subject.
         """
+        member_inputs: dict[str, str] = {}
         for member in members:
             if not isinstance(member.judge, Judge):
                 raise PanelError(
                     f"member {member.name} is a panel itself; join its members instead"
                 )
-        member_inputs = {
-            name: description
-            for member in members
-            for name, description in member.judge.subject.inputs.items()
-        }
+            member_inputs |= member.judge.subject.inputs
         added_inputs = {n: text for n, text in member_inputs.items() if n not in subject.inputs}
-        paid_models = [m.judge.lm for m in members if not is_embedded(m.judge.lm)]
+        lms = (member.judge.lm for member in members)
         return cls(
             subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
-            lm=next(iter(paid_models), EMBEDDED),
+            lm=next((lm for lm in lms if not is_embedded(lm)), EMBEDDED),
             lm_source="user",
             # A member's slope and intercept hold only for the plan with which they were learned.
             members=tuple(

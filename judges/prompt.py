@@ -26,7 +26,7 @@ MAX_DEMOS = 1000
 LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
 END_HEADER = HEADER.format(name="completed")
-# Takes the place of a free text, such as a rationale, that a demonstration lacks.
+# Replaces a free text, such as a rationale, that a demonstration lacks.
 NOT_GIVEN = "(not given)"
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
@@ -171,7 +171,7 @@ _COMPARISON_TEXTS: Mapping[Reasoning, str] = {
 def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
     """Return the form of reasoning that a reply has, by the description of its free text.
 
-    A description that is not in one of these tables counts as "brief".
+    A description in neither _RATIONALE_TEXTS nor _COMPARISON_TEXTS counts as "brief".
     """
     free_texts = [field.description for field in outputs if not field.choices]
     for reasoning, description in (*_RATIONALE_TEXTS.items(), *_COMPARISON_TEXTS.items()):

@@ -99,7 +99,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token; `top` maps the most likely tokens in its place to log-probabilities."""
+    """A generated token; `top` has log-probabilities of the likeliest tokens at its position."""
 
     text: str
     top: Mapping[str, float]

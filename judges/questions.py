@@ -111,9 +111,9 @@ class AnswerShare:
     """How much one of a judge's answers counts in the judge's score.
 
     The answer is to a question, or it is the judge's rating, verdict or choice. `share`, in [0, 1],
-    is how far the answer can move the score, as a share of how far all answers can move it. `loss`
-    is how much lower the objective of a tuned judge (rho or balanced accuracy) would be without the
-    question, on the labels that the judge was tuned on; None if that was not measured.
+    is the answer's share of how far all answers together can move the score. `loss` is how much
+    lower a tuned judge's objective (rho or balanced accuracy) would be without the question, on the
+    labels that the judge was tuned on; None if that was not measured.
     """
 
     name: str
@@ -143,7 +143,7 @@ class AnswerWeights:
         return round(self.intercept + math.fsum(terms), 12)
 
     def shares(self, choices: Sequence[Field]) -> dict[str, float]:
-        """Return how far each answer can move the score, as a share of what all answers can.
+        """Return each answer's share of how far all answers together can move the score.
 
         The shares sum to 1. `choices` are the prompt's output fields that have choices.
         """

@@ -49,7 +49,7 @@ class ReplyValues(NamedTuple):
     spans: dict[str, tuple[int, int]]
 
 
-# By the name of a field: the start and end of its section, which follows its header or label.
+# The start and end of each field's section, which follows the field's header or label.
 Sections = dict[str, tuple[int, int]]
 
 

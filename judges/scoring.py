@@ -28,7 +28,7 @@ from judges.reading import read_reply
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
-# The default `max_tokens` of replies: without, and with, reasoning in steps or questions.
+# The default `max_tokens` of replies without, and with, reasoning in steps or questions.
 SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
 # The tokens of an average reply by the form of reasoning, and of a reasoning model's thoughts.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
@@ -166,17 +166,17 @@ def read_sample(
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
-    outputs = prompt.outputs
-    reading = read_reply(reply.text, outputs, is_truncated=reply.is_truncated, names=names)
-    values = reading.values
-    free_texts = [str(values[output.name]) for output in outputs if not output.choices]
+    values, spans = read_reply(
+        reply.text, prompt.outputs, is_truncated=reply.is_truncated, names=names
+    )
+    free_texts = [str(values[output.name]) for output in prompt.outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if plan.kind == "weighted":
-            position = reading.spans[field.name][0]
+            position = spans[field.name][0]
             probabilities = _choice_probabilities(reply, position, choice, field.options)
         distributions[field.name] = {
             choice_number(each, field.options): p for each, p in probabilities.items()

@@ -85,9 +85,7 @@ def corrected_rate(
     judge_rate = float(verdicts[has_verdict].mean())
     error_table = np.asarray(errors, dtype=float).reshape(-1, 5)
     both, people_only, judge_only, neither, n_documents = error_table.T
-    n_both, n_people_only, n_judge_only, n_neither = (
-        n_documents @ counts for counts in (both, people_only, judge_only, neither)
-    )
+    n_both, n_people_only, n_judge_only, n_neither = n_documents @ error_table[:, :4]
     if not error_table.size:
         return TrueRate(
             judge=judge_rate, withheld="it was not tested on labels with this model and plan"

@@ -85,7 +85,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if api_key_env:
         _check_key_variable(api_key_env)
     key_variable = api_key_env or (provider.key_variable if provider else "")
-    key = read_key(key_variable) if key_variable else ""
+    key = read_key(key_variable)
     return _open_with_key(lm, api_base, key_variable, key)
 
 

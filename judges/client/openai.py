@@ -41,10 +41,8 @@ MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular an
 MAX_EXCERPT_CHARACTERS = 300
 # The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
-
 # The number of files that this process may open in addition to its connections.
 MAX_OTHER_FILES = 64
-
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
 # endpoint that refuses the part.
 OPTIONAL_REQUEST_PARTS = {

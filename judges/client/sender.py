@@ -101,14 +101,10 @@ class Sender:
     def _final_error(
         self, error: TransientError, n_attempts: int, n_answered_at_start: int
     ) -> ModelError:
-        """Return the exception for a request that is given up after this error.
-
-        It ends the run if the endpoint was never reached, or if it has stopped answering.
-        """
+        """Return the exception for a request that is given up; a silent endpoint ends the run."""
         self._n_given_up += 1
-        is_unreachable = (
-            isinstance(error, UnreachableError) and self._n_answered == n_answered_at_start
-        )
+        was_answered = self._n_answered > n_answered_at_start
+        is_unreachable = isinstance(error, UnreachableError) and not was_answered
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
         if (self.ends_run and has_stopped) or (is_unreachable and not self._n_answered):
             return FatalModelError(

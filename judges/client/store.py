@@ -26,8 +26,7 @@ from judges.protocol import Completion, Message, Sampling, Usage
 # The states of a request. A lost request was not answered but may be billed; a refused request is
 # not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `cost` is in US dollars. It is the worst-case cost of a request until the request is answered, and
-# the real cost then.
+# `cost` is in US dollars: the worst-case cost of a request until its answer, then the real cost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,

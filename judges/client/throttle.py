@@ -27,8 +27,7 @@ class Throttle:
         self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._resumes_at = self._lowered_at = 0.0
-        # The number of bursts of 429s since the last answer; a burst is many 429s at about the same
-        # time.
+        # The number of bursts of 429s since the last answer; a burst lowers the limit only once.
         self.n_bursts = 0
 
     async def __aenter__(self) -> float:

@@ -15,8 +15,7 @@ from judges.protocol import Request, Response
 # The most unanswered requests in a window, as a multiple of the concurrency: while some requests
 # wait for a retry, others are sent.
 READ_AHEAD_FACTOR = 3
-# The most requests in a window. Answered requests stay in the window until all earlier requests are
-# answered.
+# The most requests in a window, in which each stays until all earlier ones are answered.
 MAX_WINDOW_REQUESTS = 4096
 # The number of requests that are passed to the event loop's thread at once.
 START_BATCH_SIZE = 64
