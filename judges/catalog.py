@@ -69,7 +69,7 @@ _chain_of_density_dimension = partial(
 _dpo_comparison = partial(Comparison, source="DPO win rates (arXiv:2305.18290)")
 
 
-def _questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
+def _make_questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
     """Make questions from keyword arguments, which are their names and texts.
 
     A string is a question to answer by yes or no. A tuple (text, what earns 1, what earns 3) is a
@@ -94,7 +94,7 @@ COHERENCE = _summeval_dimension(
         "an order can be made out, with jumps or loose ends",
         "one well-built text that leads from sentence to sentence",
     ),
-    questions=_questions(
+    questions=_make_questions(
         one_topic="does the summary stay on topic from its first sentence to its last",
         clear_opening="does the first sentence say what the summary is about",
         logical_order="do the sentences stand in an order that a reader can follow",
@@ -120,7 +120,7 @@ CONSISTENCY = _summeval_dimension(
         "some statements have no support",
         "the document supports every statement",
     ),
-    questions=_questions(
+    questions=_make_questions(
         names_correct="are all names of people, places and organisations those of the document",
         numbers_correct="are all numbers, dates and amounts of the summary those of the document",
         roles_correct="does everyone in the summary do what the document says they did",
@@ -143,7 +143,7 @@ FLUENCY = _summeval_dimension(
         "clean sentences without mistakes",
     ),
     inputs=SUMMARY,
-    questions=_questions(
+    questions=_make_questions(
         full_sentences="is every sentence complete, with a subject and a verb",
         correct_grammar="is the summary free of mistakes in grammar",
         correct_spelling="is every word spelled correctly, with capitals where they belong",
@@ -168,7 +168,7 @@ RELEVANCE = _summeval_dimension(
         "some main points, some missing or beside the point",
         "all main points and nothing superfluous",
     ),
-    questions=_questions(
+    questions=_make_questions(
         main_point="does the summary state the main point of the document",
         key_points=(
             "how many of the document's important points the summary has",
@@ -187,7 +187,7 @@ COD_INFORMATIVE = _chain_of_density_dimension(
     "whether the summary gives the important information, accurately and in few words",
     "Judge how informative the summary is. An informative summary covers the important points of "
     "the article, states them accurately, as the article supports them, and is concise.",
-    questions=_questions(
+    questions=_make_questions(
         central_event="does the summary say what the article is centrally about",
         key_people="does the summary name the people and organisations that matter most",
         concrete_facts="does the summary give concrete facts, such as numbers, dates and places",
@@ -203,7 +203,7 @@ COD_QUALITY = _chain_of_density_dimension(
     "Judge the quality of the summary. A summary of high quality is easy to read: a reader who "
     "sees nothing else can follow every sentence and understand what it says.",
     inputs=SUMMARY,
-    questions=_questions(
+    questions=_make_questions(
         clear_at_once="can every sentence be understood at the first reading",
         known_terms="is every name and term of the summary commonly known or explained",
         light_sentences=(
@@ -222,7 +222,7 @@ COD_COHERENCE = _chain_of_density_dimension(
     "Judge the coherence of the summary. A coherent summary is well structured and well organised: "
     "its sentences are connected and stand in a logical order.",
     inputs=SUMMARY,
-    questions=_questions(
+    questions=_make_questions(
         topic_first="does the summary introduce its topic before it goes into details",
         single_story="do all sentences of the summary belong to one story",
         sensible_order="are the events told in the order in which a reader expects them",
@@ -236,7 +236,7 @@ COD_ATTRIBUTABLE = _chain_of_density_dimension(
     "whether everything the summary says can be found in the article",
     "Judge how far the summary is attributable to the article: is all of its information fully "
     "supported by the article? Lower the rating for every fact the article does not support.",
-    questions=_questions(
+    questions=_make_questions(
         no_new_facts="does the article state every event that the summary tells",
         no_new_names="does the article mention every person, place and organisation of the summary",
         no_new_numbers="does every number, date and amount of the summary stand in the article",
@@ -251,7 +251,7 @@ COD_OVERALL = _chain_of_density_dimension(
     "how good the summary is as a whole",
     "Judge the summary as a whole, by how much a reader would prefer it. A good summary brings "
     "across the main points of the article, and is concise, logical and coherent.",
-    questions=_questions(
+    questions=_make_questions(
         essentials=(
             "how much of what matters in the article the summary brings across",
             "little of what matters",

@@ -95,26 +95,26 @@ class Exchange:
             texts = {**texts, a: texts[b], b: texts[a]}
         return fill_template_for(self.lm, self.template, texts)
 
-    def sample(self, reply: Reply) -> Sample:
+    def sample_of(self, reply: Reply) -> Sample:
         """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_sample`)."""
         if self.is_decision_model:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
-    def response(self, outputs: Iterable[object]) -> Response:
+    def response_of(self, outputs: Iterable[object]) -> Response:
         """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
                 check_reply(reply := self._read_output(output))
-                samples.append(self.sample(reply))
+                samples.append(self.sample_of(reply))
             except RefusedError as refusal:
                 refusals.append(str(refusal))
             except (NoScoreError, NoProbabilitiesError) as failure:
                 failures.append(str(failure))
         return Response(values=tuple(samples), failures=(*refusals, *failures))
 
-    def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
+    def judgement_of(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return the judgement from one response, or, for a pair, from one for each order."""
         samples = [cast(Sequence[Sample], response.values) for response in responses]
         if self.subject.kind == "pairwise":
@@ -145,7 +145,7 @@ class Exchange:
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:
-                return self.sample(reply)
+                return self.sample_of(reply)
             except NoProbabilitiesError as error:
                 if has_probabilities:  # only this reply has none
                     raise NoScoreError(str(error)) from error
@@ -169,7 +169,7 @@ class Exchange:
             for response in responses:
                 while (skip_reason := skip_reasons.popleft()) is not None:
                     yield failed_judgement(self.subject, skip_reason)
-                yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
+                yield self.judgement_of([response, *islice(responses, len(self.orders) - 1)])
         for skip_reason in skip_reasons:  # the rows after the last row that was sent
             yield failed_judgement(self.subject, str(skip_reason))
 

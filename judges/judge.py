@@ -226,8 +226,8 @@ class Judge(BaseJudge):
         except NoScoreError as error:
             judgement = failed_judgement(self.subject, str(error))
         else:
-            responses = [exchange.response(each) for each in (outputs, outputs_ba)]
-            judgement = exchange.judgement(responses[: len(exchange.orders)])
+            responses = [exchange.response_of(each) for each in (outputs, outputs_ba)]
+            judgement = exchange.judgement_of(responses[: len(exchange.orders)])
         judgement_entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,

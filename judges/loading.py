@@ -32,7 +32,7 @@ def load(
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
             definition. If a catalogue name is also the name of a folder, the catalogue judge is
             loaded; write "./name" for the folder.
-        lm: The model to ask (see `Judge.with_model`). Default: the judge's own, or the embedded one.
+        lm: The model to ask (see `Judge.with_model`). Default: the judge's or the embedded model.
         api_base: The address of an OpenAI-compatible server. Default: the provider's address.
 
     Returns:

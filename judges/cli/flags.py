@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError, option_name
-from judges.client import Redactor, check_model_name, holds_secret, read_price
+from judges.client import Redactor, check_model_name, read_price, url_has_secret
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
 from judges.terminal import QUIET_HELP, escape_invisible, print_note
@@ -108,7 +108,7 @@ def address(text: str) -> str:
         raise argparse.ArgumentTypeError(
             "is empty: give http://HOST:PORT/v1, or leave out the flag"
         )
-    if holds_secret(text):
+    if url_has_secret(text):
         raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
 

@@ -44,7 +44,7 @@ class Booking:
     `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
     """
 
-    cost: float
+    reserved: float
     worst_cost: float
     purpose: str
     request_id: int | None
@@ -281,7 +281,7 @@ class Account:
     def release(self, booking: Booking, *, billed: bool) -> None:
         """Close the booking of an unanswered request; its cost still counts if `billed` is true."""
         with self.budget.lock:
-            cost = booking.cost if billed else 0.0
+            cost = booking.reserved if billed else 0.0
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST if billed else REFUSED, cost, None)
 
@@ -296,6 +296,6 @@ class Account:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
         # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.
-        counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
+        counts.open_cost = counts.open_cost - booking.reserved if counts.open_calls else 0.0
         if booking.request_id is not None and self.budget.store:
             self.budget.store.record_outcome(booking.request_id, state, cost, usage)

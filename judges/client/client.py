@@ -131,8 +131,8 @@ class Client:
         self._is_in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        reasons = not self._is_in_process and is_reasoning(model.name)
-        self._max_tokens_factor = REASONING_FACTOR if reasons else 1
+        is_reasoning_model = not self._is_in_process and is_reasoning(model.name)
+        self._max_tokens_factor = REASONING_FACTOR if is_reasoning_model else 1
         self._sender = Sender(
             model, self.account, self.concurrency, self.timeout, ends_run=self.monitor is not None
         )

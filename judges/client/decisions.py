@@ -19,8 +19,8 @@ from judges.client.openai import (
     EndpointModel,
     malformed_answer,
     read_error,
+    read_retry_after,
     read_usage,
-    retry_after_of,
 )
 from judges.decisions import (
     DECISION_SAMPLING,
@@ -53,7 +53,7 @@ class DecisionModel(EndpointModel):
         if status == 404 and b"model" not in answer and url.endswith(f"/{SYSTEM_ONE}"):
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
-        raise read_error(self, status, retry_after_of(headers), answer)
+        raise read_error(self, status, read_retry_after(headers), answer)
 
     def _read_answers(
         self, answer: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
@@ -73,7 +73,7 @@ class DecisionModel(EndpointModel):
                 "prompt_tokens_details": token_counts.get("input_tokens_details"),
             }
         usage = read_usage(token_counts, messages, (), DECISION_SAMPLING)
-        return self.completion([reply], model, usage)
+        return self.make_completion([reply], model, usage)
 
 
 @lru_cache(maxsize=16)

@@ -315,16 +315,16 @@ class DecisionLM:
         self.engine, self.model = engine, engine.client.model.name
 
     def __call__(self, state: Json, questions: Json) -> object:
-        with self._dspy_errors():
+        with self._raising_dspy_errors():
             return self._read_response(self.engine.client.ask(self._request(state, questions)))
 
     async def acall(self, state: Json, questions: Json) -> object:
-        with self._dspy_errors():
+        with self._raising_dspy_errors():
             request = self._request(state, questions)
             return self._read_response(await self.engine.client.ask_async(request))
 
     @contextmanager
-    def _dspy_errors(self) -> Iterator[None]:
+    def _raising_dspy_errors(self) -> Iterator[None]:
         """Raise `dspy.LMUnexpectedError` for this project's errors, as a `dspy.LM` would."""
         import dspy
 

@@ -81,9 +81,9 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
     if lm in EMBEDDED_MODELS:
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
-        return without_secrets(provider.base_url(api_base))
+        return url_without_secrets(provider.base_url(api_base))
     # If the user gives no address, only DSPy knows the address that requests are sent to.
-    return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
+    return f"dspy.LM {url_without_secrets(api_base)}" if api_base else "dspy.LM"
 
 
 def endpoint_digest(endpoint: str) -> str:
@@ -163,13 +163,13 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
     return secrets
 
 
-def without_secrets(url: str) -> str:
+def url_without_secrets(url: str) -> str:
     """Return the URL without user name, password, query and fragment, which may be secret."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def holds_secret(url: str) -> bool:
+def url_has_secret(url: str) -> bool:
     """Return whether a URL contains a password or a key, and so must not be written to a file."""
     url_parts = urlsplit(url)
     query_names = " ".join(name for name, _ in parse_qsl(url_parts.query))

@@ -20,10 +20,10 @@ from judges.client.keys import (
     PROVIDERS,
     Provider,
     Redactor,
-    holds_secret,
     read_key,
     register_secrets,
-    without_secrets,
+    url_has_secret,
+    url_without_secrets,
 )
 from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision
 
@@ -135,7 +135,7 @@ def _open_endpoint_model(
     # the same name.
     if is_decision(lm):
         model_class, name = DecisionModel, lm
-    endpoint = without_secrets(base_url)
+    endpoint = url_without_secrets(base_url)
     if not base_url:
         raise FatalModelError(
             f"{name}: no address is given; set {provider.address_variable}, or give the address by "
@@ -146,7 +146,7 @@ def _open_endpoint_model(
             f"{name}: {Redactor().redact(endpoint)!r} is not an address; write http://HOST:PORT/v1 "
             f"or https://... by api_base (--api-base) or {provider.address_variable}"
         )
-    if holds_secret(base_url):
+    if url_has_secret(base_url):
         raise FatalModelError(
             f"{name}: the address {endpoint} holds a password or a key; set the key in "
             f"{key_variable}"

@@ -59,13 +59,13 @@ ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GE
 # A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
 # Messages of errors, with fields for `read_error` to fill in.
-REPORT = "{message}"
-REDIRECT_REPORT = "{origin}: it redirects; name the new address by --api-base"
-KEY_REPORT = (
+ERROR_MESSAGE = "{message}"
+REDIRECT_MESSAGE = "{origin}: it redirects; name the new address by --api-base"
+KEY_MESSAGE = (
     "{origin}: the key in {source.key_variable} is missing or was not accepted for {source.name}"
 )
-TOP_UP_REPORT = "{message}; the same command goes on when the account has more credit"
-NO_LOGPROBS_REPORT = (
+TOP_UP_MESSAGE = "{message}; the same command goes on when the account has more credit"
+NO_LOGPROBS_MESSAGE = (
     "{message}; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or "
     "--plan mean with this model"
 )
@@ -165,7 +165,7 @@ class EndpointModel:
             return self.read_answer(answer, messages, sampling)
         if status in {400, 422} and self.request_format.learn_from(body, answer):
             return await self.complete(messages, sampling)
-        raise read_error(self, status, retry_after_of(headers), answer)
+        raise read_error(self, status, read_retry_after(headers), answer)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -184,9 +184,9 @@ class EndpointModel:
         except (ValueError, RecursionError) as error:
             raise malformed_answer(answer, self.redactor, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
-        return self.completion(replies, body.model, usage)
+        return self.make_completion(replies, body.model, usage)
 
-    def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
+    def make_completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
         """Return a completion with API keys redacted; `model` is the endpoint's name for it."""
         name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return self.redactor.redact_completion(
@@ -306,24 +306,24 @@ class ErrorSource(Protocol):
 # Each rule has HTTP statuses, a pattern to search in the error's text, and, if both match, the
 # exception to raise and its message. The first rule that matches is used.
 ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
-    (range(300, 400), "", FatalModelError, REDIRECT_REPORT),
-    ({401}, "", FatalModelError, KEY_REPORT),
-    ({402}, "", FatalModelError, TOP_UP_REPORT),
+    (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
+    ({401}, "", FatalModelError, KEY_MESSAGE),
+    ({402}, "", FatalModelError, TOP_UP_MESSAGE),
     # Gemini has the same message for a limit per minute and for a spent quota. The message says
     # when to retry only if the limit is per minute.
-    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_REPORT),
-    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_REPORT),
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_MESSAGE),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_MESSAGE),
     # The owner of a LiteLLM proxy can limit the spending of a key.
-    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_REPORT),
-    ({429}, "", ThrottledError, REPORT),
-    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_REPORT),
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_MESSAGE),
+    ({429}, "", ThrottledError, ERROR_MESSAGE),
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
     # The message of a LiteLLM proxy for an unknown model.
-    ({400, 413, 422}, "invalid model name passed in", FatalModelError, REPORT),
-    ({400, 413, 422}, "", RefusedError, REPORT),
+    ({400, 413, 422}, "invalid model name passed in", FatalModelError, ERROR_MESSAGE),
+    ({400, 413, 422}, "", RefusedError, ERROR_MESSAGE),
     # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
-    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, REPORT),
-    ({408, 409, 425}, "", TransientError, REPORT),
-    (range(400, 500), "", FatalModelError, REPORT),
+    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ERROR_MESSAGE),
+    ({408, 409, 425}, "", TransientError, ERROR_MESSAGE),
+    (range(400, 500), "", FatalModelError, ERROR_MESSAGE),
 )
 
 
@@ -376,7 +376,7 @@ def _error_strings(value: object) -> Iterator[str]:
             yield from _error_strings(value.get(name))
 
 
-def retry_after_of(headers: Mapping[str, str]) -> float | None:
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait by the header Retry-After, a number or a date; None without it."""
     header_value = headers.get("retry-after", "")
     with suppress(ValueError):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from judges.client.budget import BudgetSpentError
-from judges.client.event_loop import event_loop, is_event_loop
+from judges.client.event_loop import event_loop, is_loop_thread
 from judges.client.monitor import FailureMonitor
 from judges.protocol import Request, Response
 
@@ -40,7 +40,7 @@ class InFlightCounter:
         """Wait until no request is in flight, but at most this many seconds."""
         # The garbage collector may close a generator in any thread. The event loop's thread must
         # not wait here, since it is the thread that reads the answers.
-        deadline = time.monotonic() + (0.0 if is_event_loop() else seconds)
+        deadline = time.monotonic() + (0.0 if is_loop_thread() else seconds)
         while self.number and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
 

@@ -38,7 +38,7 @@ def book(account, sampling=SHORT):
 def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     account = account_of(1000.0)
     booking = book(account, Sampling(n=2, max_tokens=50))
-    assert booking.cost == account.cost_unconfirmed == 200
+    assert booking.reserved == account.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
     account.settle(book(account), took(60, 10))
     assert (account.total.calls, account.total.tokens_in, account.cost) == (2, 90, 112)

@@ -118,7 +118,7 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
         raise KeyboardInterrupt
 
     # When the first answer is judged, the requests of the second batch are sent.
-    monkeypatch.setattr("judges.exchange.Exchange.judgement", interrupt)
+    monkeypatch.setattr("judges.exchange.Exchange.judgement_of", interrupt)
     assert main(asking()) == 130
     assert sum(count_answers(STORE).values()) == len(openai_server.log)
 
