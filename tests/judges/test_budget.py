@@ -173,11 +173,11 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))
     pair = book(account, sampling), book(account, sampling)
-    assert pair[0].cost == pytest.approx(2_000.0)
+    assert pair[0].reserved == pytest.approx(2_000.0)
     assert account.book(b"", PROMPT, sampling) is None
     for one in pair:
         account.settle(one, took(100, 1_900))
-    assert book(account, sampling).cost == pytest.approx(2_000.0)  # and not 20,000
+    assert book(account, sampling).reserved == pytest.approx(2_000.0)  # and not 20,000
 
 
 def test_an_unknown_price_is_no_zero():
