@@ -45,7 +45,7 @@ _NEUTRAL_WORDS = _word_set(
     "the a an my your our is i it for of on this here s total would give to level"
 )
 # Words in labels of something other than the answer: "word count", "previous rating".
-_OTHER_WORDS = _word_set(
+_NON_ANSWER_WORDS = _word_set(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
@@ -61,10 +61,10 @@ _DENYING_WORDS = _word_set(
 )
 # A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
 # "ethics" are not plurals.
-_PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
+_PLURAL_NOUN = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 # Maps some white space and characters beyond ASCII to ASCII characters.
-_TO_ASCII = str.maketrans(
+_ASCII_MAP = str.maketrans(
     "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
     "0123456789:()[]=.,\"\"''- \n     ",
 )
@@ -75,13 +75,13 @@ _BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
 # A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
 # that is quoted as a whole is not the model's own answer.
-_LABEL = re.compile(
+_LABEL_PATTERN = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
     rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
 # What may follow a complete answer: nothing, or a reason that does not take the answer back.
-_REASON = re.compile(
+_REASON_PATTERN = re.compile(
     rf"{_AFTER_ANSWER}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
@@ -94,7 +94,7 @@ _UNCLEAR_ANSWER = re.compile(
     re.IGNORECASE,
 )
 # Phrases with which a reply takes back its answer or declines to give one.
-_WITHDRAWAL = re.compile(
+_WITHDRAWAL_PHRASE = re.compile(
     r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
@@ -107,7 +107,7 @@ _OTHER_SCALE = re.compile(
     re.IGNORECASE,
 )
 # Headers, tags and JSON keys; each is treated as the start of a line.
-_MARKUP = re.compile(
+_LABEL_MARKUP = re.compile(
     rf"{FIELD_HEADER_PATTERN.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*"
     r"|\}|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
@@ -214,7 +214,7 @@ def find_answer(
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
     values |= {form.value(match) for match in form.later_pattern.finditer(text_after)} - {None}
-    if None in values or len(values) > 1 or _WITHDRAWAL.search(text_after):
+    if None in values or len(values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
@@ -225,7 +225,7 @@ def plain_text(text: str, form: AnswerForm) -> str:
     The positions of characters stay the same. Tags, headers and JSON keys become labels at the
     start of a line. Raises NoScoreError if the text mentions another scale.
     """
-    text = text.translate(_TO_ASCII)
+    text = text.translate(_ASCII_MAP)
     text = form.scale_pattern.sub(lambda match: " " * len(match[0]), text)
     if form.is_numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
@@ -234,15 +234,15 @@ def plain_text(text: str, form: AnswerForm) -> str:
         name = markup_match[1] or markup_match[2]
         return (f"\n{name}:" if name else "\n").ljust(len(markup_match[0]))
 
-    return _MARKUP.sub(as_label, text)
+    return _LABEL_MARKUP.sub(as_label, text)
 
 
-class _Line:
+class _ReplyLine:
     """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
 
     def __init__(self, line: re.Match[str], form: AnswerForm) -> None:
         self.content, self.position = line[0].rstrip(), line.start()
-        label = _LABEL.match(self.content)
+        label = _LABEL_PATTERN.match(self.content)
         # "B: it is precise" begins with an answer and not with a label.
         self.label = None if label and form.answer_pattern.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
@@ -252,7 +252,7 @@ class _Line:
         self.answer = form.answer_pattern.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
         self.reason: str | None = None
-        if self.answer and _REASON.match(self.content, self.answer.end()):
+        if self.answer and _REASON_PATTERN.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
         self.is_answer_alone = self.reason is not None and not self.reason.strip(
             _SURROUNDING_CHARACTERS + "}|$.!"
@@ -277,7 +277,7 @@ def _find_answers(
     answers, other_texts = [], []
     rank_above: int | None = None
     for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
-        line = _Line(line_match, form)
+        line = _ReplyLine(line_match, form)
         rank = line.rank(name_words, rank_above)
         rank_above = rank if line.is_label_alone else None
         is_opening = line_number == 0 and not line.content.endswith("?")
@@ -308,10 +308,9 @@ def _label_rank(label: str, name_words: frozenset[str]) -> int:
         (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
     )
     is_denied = content_words & _DENYING_WORDS - name_words
-    is_count = head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase)
-    is_other = (
-        head_noun in _OTHER_WORDS | _ANSWER_WORDS and content_words & _OTHER_WORDS - name_words
-    )
+    is_count = head_noun not in _ANSWER_WORDS | name_words and _PLURAL_NOUN.search(phrase)
+    other_words = content_words & _NON_ANSWER_WORDS - name_words
+    is_other = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
     if is_denied or is_count or is_other:
         return 0
     if content_words & _FINAL_WORDS:

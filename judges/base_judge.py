@@ -223,8 +223,8 @@ class BaseJudge(ABC):
             return
         models = {} if model is None else {model.name: model}
         options = {"api_base": None if models else self.api_base, **options}
-        asked = [part.lm for part in self.parts]
-        with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
+        lms = [part.lm for part in self.parts]
+        with Session(keep_going=keep_going, models=models, lms=lms, **options) as session:
             yield session.client(next(iter(models), self.lm))
 
     @contextmanager

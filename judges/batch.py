@@ -36,7 +36,7 @@ ENDPOINT_PATH: Final = "/v1/chat/completions"
 PRICE_FACTOR = 0.5  # the price of a batch, relative to the usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
-PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
+BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
 # Seconds by which the provider's clock and this machine's may differ.
 MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
@@ -142,7 +142,7 @@ class Batch:
 
         Raises OptionError if the new requests would exceed the limit of calls or dollars.
         """
-        budget, booked_requests = self._budget, self._store.unanswered_request_ids(PURPOSE)
+        budget, booked_requests = self._budget, self._store.unanswered_request_ids(BATCH_PURPOSE)
         new_costs = {
             key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
         }
@@ -159,7 +159,7 @@ class Batch:
                 f"${dollars_left:.4f}"
             )
         for key, worst_cost in new_costs.items():
-            self._store.record_sent(bytes.fromhex(key), self.state.lm, PURPOSE, worst_cost)
+            self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
@@ -199,13 +199,13 @@ class Batch:
         submitted yet or still running.
         """
         if self.state.batch_id is None:
-            store_totals = self._store.totals()
-            if {total.state for total in store_totals if total.purpose == PURPOSE} == {ANSWERED}:
+            totals = self._store.totals()
+            if {total.state for total in totals if total.purpose == BATCH_PURPOSE} == {ANSWERED}:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
         request_keys = self._read_request_keys()
-        open_request_ids = self._store.unanswered_request_ids(PURPOSE)
+        open_request_ids = self._store.unanswered_request_ids(BATCH_PURPOSE)
         # The number in the store of each request of the batch that has no answer, by its key.
         request_ids = {key: open_request_ids[key] for key in request_keys & open_request_ids.keys()}
         failures = []

@@ -137,7 +137,8 @@ class Dimension:
             )
         lowest, width = self.scale[0], self.scale[-1] - self.scale[0]
         text_by_position = {
-            low + (r - lowest) * (high - low) / width: t for r, t in self.anchors.items()
+            low + (rating - lowest) * (high - low) / width: text
+            for rating, text in self.anchors.items()
         }
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)

@@ -204,7 +204,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     Raises NoScoreError if a text is missing or has no visible character. One of the two outputs of
     a pair may be blank, so that a system that says nothing loses its comparisons.
     """
-    texts, blanks = {}, []
+    texts, blank_names = {}, []
     for name in subject.texts:
         text = as_text(row.get(name))
         if not isinstance(text, str):
@@ -213,11 +213,11 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
                 f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
             )
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
-            blanks.append(name)
+            blank_names.append(name)
         texts[name] = text
     outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
-    if len(blanks) > 1 or not set(blanks) <= set(outputs):
-        raise NoScoreError(f"{blanks[0]} is empty")
+    if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
+        raise NoScoreError(f"{blank_names[0]} is empty")
     return texts
 
 

@@ -119,7 +119,7 @@ class Provenance(Struct, kw_only=True):
     tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
 
 
-class _FileHeader(_StrictStruct, kw_only=True):
+class _CommonEntries(_StrictStruct, kw_only=True):
     """The keys that the files of judges and of panels share, without the digest."""
 
     format: Literal["dspy-judges frozen judge"] = FILE_FORMAT
@@ -128,7 +128,7 @@ class _FileHeader(_StrictStruct, kw_only=True):
     provenance: JsonObject | None
 
 
-class JudgeFile(_FileHeader, kw_only=True):
+class JudgeFile(_CommonEntries, kw_only=True):
     """The file of a judge."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
@@ -151,7 +151,7 @@ class MemberEntry(_StrictStruct):
     judge: JudgeFile
 
 
-class PanelFile(_FileHeader, kw_only=True):
+class PanelFile(_CommonEntries, kw_only=True):
     """The file of a panel."""
 
     members: Annotated[list[MemberEntry], Meta(min_length=1, max_length=MAX_MEMBERS)]

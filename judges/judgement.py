@@ -159,9 +159,9 @@ class Preference:
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
-        own = Preference.of_orders(weights.score(ab), -weights.score(ba), self.comparison)
+        preference = Preference.of_orders(weights.score(ab), -weights.score(ba), self.comparison)
         return replace(
-            own,
+            preference,
             answers_ab=ab,
             answers_ba=ba,
             decided_by=weights.decisive_answer(answers, choices),

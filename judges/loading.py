@@ -193,8 +193,8 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
 def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
     """Return a scale's ratings: those given, or all between two ratings or the outer anchors."""
-    ends = ratings or sorted({*anchors[:1], *anchors[-1:]})
-    return list(range(ends[0], ends[1] + 1)) if len(ends) == 2 else ends
+    end_ratings = ratings or sorted({*anchors[:1], *anchors[-1:]})
+    return list(range(end_ratings[0], end_ratings[1] + 1)) if len(end_ratings) == 2 else end_ratings
 
 
 def make_dimension(

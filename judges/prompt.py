@@ -14,7 +14,7 @@ from typing import Literal
 
 from judges.protocol import Message
 
-Value = str | int
+Value = str | int  # of a field: a text, a word or a rating
 # The text that a judge writes before its answer: nothing, one sentence, reasoning in steps, or
 # questions that the judge poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]

@@ -34,11 +34,11 @@ SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 THOUGHT_TOKENS = 400
 # Tokens of the answer to one question, with its header.
-ANSWER_TOKENS = 9
+TOKENS_PER_ANSWER = 9
 # The number of alternatives to ask for at each token: the most that OpenAI's API allows.
 N_TOKEN_ALTERNATIVES = 20
 # Maps white space in the notation of raw tokenizer vocabularies to plain white space.
-_RAW_BLANKS = str.maketrans("Ġ▁Ċ", "  \n")
+_RAW_BLANK_MAP = str.maketrans("Ġ▁Ċ", "  \n")
 # Characters that a token may have around the rating.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
 # The largest possible sum of a token's probabilities, which are rounded.
@@ -155,7 +155,7 @@ def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
         return 0
     n_questions = len(prompt.questions)
     n_tokens = REPLY_TOKENS[reasoning_of(prompt.outputs)] + THOUGHT_TOKENS * is_reasoning(lm)
-    return n_tokens + ANSWER_TOKENS * (n_questions + bool(n_questions))
+    return n_tokens + TOKENS_PER_ANSWER * (n_questions + bool(n_questions))
 
 
 def read_sample(
@@ -240,7 +240,7 @@ def _choice_probabilities(
     Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
     impossible.
     """
-    token_texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
+    token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)
     token_ends = accumulate(map(len, token_texts))
@@ -275,7 +275,7 @@ def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
     words = {str(word).lower(): word for word in words_of(choices)}
     number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
     choice_by_text = {str(choice): choice for choice in choices} | number_words | words
-    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
+    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANK_MAP)).strip(_TOKEN_PADDING)
     # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
     for variant in (text, text.lower()):
         if variant in choice_by_text:

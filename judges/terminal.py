@@ -19,7 +19,7 @@ from judges.client import Redactor
 if TYPE_CHECKING:
     from judges.client import Budget
 
-DONE, FAILED = 0, 1
+DONE, FAILED = 0, 1  # exit codes
 PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
 QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.

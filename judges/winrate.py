@@ -67,13 +67,13 @@ def win_rate(
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
     rows = zip(preferences, document_ids, output_lengths, strict=True)
     judged_rows = [row for row in rows if row[0].preferred is not None]
-    judged = [preference for preference, _, _ in judged_rows]
+    judged_preferences = [preference for preference, _, _ in judged_rows]
     judged_ids = [document_id for _, document_id, _ in judged_rows]
     length_differences = np.array([a - b for _, _, (a, b) in judged_rows], float)
     win_by_preference: dict[str | None, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
-    wins = np.array([win_by_preference[preference.preferred] for preference in judged])
-    position_scores = np.array([_position_score(preference) for preference in judged])
-    flips = [p.order_ab != p.order_ba for p in judged if p.order_ab and p.order_ba]
+    wins = np.array([win_by_preference[preference.preferred] for preference in judged_preferences])
+    position_scores = np.array([_position_score(preference) for preference in judged_preferences])
+    flips = [p.order_ab != p.order_ba for p in judged_preferences if p.order_ab and p.order_ba]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
     length_scores = (2 * wins - 1) * np.sign(length_differences)
@@ -81,9 +81,9 @@ def win_rate(
         win_rate_a=_mean_or_nan(wins),
         low=low,
         high=high,
-        n=len(judged),
+        n=len(judged_preferences),
         n_ties=int((wins == 0.5).sum()),
-        n_failed=len(preferences) - len(judged),
+        n_failed=len(preferences) - len(judged_preferences),
         flip_rate=_mean_or_nan(np.array(flips, float)),
         position_bias=_mean_or_nan(position_scores),
         position_bias_low=position_low,

@@ -157,10 +157,7 @@ class Session:
         lm: str,
         api_base: str | None,
     ) -> Client:
-        """Return the client for a further model of a panel.
-
-        `first_model` is the model and the address of the panel's first client.
-        """
+        """Return a panel's client for `lm`; `first_model` is the model and address of its first."""
         if lm == first_model[0] and api_base in (first_model[1], overrides.get("api_base")):
             return self._clients[first_role]
         options = ModelOptions(**{**overrides, "api_base": api_base or ""})
