@@ -65,9 +65,9 @@ class Judgement:
         The score of a verdict is rescaled so that `threshold` becomes .5: the order of scores stays
         the same, and .5 or more always means a pass.
         """
-        is_verdict = answer_range(choices[-1]) == (0, 1)
-        if self.failure is not None or (weights is None and not is_verdict):
+        if self.failure is not None:
             return self
+        is_verdict = answer_range(choices[-1]) == (0, 1)
         score, decided_by, rating = self.score, self.decided_by, self.rating
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)

@@ -167,19 +167,19 @@ class Panel(BaseJudge):
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """Return the panel's judgement; `judgements` has one for each member, in their order."""
-        scores = {m.name: j.score for m, j in zip(self.members, judgements, strict=True)}
+        pairs = [*zip(self.members, judgements, strict=True)]
+        scores = {member.name: judgement.score for member, judgement in pairs}
         reasons = [
-            f"member {name}: {judgement.failure or 'no score'}"
-            for name, judgement in zip(scores, judgements, strict=True)
+            f"member {member.name}: {judgement.failure or 'no score'}"
+            for member, judgement in pairs
             if math.isnan(judgement.score)
         ]
         if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale comes from the member with the largest weight that gives a rationale.
-        pairs_by_weight = sorted(
-            zip(self.members, judgements, strict=True), key=lambda pair: -pair[0].weight
-        )
-        rationale = next((j.rationale for _, j in pairs_by_weight if j.rationale), None)
+        pairs.sort(key=lambda pair: -pair[0].weight)
+        rationales = (judgement.rationale for _, judgement in pairs)
+        rationale = next(filter(None, rationales), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])

@@ -102,8 +102,9 @@ def answer_range(field: Field) -> tuple[float, float]:
 
 def _lowest_and_highest(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the smallest and the largest number that each answer can be, by its field."""
-    ranges = {field.name: answer_range(field) for field in choices}
-    return {n: low for n, (low, _) in ranges.items()}, {n: high for n, (_, high) in ranges.items()}
+    lows = {field.name: answer_range(field)[0] for field in choices}
+    highs = {field.name: answer_range(field)[1] for field in choices}
+    return lows, highs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -190,7 +190,7 @@ def run_command(
             reason = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror and error.filename is not None:
                 reason = f"{error.filename}: {error.strerror}"
-            exit_code = error.exit_code if isinstance(error, JudgesError) else FAILED
+            exit_code: int = getattr(error, "exit_code", FAILED)
             if verbose and exit_code == FAILED:
                 print_error("".join(traceback.format_exception(error)).rstrip())
             print_error(f"{name}: {reason}")
