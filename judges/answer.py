@@ -165,7 +165,7 @@ class AnswerForm:
         self.scale_pattern = re.compile(scale_pattern)
 
     def value(self, match: re.Match[str]) -> float | str | None:
-        """Return the choice in a match of these patterns; None for a number off the scale."""
+        """Return the choice in a match of this form's patterns; None for a number off the scale."""
         word = match["value"].lower()
         if word in self.choice_by_text or not self.is_numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)

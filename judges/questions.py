@@ -156,7 +156,7 @@ class AnswerWeights:
     def describe(
         self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
-        """Return how much each answer counts; `loss_by_answer` has the losses by answer's name."""
+        """Return how much each answer counts; `loss_by_answer` has each answer's loss, by name."""
         shares = self.shares(choices)
         return [
             AnswerShare(

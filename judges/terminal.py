@@ -95,7 +95,7 @@ class Progress:
 
     If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
     change the name, the total and the counts. If `only_live` is true, the line appears only in a
-    terminal or a notebook, and only after PROGRESS_DELAY_SECONDS seconds.
+    terminal or a notebook, and only after PROGRESS_DELAY_SECONDS.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Return whether one request to this model can bring several replies; not through DSPy."""
+    """Return whether one request can bring several replies, which DSPy does not support."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 

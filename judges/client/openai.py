@@ -109,7 +109,7 @@ class RequestFormat:
         if _without_system_message(body["messages"]) != body["messages"]:
             part_names.add("system message")
         if not self.omitted_parts.isdisjoint(part_names):
-            return True  # since this request was sent, another one taught us to omit the part
+            return True  # another request with the same part has failed since this one was sent
         error = error_text(answer)
         for name, pattern in OPTIONAL_REQUEST_PARTS.items():
             if name in part_names and re.search(pattern, error, re.I):
