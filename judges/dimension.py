@@ -34,8 +34,7 @@ RESERVED_NAMES = frozenset(
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
-# Names that a question may not have: RESERVED_NAMES, and the names of columns with a judge's
-# results.
+# Names that a question may not have, which include two columns with a judge's results.
 RESERVED_QUESTION_NAMES = RESERVED_NAMES | {"failure", "score"}
 
 

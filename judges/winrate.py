@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judges.judgement import Preference
-from judges.true_rate import Vector
+from judges.true_rate import Vector, document_codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +112,9 @@ def share_interval(
     (2000) add such documents for shares, so that eight wins out of eight are not taken as certain.
     Both ends are NaN for fewer than two documents.
     """
-    code_of: dict[Hashable, int] = {}
-    document_codes = np.array(
-        [code_of.setdefault(name, len(code_of)) for name in documents], dtype=int
-    )
-    counts = np.bincount(document_codes, minlength=len(code_of)).astype(float)
-    sums = np.bincount(document_codes, np.asarray(values, float), len(code_of)).astype(float)
+    codes = document_codes(documents)
+    counts = np.bincount(codes).astype(float)
+    sums = np.bincount(codes, np.asarray(values, float)).astype(float)
     if counts.size < 2:
         return math.nan, math.nan
     from scipy.special import stdtrit  # imported late, since judging does not need it

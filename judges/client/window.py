@@ -12,8 +12,7 @@ from judges.client.event_loop import event_loop, is_loop_thread
 from judges.client.monitor import FailureMonitor
 from judges.protocol import Request, Response
 
-# The most unanswered requests in a window, as a multiple of the concurrency: while some requests
-# wait for a retry, others are sent.
+# The most unanswered requests, as a multiple of the concurrency, since some wait for a retry.
 READ_AHEAD_FACTOR = 3
 # The most requests in a window, in which each stays until all earlier ones are answered.
 MAX_WINDOW_REQUESTS = 4096
