@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.judgement import Judgement, Preference
 from judges.prompt import LETTERS, Value
 from judges.questions import Question
@@ -236,7 +236,7 @@ def with_questions(
     words: tuple[Value, ...] = LETTERS if pairs else ("yes", "no")
     names = [f"q{number}" for number in range(N_QUESTIONS)]
     questions = tuple(Question(name=each, text="is it so", answers=words).field for each in names)
-    prompt = find("relevance").prompt()
+    prompt = find_subject("relevance").prompt()
     rating = replace(prompt.answer, choices=choices)
     orders = [
         [dict(zip([*names, rating.name], row, strict=True)) for row in order]

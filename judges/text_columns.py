@@ -44,7 +44,7 @@ def match_columns(
 def find_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text that the judge reads, as by `match_columns`.
+    """Return the column of each text that the judge reads, as by `match_columns`.
 
     Raises MissingColumnError if a text has no column.
     """

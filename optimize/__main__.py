@@ -13,7 +13,7 @@ if __name__ == "__main__":
 
 from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
-from judges.client import check_name
+from judges.client import check_model_name
 from judges.terminal import print_note
 from optimize.inputs.flags import CommandParser, Outcome, add_label_flags, run
 from optimize.tuning.settings import read_settings
@@ -115,7 +115,7 @@ def command(arguments: Sequence[str]) -> int:
     def tune(flags: argparse.Namespace) -> Outcome:
         settings = read_settings(_settings(flags))
         for lm in (settings.lm, settings.proposer.lm):
-            check_name(lm)
+            check_model_name(lm)
         if flags.dry_run:
             budget = plan_budget(prepare_run(settings))
             return Outcome(budget_json(budget), budget_lines(budget))

@@ -23,7 +23,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_labels, read_options
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
-from judges.prompt import NAME
+from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count
@@ -279,7 +279,7 @@ def _next_facts(
     else:
         column = dimensions[0]
         name, name_flag, earned = judge_name(column), "", "a high rating"
-        if not NAME.match(name):  # a judge cannot have the column's name
+        if not VALID_NAME.match(name):  # a judge cannot have the column's name
             name, name_flag = "quality", f" {map_flag('quality', [column])}"
             options = replace(options, map={**options.map, name: column})
         if column in labelled.words:
@@ -301,7 +301,7 @@ def _definition(name: str, earned: str) -> str:
 
 def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
     """How to use a catalogue judge for the ratings; "" if the file lacks its texts."""
-    if not labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
+    if not labelled.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
         return ""
     return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
 
@@ -309,7 +309,7 @@ def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
     """Names for judges of labels with two values; these can be tuned without a definition."""
     judge_names = [judge_name(name) for name in names if name in labelled.words]
-    return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
+    return [name for name in judge_names if VALID_NAME.match(name) and name not in catalog.names()]
 
 
 def _tune_fact(
@@ -319,7 +319,7 @@ def _tune_fact(
 
     Returns None if all labels are the same, because a note already says so.
     """
-    dimension = catalog.find(name) if name in catalog.names() else None
+    dimension = catalog.find_subject(name) if name in catalog.names() else None
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
     try:
         outputs = read_labels(

@@ -20,7 +20,7 @@ from judges.labels.rating_columns import similar_name
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
-from judges.prompt import NAME
+from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
@@ -93,7 +93,7 @@ def label(flags: argparse.Namespace) -> int:
     columns = split_mapping(read_map_flags(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
-        names = [name for name in labelled.reading.texts if NAME.match(name)]
+        names = [name for name in labelled.reading.texts if VALID_NAME.match(name)]
         texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
         inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
     else:

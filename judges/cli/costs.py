@@ -14,7 +14,7 @@ from judges.client import (
     gives_n_replies,
 )
 from judges.panel import AnyJudge
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 
 
 class CostEstimate(NamedTuple):
@@ -64,7 +64,7 @@ def estimate_costs(
         text_tokens = characters * n_orders // CHARACTERS_PER_TOKEN
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
-        tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
+        tokens_out = n_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
         price_used = choose_price(part.lm, models, price)
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt
@@ -106,7 +106,7 @@ class RunCost(NamedTuple):
         return cls(
             lm=sorted(accounts),
             lm_calls=total.calls,
-            cached_calls=total.cached,
+            cached_calls=total.cached_calls,
             tokens={"in": total.tokens_in, "out": total.tokens_out},
             cost_usd=round(total.cost + total.lost_cost, 6) if prices_are_known else None,
             cost_unconfirmed_usd=round(total.lost_cost + total.open_cost, 6),

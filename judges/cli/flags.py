@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError, option_name
-from judges.client import Redactor, check_name, holds_secret, read_price
+from judges.client import Redactor, check_model_name, read_price, url_has_secret
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
-from judges.terminal import QUIET_HELP, print_note, visible
+from judges.terminal import QUIET_HELP, escape_invisible, print_note
 
 if TYPE_CHECKING:
     from judges.client import ModelOptions
@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
         return flags, unknown
 
     def error(self, message: str) -> NoReturn:
-        line = visible(Redactor().redact(" ".join(message.split())))
+        line = escape_invisible(Redactor().redact(" ".join(message.split())))
         self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
 
 
@@ -109,7 +109,7 @@ def parse_address(text: str) -> str:
         raise argparse.ArgumentTypeError(
             "is empty: give http://HOST:PORT/v1, or leave out the flag"
         )
-    if holds_secret(text):
+    if url_has_secret(text):
         raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
 
@@ -270,7 +270,7 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
 
     judge = with_reasoning_flag(judge, name, args)
     if args.lm:
-        check_name(args.lm)  # also for a dry run, which does not open the model
+        check_model_name(args.lm)  # also for a dry run, which does not open the model
     if note := constructed_labels_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)

@@ -14,7 +14,7 @@ from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
-from judges.prompt import SLOT, Value
+from judges.prompt import SLOT_PATTERN, Value
 from judges.protocol import is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
@@ -23,7 +23,7 @@ from judges.terminal import print_error, print_output
 
 def show_list(args: argparse.Namespace) -> int:
     """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
-    subjects = [catalog.find(name) for name in catalog.names()]
+    subjects = [catalog.find_subject(name) for name in catalog.names()]
     if args.json:
         print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0
@@ -144,7 +144,7 @@ def export(args: argparse.Namespace) -> int:
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE
     *earlier_contents, last_content = (message["content"] for message in messages)
-    if any("{{" in content for content in (*earlier_contents, SLOT.sub("", last_content))):
+    if any("{{" in content for content in (*earlier_contents, SLOT_PATTERN.sub("", last_content))):
         raise UsageError(
             f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )

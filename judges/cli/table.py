@@ -197,7 +197,7 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
     options["store"] = path
     asked = run.estimate.models
-    with exclusive_lock(args.out), Session(keep_going=False, asked=asked, **options) as session:
+    with exclusive_lock(args.out), Session(keep_going=False, lms=asked, **options) as session:
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
             if (stored_settings := store.read_settings()) is None:
@@ -207,15 +207,15 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     f"{path} is from other judges, rows or settings: use the same judges, rows and "
                     "settings to go on, or delete that file, or name another --out"
                 )
-            elif store.can_go_on:
+            elif store.can_resume:
                 print_note(f"goes on with {path}")
         is_complete = False
         try:
             yield session
             is_complete = is_last
         finally:
-            if store is not None and (is_complete or not store.can_go_on):
-                store.remove()
+            if store is not None and (is_complete or not store.can_resume):
+                store.delete_file()
 
 
 def _judge_table(run: TableRun, results: Results) -> RunCost:
@@ -252,13 +252,13 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
     try:
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-        can_go_on = session.store is not None and session.store.can_go_on
-        if isinstance(error, FatalModelError) and not can_go_on:
+        can_resume = session.store is not None and session.store.can_resume
+        if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
         rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
         # The messages of a spent budget and of some failures already say how to go on.
-        needs_advice = can_go_on and "same command" not in reason
+        needs_advice = can_resume and "same command" not in reason
         advice = "; the same command goes on" if needs_advice else ""
         error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
         raise error_class(f"{reason}: {rows}{advice}") from error
@@ -296,7 +296,7 @@ def _run_batch_step(run: TableRun) -> bool:
     with _open_session(run) as session:
         batch = Batch(args.out, models[0], session, price=price, **options)
         if args.batch_api == "collect":
-            failures = batch.collect()
+            failures = batch.collect_answers()
             if failures:
                 print_error(
                     f"{len(failures):,} requests have no answer ({failures[0]}); all other answers "
@@ -311,7 +311,7 @@ def _run_batch_step(run: TableRun) -> bool:
             with recording_session, closing(_judge_rows(run, recording_session)) as rows:
                 for _ in rows:
                     pass
-            if not batch.begin():
+            if not batch.book_requests():
                 print("nothing to submit: all requests are answered; leave out --batch-api")
                 return False
         batch.submit()

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
-from judges.prompt import encodable
+from judges.prompt import utf8_text
 from optimize.figures.as_text import DIGITS as DIGITS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
@@ -112,6 +112,6 @@ def as_json(value: object, indent: int | None = None) -> str:
     A lone surrogate, as in some file names, is escaped, since UTF-8 cannot encode it.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    if encodable(text) == text:
+    if utf8_text(text) == text:
         return text
     return json.dumps(value, indent=indent, allow_nan=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dspy_judges.errors import UsageError, option_name
 from judges.cli.flags import Flags, Parser, read_map_flags
-from judges.client import holds_secret
+from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
 from judges.labels.types import Vote
@@ -62,7 +62,7 @@ def bounds_of(scale: str | None) -> Bounds | None:
 
 def refuse_secret(api_base: str | None) -> None:
     """Raise SettingsError if an address holds a key, since addresses are written to files."""
-    if api_base and holds_secret(api_base):
+    if api_base and url_has_secret(api_base):
         option = option_name("api_base")
         raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 

@@ -22,7 +22,7 @@ from judges.labels.names import (
     usual_name,
 )
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
-from judges.prompt import NAME
+from judges.prompt import VALID_NAME
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, words_of
 
@@ -59,7 +59,7 @@ def subject_of(
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
-    if not NAME.match(name):
+    if not VALID_NAME.match(name):
         return None
     columns = labels.map
     is_mapped = written_name in columns
@@ -100,14 +100,14 @@ def _subject_on(
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
         texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
-        return loading.comparison_on(name, texts, labelled.candidate, definition)
+        return loading.make_comparison(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     answers = words_of(labelled, name) or scale_of(labelled, name, scale)
-    return loading.dimension_on(name, answers, judged_texts(labelled, columns), definition)
+    return loading.make_dimension(name, answers, judged_texts(labelled, columns), definition)
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
@@ -135,7 +135,7 @@ def _judged_text(
     """
     columns = labelled.reading.texts
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(candidates) == 1 and NAME.match(candidates[0]):
+    if len(candidates) == 1 and VALID_NAME.match(candidates[0]):
         return candidates[0]
     choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
     if not outputs and len(columns) == 2:
@@ -150,7 +150,7 @@ def _judged_text(
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
     """Keep the texts that every row has and whose names can be used in a prompt."""
     rows = [item.texts for item in labelled.items]
-    return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
+    return [text for text in texts if VALID_NAME.match(text) and all(text in row for row in rows)]
 
 
 def input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:

@@ -256,7 +256,7 @@ def ask_entries(
     if all(entry.in_process for entry in entries):
         options["store"] = None
     asked = asked_models(entries)
-    with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
+    with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
         clients: dict[str, Client] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
@@ -322,7 +322,7 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
         for account in accounts
     )
     counts = Counts.sum(account.total for account in accounts)
-    seconds = math.nan if counts.cached else seconds
+    seconds = math.nan if counts.cached_calls else seconds
     return JudgeUsage(
         plan=plan,
         cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, DIGITS),

@@ -19,7 +19,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.answer import (
     CANDIDATE_NOUN,
-    NUMBER,
+    NUMBER_REGEX,
     AnswerForm,
     answer_form,
     find_answer,
@@ -28,7 +28,7 @@ from judges.answer import (
 from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.labels.names import judge_name
 from judges.labels.values import WordValues
-from judges.reading import answer_span
+from judges.reading import reply_text_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, excerpt, joined_names
 from judges.tables.text import Record
@@ -217,13 +217,13 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
 
     Raises NoScoreError if it states none, or several.
     """
-    text = text[slice(*answer_span(text))]
+    text = text[slice(*reply_text_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
     answer = find_answer(text, form, names) or find_answer(sentences, form, names)
     if answer and answer.value is not None:
         return answer.value
-    if form.numeric:
-        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER}){_AFTER_RATING}"
+    if form.is_numeric:
+        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER_REGEX}){_AFTER_RATING}"
     else:
         choice_pattern = "|".join(map(re.escape, form.choice_by_text))
         pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
 from judges.cli.flags import Flags, constructed_labels_note, request_options, split_name
-from judges.client import ModelOptions, check_name, price_of
+from judges.client import ModelOptions, check_model_name, price_of
 from judges.dimension import Subject
 from judges.labels.values import WordValues
 from judges.loading import load
@@ -176,7 +176,7 @@ def read_judges(
         if not separator or Path(spec).exists():
             judge_path, model = spec, lm
         if model:
-            check_name(model)
+            check_model_name(model)
         judge = on_labels_scale(load(judge_path), flags.scale).with_model(model or None)
         if note := constructed_labels_note(judge):
             print_note(f"note: {note}")

@@ -18,10 +18,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from judges.prompt import Prompt, encodable
+from judges.prompt import Prompt, utf8_text
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
-from judges.terminal import visible
+from judges.terminal import escape_invisible
 from optimize.figures.as_text import correlation_line, number_text
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
@@ -82,7 +82,7 @@ class Page:
 
 def save_page(path: Path, page: Page) -> None:
     """Write the page to a file, atomically."""
-    write_atomically(path, encodable(page_html(page)).encode(), overwrite=True)
+    write_atomically(path, utf8_text(page_html(page)).encode(), overwrite=True)
 
 
 def page_html(page: Page) -> str:
@@ -90,7 +90,7 @@ def page_html(page: Page) -> str:
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
-    return visible(template.render(page=page, script=Markup(script), digest=digest))
+    return escape_invisible(template.render(page=page, script=Markup(script), digest=digest))
 
 
 @cache

@@ -10,7 +10,7 @@ from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
 from judges.client.prices import FREE
 from judges.prompt import Prompt
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 
 CostUnit = Literal["calls", "dollars"]
 
@@ -54,7 +54,7 @@ class Pricing:
         """
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
         extra_tokens_in = n_characters * self.item_calls / CHARACTERS_PER_TOKEN
-        extra_tokens_out = (reply_tokens(prompt) - reply_tokens(untuned)) * self.item_replies
+        extra_tokens_out = (n_reply_tokens(prompt) - n_reply_tokens(untuned)) * self.item_replies
         extra_price = self.price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
 

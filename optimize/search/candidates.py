@@ -21,9 +21,9 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    encodable,
     rating_of,
     reasoning_of,
+    utf8_text,
     with_questions,
     with_reasoning,
 )
@@ -196,7 +196,7 @@ def _fitting_demos(
             or content in seen_contents
         ):
             continue
-        demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
+        demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
@@ -232,7 +232,7 @@ def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
 
 def unanimous_comment(item: Item) -> str:
     """Return the comment on an item; "" if labels differ, since it may explain any of them."""
-    return encodable(item.comment) if len({*item.ratings}) == 1 else ""
+    return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from judges.client import BudgetSpentError, Client
-from judges.dimension import RESERVED_QUESTION
+from judges.dimension import RESERVED_QUESTION_NAMES
 from judges.judgement import NoScoreError
 from judges.prompt import (
-    FIELD_HEADER,
+    FIELD_HEADER_PATTERN,
     LETTERS,
     THOUGHT_END,
     THOUGHT_START,
     Field,
     Prompt,
-    encodable,
+    utf8_text,
 )
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
@@ -124,7 +124,7 @@ VERDICT_PROPOSER_PROMPT = replace(
         "rarer." + _STYLE
     ),
 )
-_HEADER_PATTERN = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
+_HEADER_PATTERN = re.compile(rf"^[ \t*]*{FIELD_HEADER_PATTERN.pattern}[*:]*", re.MULTILINE)
 _QUESTION_PATTERN = re.compile(
     r"^\W*(?:\d+\W+)?(?P<name>[A-Za-z][\w -]{0,60}?)[\s*_`]*:[\s*_`]*(?P<text>\S.*)$"
 )
@@ -261,11 +261,11 @@ class Proposer:
     def _add_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
         field_names = (field.name for field in self._problem.evaluator.untuned.fields)
-        reserved_names = RESERVED_QUESTION.union(field_names)
+        reserved_names = RESERVED_QUESTION_NAMES.union(field_names)
         lines = _sections_of(reply)[1].get(QUESTIONS_FIELD, "").splitlines()[:MAX_NEW_QUESTIONS]
         for match in filter(None, map(_QUESTION_PATTERN.match, lines)):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
-            text = encodable(match["text"].strip())
+            text = utf8_text(match["text"].strip())
             with suppress(QuestionError):
                 question = Question(name=name, text=text, answers=self._answers)
                 is_copy = not self._problem.text_hashes.isdisjoint(word_run_hashes(text))
@@ -333,12 +333,12 @@ def read_instruction(reply: str) -> str:
         content = ""
     if not content.strip():
         raise NoScoreError("no instruction stands under the header [[ ## instruction ## ]]")
-    return encodable(content.strip())
+    return utf8_text(content.strip())
 
 
 def whole_text(reply: Reply) -> str:
     """Return a reply's text; raise NoScoreError if it is cut short, so that it is asked again."""
-    if reply.truncated:
+    if reply.is_truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
 from judges.decisions import fill_template_for, template_for
 from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 from optimize.search.budget import CostUnit, Pricing
 from optimize.search.evidence import expected_evidence_length
 from optimize.search.proposer import MAX_PROPOSAL_TOKENS
@@ -100,7 +100,7 @@ def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> Tok
     sample = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
     prompts = (fill_template_for(lm, template, item.texts) for item in sample)
     tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
-    return tokens_in * n_calls, reply_tokens(prepared.untuned, lm) * n_replies
+    return tokens_in * n_calls, n_reply_tokens(prepared.untuned, lm) * n_replies
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, TokenCounts]:

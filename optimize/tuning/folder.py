@@ -16,7 +16,7 @@ from judges.client import Store, endpoint_of
 from judges.decisions import template_for
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
-from judges.prompt import encodable
+from judges.prompt import utf8_text
 from judges.tables.atomic_write import exclusive_lock, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
@@ -157,7 +157,7 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, encodable(text).encode(), overwrite=True)
+    write_atomically(path, utf8_text(text).encode(), overwrite=True)
 
 
 class Trials:
@@ -242,7 +242,7 @@ def _delete_if_unbilled(folder: Path) -> None:
         return
     if (folder / REPLIES_FILE).exists():
         with closing(Store(folder / REPLIES_FILE)) as store:
-            if store.can_go_on:
+            if store.can_resume:
                 return
     for name in (CONFIG_FILE, SPLITS_FILE, LABELS_FILE, TRIALS_FILE, REPLIES_FILE):
         (folder / name).unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from judges.dimension import Dimension
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
-from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.prompt import LETTERS, Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items, text_key
@@ -193,7 +193,7 @@ class UserProgram:
         def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
             module = self.tuned_copy(prompt)
             _only_predictor(module).lm = lm
-            lm.engine.stopped = None
+            lm.engine.stop_error = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
             # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
             # are still waiting are not judged.
@@ -203,7 +203,7 @@ class UserProgram:
                 futures = [pool.submit(context.copy().run, judge, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
-                    monitor.add(item_judgement.judgement.failure)
+                    monitor.record(item_judgement.judgement.failure)
                     yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -235,7 +235,7 @@ class UserProgram:
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
-            fatal_error = predictor.lm.engine.stopped
+            fatal_error = predictor.lm.engine.stop_error
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
@@ -314,4 +314,4 @@ def _as_text(value: object) -> str:
 
 
 def _inputs_key(texts: Mapping[str, str]) -> str:
-    return "\0".join(map(encodable, texts.values()))
+    return "\0".join(map(utf8_text, texts.values()))

@@ -12,7 +12,7 @@ from dspy.experimental import Noul, Score
 from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
-from judges.modules import probabilities
+from judges.modules import choice_probabilities
 from judges.prompt import LETTERS, Value
 from optimize.items import Items
 
@@ -41,7 +41,7 @@ class ProgramAnswer:
 
         Raises ValueError if the value is not on the scale.
         """
-        if probability_of := probabilities(value, self.values):
+        if probability_of := choice_probabilities(value, self.values):
             return math.fsum(
                 p * self.score(possible_value) for possible_value, p in probability_of.items()
             )

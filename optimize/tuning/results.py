@@ -76,7 +76,7 @@ def summarize_run(
         ship=settings.ship,
         lm_calls=judge_account.total.calls,
         proposer_calls=proposer_account.total.calls,
-        cached_calls=judge_account.total.cached + proposer_account.total.cached,
+        cached_calls=judge_account.total.cached_calls + proposer_account.total.cached_calls,
         spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
         last_round=search_result.last_round,

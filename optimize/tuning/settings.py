@@ -303,14 +303,14 @@ def _check_model(prefix: str, settings: Settings) -> None:
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
-    if redactor.holds(lm or ""):
+    if redactor.has_secret(lm or ""):
         raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
     if prefix and is_decision(lm or ""):
         raise SettingsError(
             f"{option_name('proposer_lm', lm)}: a decision model cannot write instructions; name "
             "a chat model"
         )
-    if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
+    if variable is not None and (not variable.isidentifier() or redactor.has_secret(variable)):
         option = option_name(prefix + "api_key_env")
         raise SettingsError(f"{option} takes the name of an environment variable, not a key")
     try:

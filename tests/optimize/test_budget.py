@@ -18,7 +18,7 @@ BILLED = (*WITHHELD, "429", "500", "503")
 
 @pytest.fixture(autouse=True)
 def _quick(here: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer) -> None:
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     openai_server.models = ("gpt-4.1-mini",)
 
 

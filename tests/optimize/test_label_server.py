@@ -28,7 +28,7 @@ CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": No
 def server(tmp_path: Path) -> Iterator[Server]:
     texts = {"summary": MARKUP, "dimension": "helpful"}
     rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
-    subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
+    subject = loading.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
     session = LabelSession(
         subject=subject, rows=rows, texts=TEXTS[:1], outputs={"summary": "summary"}, path=path

@@ -24,9 +24,9 @@ from optimize.label_page.session import Click, JudgeAnswer, LabelSession
 TEXTS = ["document", "summary"]
 N = 6
 SUBJECTS: dict[str, Any] = {
-    "rating": loading.dimension_on("helpful", (1, 5), TEXTS, "It helps."),
-    "verdict": loading.dimension_on("helpful", ("pass", "fail"), TEXTS),
-    "pairwise": loading.comparison_on("better", ["document"], "response"),
+    "rating": loading.make_dimension("helpful", (1, 5), TEXTS, "It helps."),
+    "verdict": loading.make_dimension("helpful", ("pass", "fail"), TEXTS),
+    "pairwise": loading.make_comparison("better", ["document"], "response"),
 }
 ANSWERS = {"rating": [1, 2, 3, 4, 5], "verdict": ["pass", "fail"], "pairwise": ["A", "B", "tie"]}
 COUNTS = {"pass": 1, "fail": 0}

@@ -6,7 +6,7 @@ import pytest
 from behaving_model import Model
 from report_cases import outputs, pairs, plain
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
@@ -38,7 +38,7 @@ def gullible(text, *_):
 def probes_of(model, evidence, name="relevance", **limits):
     """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
-    probes = probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
+    probes = probe(Judge.of(find_subject(name)), client, evidence.items, evidence.scores, seed=0)
     return {attack.title: shift for attack, shift in probes.shifts}
 
 

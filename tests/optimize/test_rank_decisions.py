@@ -12,7 +12,7 @@ from dspy.experimental import Choice, Noul, Score
 from rated_programs import ROWS, compile_with, form
 
 import judges
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.modules import ScoredProgram
 from optimize.tuning.program_answer import ProgramAnswer, ProgramError, answer_of
 
@@ -117,7 +117,7 @@ def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
     lm, decision_server, monkeypatch
 ):
     monkeypatch.setenv("SYSTEMONE_API_KEY", decision_server.key or "")
-    subject = dimension_on("good", ("pass", "fail"), ["document", "summary"], "is it good")
+    subject = make_dimension("good", ("pass", "fail"), ["document", "summary"], "is it good")
     judge = judges.Judge.of(subject).with_model("systemone/jev", decision_server.url)
     tuned = compile_with(judge.program(), VERDICTS, max_calls=1200, ships=False)
     assert tuned.detailed_results.summary["lm"] == "systemone/jev"

@@ -13,7 +13,7 @@ from rated_programs import INPUTS, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from optimize import RankOptimizer
 from optimize.tuning.program import UserProgram
 
@@ -278,7 +278,7 @@ def test_the_compiled_program_scores_by_the_candidates_weights(
 
 
 def test_a_verdict_program_with_weights_gets_the_tuned_threshold():
-    safe = dimension_on("safe", ("pass", "fail"), ["text"], "is it safe")
+    safe = make_dimension("safe", ("pass", "fail"), ["text"], "is it safe")
     weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
     calm = judges.Question(name="calm", text="is it calm")
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)

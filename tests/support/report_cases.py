@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
@@ -27,7 +27,7 @@ from optimize.statistics.intervals import Interval, IntervalEstimate
 from optimize.statistics.plain import OrderAgreement
 
 SCALE = (1, 2, 3, 4, 5)
-RELEVANCE = find("relevance")
+RELEVANCE = find_subject("relevance")
 assert isinstance(RELEVANCE, Dimension)
 PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
 CLEAN = (1.0, 2.0, 3.0)
