@@ -28,20 +28,21 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
-from optimize.figures.as_text import WIDTH
+from optimize.figures.as_text import LINE_WIDTH
 from optimize.inputs.flags import (
     add_turns_flag,
-    bounds_of,
-    fitting_scale,
+    narrowest_scale,
+    scale_bounds,
     scale_of_labels,
-    values_of,
+    word_values,
 )
-from optimize.inputs.labelled import Labelled
-from optimize.inputs.subjects import input_flag, judged_texts, unread_text
+from optimize.inputs.labelled import AnyLabels
+from optimize.inputs.subjects import missing_input_flag, text_names_for_judge, unread_columns_text
 from optimize.report.answer import Fact
 
 # A line of the output: a title of one word, and a sentence or a command.
-COMMAND = "next"  # this title marks a command, which stays on one line so that it can be copied
+# This title marks a command, which stays on one line so that it can be copied.
+COMMAND_TITLE = "next"
 _MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -67,15 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command.add_argument
-    add_list = partial(add, action="append", default=[])
+    add_repeatable = partial(add, action="append", default=[])
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
-    add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
+    add_repeatable("--map", metavar="NAME=COLUMN,...", help=help_text)
     add_turns_flag(command)
     help_text = (
         "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
     )
-    add_list("--values", metavar="WORD=NUMBER,...", help=help_text)
+    add_repeatable("--values", metavar="WORD=NUMBER,...", help=help_text)
     help_text = "read only labels on this dimension; there must be some; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
     help_text = "the scale that people used, as in 1-5; a rating outside it is a problem (none)"
@@ -95,20 +96,20 @@ def _check(flags: argparse.Namespace) -> int:
 
     Returns the exit code, which is 1 if the file has problems.
     """
-    options = _options(flags)
+    options = _read_options(flags)
     labelled, problems = check_file(flags.file, options)
-    notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
+    notes = [] if labelled is None else [*labelled.notes, *_dimension_notes(labelled)]
     capacity: dict[str, str] = {}
     if labelled is not None and not problems:
         # A slow import that a file with problems does not need.
-        from optimize.measuring.capacity import capacity_of
+        from optimize.measuring.capacity import capacity_texts
 
         measured_name = "margin for A"
         if isinstance(labelled, LabelledSet):
             measured_name = _dimensions_of(labelled, options)[0]
-        capacity = capacity_of(labelled, measured_name)
+        capacity = capacity_texts(labelled, measured_name)
         if flags.write_map is not None:
-            write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
+            write_atomically(flags.write_map, mapping_yaml(labelled.reading, options).encode())
     if flags.json:
         record = {
             "file": flags.file,
@@ -123,9 +124,14 @@ def _check(flags: argparse.Namespace) -> int:
         print_output("\n".join(_problem_lines(problems)))
     else:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
-        facts = [*_facts(labelled, options.map), *(("note", note) for note in notes)]
+        facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
         last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
-        lines = [*textwrap.wrap(headline, WIDTH), *_lines(facts), "", *_lines(last_facts)]
+        lines = [
+            *textwrap.wrap(headline, LINE_WIDTH),
+            *_fact_lines(facts),
+            "",
+            *_fact_lines(last_facts),
+        ]
         print_output("\n".join(lines))
     return 1 if problems else 0
 
@@ -145,9 +151,9 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     return [*lines, f"{count(len(problems), 'problem')}{remark}"]
 
 
-def _options(flags: argparse.Namespace) -> ReadOptions:
-    options = read_options(mapping(flags.map), values_of(flags.values))
-    bounds = bounds_of(scale_of_labels(flags))
+def _read_options(flags: argparse.Namespace) -> ReadOptions:
+    options = read_options(mapping(flags.map), word_values(flags.values))
+    bounds = scale_bounds(scale_of_labels(flags))
     return replace(
         options,
         dimensions=[*_dimension_values(flags)] or None,
@@ -161,7 +167,7 @@ def _dimension_values(flags: argparse.Namespace) -> dict[str, str]:
     return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
 
 
-def _set_notes(labelled: Labelled) -> list[str]:
+def _dimension_notes(labelled: AnyLabels) -> list[str]:
     """Notes on all labels of a dimension together: some are left out, or all are equal."""
     if isinstance(labelled, LabelledPairs):
         return []
@@ -171,7 +177,7 @@ def _set_notes(labelled: Labelled) -> list[str]:
     return [note for name in dimensions for note in with_ratings(labelled, name).notes[n_before:]]
 
 
-def map_file(reading: FileReading, options: ReadOptions) -> str:
+def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
     """The YAML text of a mapping file for --map: columns, the meaning of words, and the scale."""
     import yaml
 
@@ -191,13 +197,13 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     return yaml_text
 
 
-def _counts_text(labelled: Labelled) -> str:
+def _counts_text(labelled: AnyLabels) -> str:
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
     text = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
 
 
-def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
+def _reading_facts(labelled: AnyLabels, mapping: Collection[str]) -> Iterator[Fact]:
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labelled.grouped_by
     if isinstance(labelled, LabelledSet):
@@ -222,7 +228,7 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    if unread := unread_text(reading, texts):
+    if unread := unread_columns_text(reading, texts):
         yield "not read", unread
 
 
@@ -258,14 +264,17 @@ def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]
 
 
 def _next_facts(
-    labelled: Labelled, flags: argparse.Namespace, options: ReadOptions
+    labelled: AnyLabels, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[Fact]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
         return
     if isinstance(labelled, LabelledPairs):
         words = ["--pairwise", "preference=which response is better", "--data", flags.file]
-        yield COMMAND, shlex.join(["dspy-judges", "tune", *words, *_reading_flags(flags, None)])
+        yield (
+            COMMAND_TITLE,
+            shlex.join(["dspy-judges", "tune", *words, *_reading_flags(flags, None)]),
+        )
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
@@ -275,28 +284,28 @@ def _next_facts(
     two_valued = _names_without_definition(labelled, dimensions)
     if names := defined or two_valued:
         fact = _tune_fact(labelled, names[0], flag_values.get(names[0], names[0]), flags, options)
-        advice = f"write --dimension {shlex.quote(_definition(names[0], 'a pass'))}"
+        advice = f"write --dimension {shlex.quote(_draft_spec(names[0], 'a pass'))}"
     else:
         column = dimensions[0]
-        name, name_flag, earned = judge_name(column), "", "a high rating"
+        name, name_flag, good_label = judge_name(column), "", "a high rating"
         if not NAME.match(name):  # a judge cannot have the column's name
             name, name_flag = "quality", f" {map_flag('quality', [column])}"
             options = replace(options, map={**options.map, name: column})
         if column in labelled.words:
-            earned = "a pass"
-        fact = _tune_fact(labelled, name, _definition(name, earned), flags, options)
-        if fact and fact[0] == COMMAND:
-            fact = COMMAND, f"{fact[1]}{name_flag}"
+            good_label = "a pass"
+        fact = _tune_fact(labelled, name, _draft_spec(name, good_label), flags, options)
+        if fact and fact[0] == COMMAND_TITLE:
+            fact = COMMAND_TITLE, f"{fact[1]}{name_flag}"
         advice = f"write your own line there{_catalogue_advice(labelled, column)}"
     if fact:
         yield fact
-        if fact[0] == COMMAND and not defined:
+        if fact[0] == COMMAND_TITLE and not defined:
             yield "define", f"a definition is worth about as much as tuning; {advice}"
 
 
-def _definition(name: str, earned: str) -> str:
+def _draft_spec(name: str, good_label: str) -> str:
     """The value of --dimension that defines a judge, for the user to complete."""
-    return f"{name}=one line that says what earns {earned}"
+    return f"{name}=one line that says what earns {good_label}"
 
 
 def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
@@ -341,24 +350,24 @@ def _tune_fact(
     scale = options.scales.get("*")
     if dimension and not scale:
         ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
-        scale = _scale_beyond(dimension.scale, [*ratings])
+        scale = _wider_scale(dimension.scale, [*ratings])
     command_words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
     command = shlex.join([*command_words, *_reading_flags(flags, scale)])
     if dimension is None:
         try:
-            flag = input_flag(outputs, judged_texts(outputs, options.map))
+            flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
         except LabelError as error:
             return "judge", str(error)
         command += f" {flag}" if flag else ""
-    return COMMAND, command
+    return COMMAND_TITLE, command
 
 
-def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
+def _wider_scale(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
     """A scale that fits ratings outside the judge's scale; None if all ratings are on it."""
     low, high = min(ratings), max(ratings)
     if scale[0] <= low and high <= scale[-1]:
         return None
-    return fitting_scale(ratings) or (low // 1, -(-high // 1))
+    return narrowest_scale(ratings) or (low // 1, -(-high // 1))
 
 
 def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None) -> list[str]:
@@ -377,14 +386,14 @@ def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None)
     ]
 
 
-def _lines(facts: Iterable[Fact]) -> Iterator[str]:
+def _fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
     for title, text in facts:
-        if title == COMMAND:
+        if title == COMMAND_TITLE:
             yield f"{title:<11}{text}"
         else:
             yield from textwrap.wrap(
                 textwrap.shorten(text, 2000, placeholder=" ..."),
-                WIDTH,
+                LINE_WIDTH,
                 initial_indent=f"{title:<11}",
                 subsequent_indent=" " * 11,
                 break_on_hyphens=False,

@@ -13,14 +13,14 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import Bounds, CommandParser, Outcome, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, run
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
     label_bounds,
-    read_dimension,
-    scores_by_id,
+    read_rated_outputs,
+    read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.balanced import verdicts
@@ -32,12 +32,12 @@ from optimize.statistics.corrected import (
 )
 from optimize.statistics.intervals import IntervalEstimate
 
-NAME = "dspy-judges estimate"
+COMMAND_NAME = "dspy-judges estimate"
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
+        prog=COMMAND_NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
         "outputs must be a random sample, or have sampling weights.",
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(NAME, parser().parse_args(arguments), estimate)
+    return run(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class EstimateResult:
 
     data: LabelledSet
     dimension: str
-    scale: Bounds
+    scale: ScaleBounds
     is_rate: bool
     weighted: bool
     overall: Estimate
@@ -83,15 +83,15 @@ class EstimateResult:
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
             "differences": [
-                {**fields_json(item, "estimate", digits=None), **_estimate_json(item.estimate)}
+                {**fields_json(item, "estimate", decimals=None), **_estimate_json(item.estimate)}
                 for item in self.differences
             ],
         }
 
 
-def estimate(flags: argparse.Namespace) -> Outcome:
+def estimate(flags: argparse.Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    labelled, dimension = read_dimension(flags, LabelSource.of(flags))
+    labelled, dimension = read_rated_outputs(flags, LabelSource.of(flags))
     sample = _read_sample(flags, labelled, dimension)
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued
@@ -130,11 +130,11 @@ def estimate(flags: argparse.Namespace) -> Outcome:
             bounds=bounds,
         ),
     )
-    return Outcome(result, lines(result))
+    return CommandOutcome(result, estimate_lines(result))
 
 
 def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: str) -> PartialLabels:
-    scores = scores_by_id(flags.scores, labelled, dimension)
+    scores = read_scores_by_id(flags.scores, labelled, dimension)
     outputs = [output for output in labelled.outputs if output.id in scores]
     n_without_score = len(labelled.outputs) - len(outputs)
     n_unknown = len(scores) - len(outputs)
@@ -150,7 +150,7 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
-def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
+def _half_width_target(estimate: Estimate) -> tuple[float | None, int | None]:
     """Half of the interval's width, and how many more labels would give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
@@ -158,12 +158,12 @@ def _halved_width(estimate: Estimate) -> tuple[float | None, int | None]:
 
 
 def _estimate_json(estimate: Estimate) -> JsonObject:
-    target_width, n_more = _halved_width(estimate)
-    record = fields_json(estimate, "label_sd", "agreement", digits=None)
+    target_width, n_more = _half_width_target(estimate)
+    record = fields_json(estimate, "label_sd", "agreement", decimals=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}
 
 
-def lines(result: EstimateResult) -> list[str]:
+def estimate_lines(result: EstimateResult) -> list[str]:
     """Lines on all outputs, then a line for each system, with its difference from the best."""
     overall = result.overall
     figure_name = "true rate" if result.is_rate else "true mean"
@@ -177,7 +177,7 @@ def lines(result: EstimateResult) -> list[str]:
     ]
     if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
-    target_width, n_more = _halved_width(overall)
+    target_width, n_more = _half_width_target(overall)
     if target_width:
         width_text = "Labels on all outputs would not halve the interval."
         if n_more is not None:

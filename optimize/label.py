@@ -31,19 +31,19 @@ from optimize.inputs.flags import (
     CommandParser,
     SettingsError,
     add_turns_flag,
-    bounds_of,
+    ratings_of_scale,
     rescale,
+    scale_bounds,
     scale_of_labels,
-    whole_ratings,
 )
-from optimize.inputs.labelled import PASS_FAIL, Labelled
-from optimize.inputs.subjects import find_subject, judged_texts
-from optimize.label_page.server import Server
-from optimize.label_page.session import JudgeAnswer, LabelSession, numbers_of
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.inputs.subjects import find_subject, text_names_for_judge
+from optimize.label_page.server import LabelServer
+from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
 from optimize.measuring.asking import on_labels_scale
 from optimize.measuring.task_flags import asking_options
 
-COMMAND = "dspy-judges label"
+COMMAND_NAME = "dspy-judges label"
 MAX_ANSWERS = 10
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
@@ -60,7 +60,7 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
 def parser() -> CommandParser:
-    command_parser = CommandParser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
+    command_parser = CommandParser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     group = command_parser.add_mutually_exclusive_group(required=True)
@@ -69,13 +69,13 @@ def parser() -> CommandParser:
     group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
     help_text = "the labels (FILE's name with .NAME.jsonl)"
     add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
-    add_list = partial(add, action="append", default=[])
-    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_repeatable = partial(add, action="append", default=[])
+    add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add_turns_flag(command_parser)
     help_text = f"its answers are shown at the end if they differ: {JUDGE}"
-    add_list("--judge", metavar="JUDGE", help=help_text)
+    add_repeatable("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
@@ -84,7 +84,7 @@ def parser() -> CommandParser:
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges label`; return 0 after Ctrl-C, 1 if it failed, 2 if its usage was wrong."""
     flags = parser().parse_args(arguments)
-    return run_command(COMMAND, lambda: label(flags), quiet=flags.quiet)
+    return run_command(COMMAND_NAME, lambda: label(flags), quiet=flags.quiet)
 
 
 def label(flags: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ def label(flags: argparse.Namespace) -> int:
         texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
         inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
     else:
-        texts = judged_texts(labelled, columns)
+        texts = text_names_for_judge(labelled, columns)
         inputs, outputs = texts[:-1], {texts[-1]: texts[-1]}
     subject = _subject(flags, labelled, texts)
     rows, out = _label_rows(labelled, flags.seed), _label_file(flags, labelled, subject)
@@ -119,10 +119,9 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _serve(session: LabelSession, port: int) -> int:
-    with Server(session, port) as server:
-        answers = ", ".join(map(str, numbers_of(session.subject)))
+    with LabelServer(session, port) as server:
         lines = [
-            f"{session.subject.name}: {answers}",
+            f"{session.subject.name}: {_answers_text(session.subject)}",
             f"labels go to {session.path}",
             f"open {server.address}",
             "Ctrl-C ends; the same command goes on from there",
@@ -131,6 +130,10 @@ def _serve(session: LabelSession, port: int) -> int:
             print_lines(lines)
             server.serve_forever()
         return session.close()
+
+
+def _answers_text(subject: Subject) -> str:
+    return ", ".join(map(str, answer_numbers(subject)))
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
@@ -143,7 +146,7 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
 
-def _label_rows(labelled: Labelled, seed: int) -> list[Mapping[str, object]]:
+def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
     """The fields of each output or pair for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
@@ -160,9 +163,9 @@ def _label_rows(labelled: Labelled, seed: int) -> list[Mapping[str, object]]:
     return rows
 
 
-def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
+def _subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
     """The dimension or comparison to label; raises SettingsError if flags contradict each other."""
-    spec, bounds = flags.dimension or flags.pairwise or "", bounds_of(flags.scale)
+    spec, bounds = flags.dimension or flags.pairwise or "", scale_bounds(flags.scale)
     title, _, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
@@ -175,7 +178,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
         raise SettingsError(f"{subject.name}: name it by {flag}")
     else:
         subject = rescale(subject, flags.scale)
-    if (n_answers := len(numbers_of(subject))) > MAX_ANSWERS:
+    if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MAX_ANSWERS}; "
             "give people fewer answers, as in --scale 1-10"
@@ -184,7 +187,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
 
 
 def _new_subject(
-    name: str, definition: str, labelled: Labelled, texts: Sequence[str], scale: str | None
+    name: str, definition: str, labelled: AnyLabels, texts: Sequence[str], scale: str | None
 ) -> Subject:
     """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
@@ -194,7 +197,7 @@ def _new_subject(
         )
     if isinstance(labelled, LabelledPairs):
         return loading.comparison_on(name, texts, labelled.candidate, definition)
-    ratings = whole_ratings(scale)
+    ratings = ratings_of_scale(scale)
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
     return loading.dimension_on(name, answers, texts, definition)
 
@@ -212,7 +215,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         raise SettingsError(
             f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
-            f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"
+            f"{subject.name}; name a judge that answers {_answers_text(subject)}"
         )
     return judge
 
@@ -243,14 +246,14 @@ def _ask(
 
 def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     """A judgement as the page shows it, with the possible answer that is nearest to its score."""
-    numbers = numbers_of(subject)
+    numbers = answer_numbers(subject)
     value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
     return JudgeAnswer(value, judgement.score, judgement.rationale or "")
 
 
-def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
+def _label_file(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")

@@ -22,19 +22,26 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import read_table
 from judges.tables.problems import Problems
 from judges.terminal import print_error
-from optimize.figures.as_json import FLAT, JsonObject, figure_json
-from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
-from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
+from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
+from optimize.inputs.flags import (
+    CommandOutcome,
+    CommandParser,
+    ScaleBounds,
+    SettingsError,
+    run,
+    word_values,
+)
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Items, choose_level, items_of
-from optimize.measuring.capacity import Decision, missing_for_intervals
+from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
 from optimize.measuring.floors import read_floors
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
     label_bounds,
-    read_dimension,
-    scores_by_id,
+    read_rated_outputs,
+    read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.corrected import labels_needed
@@ -42,17 +49,17 @@ from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
 from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, two_values
 
-NAME = "dspy-judges plan"
+COMMAND_NAME = "dspy-judges plan"
 # With fewer labelled documents than the minimum, figures are too uncertain to plan from; then a
 # first round of documents is to be labelled.
 MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 # The shares of fails that a plan assumes while the labels are too few to estimate the share.
-FAILS = (0.05, 0.2, 0.5)
+ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
+        prog=COMMAND_NAME,
         description="How many documents to label next, and which, so that the true rate or mean\n"
         "and the judge's agreement with people have intervals of a given width. They are\n"
         "written in random order: it is fine to label only the first ones.",
@@ -73,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges plan`; returns 0, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(NAME, parser().parse_args(arguments), plan)
+    return run(COMMAND_NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +104,7 @@ class PlannedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextFile:
+class DocumentsToLabel:
     """The file with the documents to label, `out`, and the command that labels them, `next`."""
 
     out: str
@@ -120,13 +127,13 @@ class PlanResult:
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
-    decisions: Sequence[Decision] | None = None
+    decisions: Sequence[LabelsNeeded] | None = None
     n_next: int
     drawn: str = "at random"
-    file: NextFile | None = field(default=None, metadata=FLAT)
+    file: DocumentsToLabel | None = field(default=None, metadata=INLINED_IN_JSON)
 
 
-def plan(flags: argparse.Namespace) -> Outcome:
+def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
@@ -135,7 +142,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
     if flags.scores:
         if not dimension:
             raise SettingsError("--scores needs --dimension NAME if no labels name it")
-        scores = scores_by_id(flags.scores, labelled, dimension)
+        scores = read_scores_by_id(flags.scores, labelled, dimension)
     sample = PartialLabels.of(labelled, labelled.outputs, dimension, scores)
     if np.ptp(sample.weight):
         raise SettingsError(
@@ -146,13 +153,13 @@ def plan(flags: argparse.Namespace) -> Outcome:
     labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
-    decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
+    decisions = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
     n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
     if n_with_label_and_score >= MIN_LABELLED_DOCUMENTS:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decision = _decision(sample, bounds, floors)
+            decision = _labels_for_floors(sample, bounds, floors)
             decisions = [decision]
             n_needed = next(iter(decision.n_labels.values())) or math.inf
             n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
@@ -161,7 +168,7 @@ def plan(flags: argparse.Namespace) -> Outcome:
             )
         else:
             items = items_of(labelled, dimension)
-            figures = figures_of(sample, items, bounds, flags.target_width)
+            figures = plan_figures(sample, items, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
             n_if_unreachable = unlabelled.size if None in more_by_figure else 0
             n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
@@ -178,20 +185,22 @@ def plan(flags: argparse.Namespace) -> Outcome:
         figures=figures,
         decisions=decisions or None,
         n_next=len(drawn_documents),
-        file=_write(flags, labelled, drawn_documents) if drawn_documents else None,
+        file=_write_documents(flags, labelled, drawn_documents) if drawn_documents else None,
     )
-    return Outcome(result, lines(result))
+    return CommandOutcome(result, plan_lines(result))
 
 
-def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
+def _labels_for_floors(
+    sample: PartialLabels, bounds: ScaleBounds, floors: Mapping[str, float]
+) -> LabelsNeeded:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     decided = sample.select(sample.has_label & (sample.label != 0.5))
-    return Decision.of(floors, float(1 - decided.label.mean()))
+    return LabelsNeeded.of(floors, float(1 - decided.label.mean()))
 
 
 def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    columns, values, _ = split_mapping(mapping(flags.map), values_of(flags.values))
+    columns, values, _ = split_mapping(mapping(flags.map), word_values(flags.values))
     label_columns, file_columns = columns, columns
     if flags.labels:
         # The mapping may name columns of both files.
@@ -205,7 +214,7 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     if flags.labels and items.reading.ratings:
         print_error(f"note: labels in {flags.file} are not read, since --labels has some")
     source = LabelSource(data=flags.labels or flags.file, map=label_columns, values=values)
-    labelled, dimension = read_dimension(flags, source)
+    labelled, dimension = read_rated_outputs(flags, source)
     rated = {output.id: output for output in labelled.outputs if output.ratings}
     if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
         raise LabelError(
@@ -236,8 +245,8 @@ def _columns_in(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, Colu
     }
 
 
-def figures_of(
-    sample: PartialLabels, items: Items, bounds: Bounds, target: float
+def plan_figures(
+    sample: PartialLabels, items: Items, bounds: ScaleBounds, target: float
 ) -> dict[str, PlannedFigure]:
     """How many more documents each figure needs: the mean label, and the judge's agreement.
 
@@ -262,7 +271,7 @@ def figures_of(
             figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
         else:
             figures[f"{level}-level rho"] = correlation(level, *score_label_document)
-        missing_by_figure = missing_for_intervals(items, answer_words, level)
+        missing_by_figure = n_missing_for_intervals(items, answer_words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
         n_more = math.inf
@@ -279,9 +288,9 @@ def figures_of(
     return planned
 
 
-def _write(
+def _write_documents(
     flags: argparse.Namespace, labelled: LabelledSet, drawn_documents: Sequence[str]
-) -> NextFile:
+) -> DocumentsToLabel:
     """Write all outputs of the drawn documents, in the order of the draw, for people to label."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
@@ -298,10 +307,10 @@ def _write(
     label_words = ["dspy-judges", "label", str(out), "--dimension", name]
     label_words += ["--scale", scale] if scale else []
     label_command = shlex.join([*label_words, "--out", label_file])
-    return NextFile(out=str(out), n_outputs=len(drawn), next=label_command)
+    return DocumentsToLabel(out=str(out), n_outputs=len(drawn), next=label_command)
 
 
-def lines(result: PlanResult) -> list[str]:
+def plan_lines(result: PlanResult) -> list[str]:
     """Lines for the terminal: what is labelled, each figure, the written file, the next command."""
     n_left = result.n_documents - result.n_labelled
     labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
@@ -318,7 +327,7 @@ def lines(result: PlanResult) -> list[str]:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
     for name, planned in result.figures.items():
         width, n_more = planned.width, planned.more_documents
-        width_text = TOO_FEW if width is None else f"width {width:.3f}"
+        width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
         if n_more is None:
             outlook = f"not by all {n_left:,} left" if n_left else "not reached"
         elif n_more == 0:
@@ -327,9 +336,12 @@ def lines(result: PlanResult) -> list[str]:
             outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
         sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
     if (file := result.file) is None:
-        return wrapped(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
+        return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
-    return [*wrapped(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
+    return [
+        *wrap_lines(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"),
+        file.next,
+    ]
 
 
 if __name__ == "__main__":

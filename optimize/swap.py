@@ -7,29 +7,29 @@ from pathlib import Path
 
 from judges.cli.flags import split_name
 from optimize.figures.as_text import (
-    address,
     cost_text,
     counted,
+    file_uri,
     interval_text,
     interval_unit,
     looks_text,
     number_text,
     short_name,
-    wrapped,
+    wrap_lines,
 )
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
-from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
+from optimize.measuring.changed import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapResult, certificate
+from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.measuring.task_flags import (
     NamedSubject,
-    all_entries,
     asking_options,
     check_names,
-    read_judges,
+    read_judge_entries,
     read_task_and_entries,
+    with_recordings,
 )
 from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
@@ -37,15 +37,15 @@ from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, source_section, write
 
-MARGIN = 0.03
+DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
 MAX_PRINTED_ROWS = 3
 FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
-def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
+def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
     """The new judge compared with the old one; raises SettingsError if flags do not name both."""
-    margin = MARGIN if flags.margin is None else flags.margin
+    margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
@@ -55,11 +55,11 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
             "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
             "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
-    judges = read_judges(flags, map(split_name, specs), flags.lm or "")
+    judges = read_judge_entries(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
         named_subject = NamedSubject.of(flags, judges)
         task = unlabelled_task(flags, named_subject)
-        entries = all_entries(flags, named_subject.subject, task, judges)
+        entries = with_recordings(flags, named_subject.subject, task, judges)
     else:
         task, entries = read_task_and_entries(flags, judges)
     if task.items().is_weighted:
@@ -74,8 +74,8 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     old_index = names.index(flags.against) if is_recorded else len(specs) - 1
     new_and_old = entries[1 - old_index], entries[old_index]
     if flags.changed is not None:
-        return changed_swap(flags, *new_and_old, task, margin)
-    result = certificate(*new_and_old, task, margin, flags.looks)
+        return decide_by_changed_rows(flags, *new_and_old, task, margin)
+    result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
         write(Path(flags.report), _page(result))
     return result
@@ -104,14 +104,14 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
         )
 
 
-def changed_lines(result: ChangedSwap) -> list[str]:
+def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
     """Lines on a swap that labels on changed rows decide: the verdict, or which rows to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
     n_outputs = counted(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         return [
-            *wrapped(
+            *wrap_lines(
                 f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
                 "outputs tell nothing about the difference between the judges.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
@@ -121,19 +121,19 @@ def changed_lines(result: ChangedSwap) -> list[str]:
             str(result.next),
         ]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
-    return wrapped(
+    return wrap_lines(
         result.verdict,
         f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
         f"alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
-        f"90% interval {interval_text(result.interval_here, signed=True)}. On documents like these "
-        f"(n={difference.n_documents:,}) its 90% interval is "
+        f"90% interval {interval_text(result.sample_interval, signed=True)}. On documents like "
+        f"these (n={difference.n_documents:,}) its 90% interval is "
         f"{interval_text(difference.interval, signed=True)}.",
-        f"Next: {_changed_step(result)}",
+        f"Next: {_next_step(result)}",
     )
 
 
-def _changed_step(result: ChangedSwap) -> str:
+def _next_step(result: ChangedRowsSwap) -> str:
     if result.outcome == "worse":
         return "Keep the old judge."
     if result.outcome != "undecided":
@@ -150,7 +150,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     for row in result.changed[:MAX_PRINTED_ROWS]:
         human = label_text(result, row.human)
         rows.append(row.remarks.line(f"{change_text(result, row)} (people {human})", row.id))
-    page_lines = [f"What changes: {address(Path(page))}"] if page else []
+    page_lines = [f"What changes: {file_uri(Path(page))}"] if page else []
     return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import encodable
-from optimize.figures.as_text import DIGITS as DIGITS
+from optimize.figures.as_text import JSON_DECIMALS as JSON_DECIMALS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
 
@@ -18,39 +18,42 @@ if TYPE_CHECKING:
 JsonObject = dict[str, object]
 # The metadata {"json": KEY} gives a dataclass field another key in JSON. A field marked FLAT holds
 # a dataclass, whose fields are put into the enclosing object.
-FLAT = {"json": ""}
+INLINED_IN_JSON = {"json": ""}
 
 
-def json_number(value: float, digits: int | None = None) -> float | None:
+def json_number(value: float, decimals: int | None = None) -> float | None:
     """The number for JSON: None in place of NaN and infinity, 0 in place of -0."""
     if not math.isfinite(value):
         return None
-    return (float(value) if digits is None else round(float(value), digits)) + 0.0
+    return (float(value) if decimals is None else round(float(value), decimals)) + 0.0
 
 
-def to_json(result: object, digits: int | None = DIGITS) -> object:
-    """The result as values for JSON; a dataclass becomes an object (see `object_json`)."""
+def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> object:
+    """The result as values for JSON; a dataclass becomes an object (see `dataclass_json`)."""
     if is_dataclass(result) and not isinstance(result, type):
-        return object_json(result, digits)
+        return dataclass_json(result, decimals)
     if hasattr(result, "_asdict"):
         return result._asdict()
     if isinstance(result, Mapping):
-        return {name: to_json(value, digits) for name, value in result.items()}
-    return [to_json(v, digits) for v in result] if isinstance(result, list | tuple) else result
+        return {name: to_json(value, decimals) for name, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [to_json(item, decimals) for item in result]
+    return result
 
 
-def object_json(result: "DataclassInstance", digits: int | None = DIGITS) -> JsonObject:
+def dataclass_json(result: "DataclassInstance", decimals: int | None = JSON_DECIMALS) -> JsonObject:
     """A dataclass as a JSON object, by its method `to_json` if it has one.
 
-    Numbers are rounded to `digits` decimals (None: not rounded), and undefined ones are null.
+    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null.
     """
-    record: JsonObject
-    record = result.to_json() if hasattr(result, "to_json") else fields_json(result, digits=digits)
-    return record
+    if hasattr(result, "to_json"):
+        record: JsonObject = result.to_json()
+        return record
+    return fields_json(result, decimals=decimals)
 
 
 def fields_json(
-    result: "DataclassInstance", *excluded: str, digits: int | None = DIGITS
+    result: "DataclassInstance", *excluded: str, decimals: int | None = JSON_DECIMALS
 ) -> JsonObject:
     """A dataclass' fields as values for JSON, without those named in `excluded`.
 
@@ -68,17 +71,17 @@ def fields_json(
         if key.endswith("interval"):
             for end_name in ("low", "high"):
                 number = getattr(value, end_name, math.nan)
-                record[key.removesuffix("interval") + end_name] = json_number(number, digits)
+                record[key.removesuffix("interval") + end_name] = json_number(number, decimals)
         elif not key:
-            record |= object_json(value, digits)
+            record |= dataclass_json(value, decimals)
         else:
             is_number = isinstance(value, float)
-            record[key] = json_number(value, digits) if is_number else to_json(value, digits)
+            record[key] = json_number(value, decimals) if is_number else to_json(value, decimals)
     return record
 
 
-def figure_json(figure: Figure, digits: int | None = DIGITS) -> JsonObject:
-    return fields_json(IntervalEstimate(figure.value, figure.interval), digits=digits)
+def figure_json(figure: Figure, decimals: int | None = JSON_DECIMALS) -> JsonObject:
+    return fields_json(IntervalEstimate(figure.value, figure.interval), decimals=decimals)
 
 
 def judgement_rows(

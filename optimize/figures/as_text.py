@@ -10,13 +10,13 @@ if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
     from optimize.statistics.intervals import Figure, Interval
 
-WIDTH = 80
+LINE_WIDTH = 80
 # Figures in JSON have so many decimals.
-DIGITS = 6
-TOO_FEW = "too few for an interval"
-SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
+JSON_DECIMALS = 6
+TOO_FEW_FOR_INTERVAL = "too few for an interval"
+SPLIT_TITLES = {"test": "test", "test_unseen_systems": "unseen systems"}
 # The verdicts, and their plurals.
-PLURALS = {"fail": "fails", "pass": "passes"}
+VERDICT_PLURALS = {"fail": "fails", "pass": "passes"}
 
 
 def number_text(value: float | None, *, signed: bool = False) -> str:
@@ -24,14 +24,14 @@ def number_text(value: float | None, *, signed: bool = False) -> str:
     if value is None or not math.isfinite(value):
         return "undefined"
     # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
-    value = round(value, DIGITS) + 0.0
+    value = round(value, JSON_DECIMALS) + 0.0
     return f"{value:+.3f}" if signed else f"{value:.3f}"
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
     """The ends of an interval in brackets; a note if there is no interval."""
     if interval is None:
-        return TOO_FEW
+        return TOO_FEW_FOR_INTERVAL
     low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
     return f"[{low}, {high}]"
 
@@ -69,17 +69,19 @@ def cost_text(dollars: float | None) -> str:
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
 
 
-def address(file: Path) -> str:
+def file_uri(file: Path) -> str:
     """The file's address as a URI, which terminals make a link."""
     return file.resolve().as_uri()
 
 
-def wrapped(*sentences: str) -> list[str]:
+def wrap_lines(*sentences: str) -> list[str]:
     """Lines of at most 80 columns; every sentence starts a line, and long words are not broken."""
     return [
         line
         for sentence in sentences
-        for line in textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
+        for line in textwrap.wrap(
+            sentence, LINE_WIDTH, break_long_words=False, break_on_hyphens=False
+        )
     ]
 
 

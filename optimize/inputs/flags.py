@@ -23,15 +23,15 @@ from judges.terminal import (
     print_output,
     run_command,
 )
-from optimize.figures.as_text import wrapped
+from optimize.figures.as_text import wrap_lines
 
 # The default of --risk: the chance that a tuned judge ships although the untuned one is as good.
-RISK = 0.1
+DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
-Bounds = tuple[float, float]
-INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
+ScaleBounds = tuple[float, float]
+INTERRUPTED_MESSAGE = "interrupted: the same command again goes on from here"
 ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
@@ -46,7 +46,7 @@ class SettingsError(UsageError):
     """A setting or a combination of settings is wrong; the message names it and says why."""
 
 
-def bounds_of(scale: str | None) -> Bounds | None:
+def scale_bounds(scale: str | None) -> ScaleBounds | None:
     """The lowest and highest rating of a scale such as "1-5"; None for "any" and for None.
 
     Raises SettingsError if the text is not a scale.
@@ -67,7 +67,7 @@ def refuse_secret(api_base: str | None) -> None:
         raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 
 
-def values_of(values: object) -> dict[str, float | Vote | None]:
+def word_values(values: object) -> dict[str, float | Vote | None]:
     """The number that each word in the labels counts, read from --values or a mapping.
 
     For pairs, a word counts as a vote; None means that the word is not a label. Raises
@@ -84,18 +84,18 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
     """The subject on the labels' scale; with "any" or None, or for a comparison, unchanged."""
-    ratings = whole_ratings(scale)
+    ratings = ratings_of_scale(scale)
     if not ratings or not isinstance(subject, Dimension):
         return subject
     return subject.on_scale(ratings[0], ratings[-1])
 
 
-def whole_ratings(scale: str | None) -> tuple[int, ...]:
+def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
     """All ratings of a scale such as "1-5"; none for "any" and for None.
 
     Raises SettingsError if a judge cannot rate on this scale.
     """
-    if (bounds := bounds_of(scale)) is None:
+    if (bounds := scale_bounds(scale)) is None:
         return ()
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
@@ -107,7 +107,7 @@ def whole_ratings(scale: str | None) -> tuple[int, ...]:
     return tuple(range(int(low), int(high) + 1))
 
 
-def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
+def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
     """The narrowest usual scale that includes all ratings; None if no usual scale does."""
     low, high = min(ratings), max(ratings)
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
@@ -135,27 +135,27 @@ def add_label_flags(group: Flags) -> None:
 
 def add_reading_flags(group: Flags) -> None:
     """Add the flags that say how the columns, words and conversations of a file are read."""
-    add_list = partial(group.add_argument, action="append", default=[])
-    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
+    add_repeatable = partial(group.add_argument, action="append", default=[])
+    add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_repeatable("--values", metavar="WORD=N,...", help=VALUES_HELP)
     add_turns_flag(group)
 
 
 def add_turns_flag(group: Flags) -> None:
     """Add the flag --turns, which is an entry of the mapping."""
 
-    def entry(turns: str) -> str:
+    def map_entry(turns: str) -> str:
         if turns not in ("last", "all"):
             raise argparse.ArgumentTypeError(f"{turns!r}: must be last or all")
         return f"turns={turns}"
 
     help_text = "of conversations, judge the last or all turns (last)"
-    add_list = partial(group.add_argument, action="append", default=[])
-    add_list("--turns", dest="map", metavar="TURNS", type=entry, help=help_text)
+    add_repeatable = partial(group.add_argument, action="append", default=[])
+    add_repeatable("--turns", dest="map", metavar="TURNS", type=map_entry, help=help_text)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """What a command returns: the object that --json prints, and the lines for the terminal.
 
     `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
@@ -170,9 +170,9 @@ class Outcome:
 def run(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], Outcome | None],
+    compute: Callable[[argparse.Namespace], CommandOutcome | None],
     *,
-    interrupted: str = INTERRUPTED_RUN,
+    interrupted: str = INTERRUPTED_MESSAGE,
 ) -> int:
     """Run a command, print its outcome (as JSON with --json), and return the exit code.
 
@@ -191,7 +191,7 @@ def run(
             print_output(as_json(to_json(outcome.result), indent=1))
         else:
             print_lines(outcome.lines)
-        for line in wrapped(*(f"{name}: {fault}" for fault in outcome.faults)):
+        for line in wrap_lines(*(f"{name}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE
 

@@ -23,20 +23,20 @@ from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import (
     SettingsError,
-    bounds_of,
-    fitting_scale,
-    values_of,
-    whole_ratings,
+    narrowest_scale,
+    ratings_of_scale,
+    scale_bounds,
+    word_values,
 )
 from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
 
-Labelled = LabelledSet | LabelledPairs
+AnyLabels = LabelledSet | LabelledPairs
 
 AnyPath = str | os.PathLike[str]
 
-AnyLevel = Level | Literal["auto"]
+LevelOrAuto = Level | Literal["auto"]
 
 MAX_NAMED_ANNOTATORS = 10
 # The two answers of a verdict judge if people's own words cannot be used.
@@ -53,7 +53,7 @@ class LabelSource:
     people used; by default the judge's scale, or the narrowest usual scale that fits the labels.
     """
 
-    data: AnyPath | Labelled | Rows | None = None
+    data: AnyPath | AnyLabels | Rows | None = None
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
     values: Values = field(default_factory=dict)
     annotations: AnyPath | None = None
@@ -62,7 +62,7 @@ class LabelSource:
     @classmethod
     def of(cls, flags: argparse.Namespace) -> "LabelSource":
         """The labels that the flags of a command name."""
-        columns, values, _ = split_mapping(mapping(flags.map), values_of(flags.values))
+        columns, values, _ = split_mapping(mapping(flags.map), word_values(flags.values))
         return cls(
             data=flags.data or None,
             map=columns,
@@ -90,7 +90,7 @@ class LabelSource:
         )
 
 
-def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
+def check_level(level: LevelOrAuto, items: Items, *, pairs: bool) -> None:
     """Raise SettingsError if rho at this level is undefined for these labels."""
     levels = ("dataset",) if pairs else levels_of(items)
     if level not in ("auto", *levels):
@@ -98,10 +98,10 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
         raise SettingsError(f"level {level}: {labels} have the levels {', '.join(levels)}")
 
 
-def scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
+def judge_scale(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
     """The lowest and highest rating for a judge of these labels; LabelError if no scale fits."""
-    if named := whole_ratings(scale):
-        return named[0], named[-1]
+    if all_ratings := ratings_of_scale(scale):
+        return all_ratings[0], all_ratings[-1]
     ratings = _ratings(labelled, name)
     usual_scale = _usual_scale(ratings)
     if not usual_scale and scale != ANY_SCALE:
@@ -113,7 +113,7 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
     return [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
 
 
-def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
+def verdict_words_of(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
     """The two answers of a judge for labels with two values, the good one first.
 
     The answers are people's own words, or pass and fail if a judge cannot answer with people's
@@ -129,7 +129,7 @@ def load_labels(
     subject: Subject | None,
     *,
     pairwise: bool = False,
-) -> Labelled:
+) -> AnyLabels:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
     `subject` is what is judged; None if the scores exist already. If `pairwise`, the labels are on
@@ -144,7 +144,7 @@ def load_labels(
             f"({option_name('data')})"
         )
     texts = tuple(subject.inputs) if subject else ()
-    labelled = read(labels, name, pairwise=pairwise, texts=texts, subject=subject)
+    labelled = read_source(labels, name, pairwise=pairwise, texts=texts, subject=subject)
     if pairwise != isinstance(labelled, LabelledPairs):
         content, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
         raise LabelError(f"{labelled.name}: holds {content}, and {name} {task}")
@@ -155,20 +155,20 @@ def load_labels(
             f"the starter set has no labels on {name}: name your labels by --data FILE"
         )
     if isinstance(subject, Dimension):
-        labelled = _on_two_values(labelled, subject, any_scale=labels.scale == ANY_SCALE)
-    if name in labelled.words and (agreement := agreement_of(labelled, name)):
+        labelled = _with_verdict_words(labelled, subject, any_scale=labels.scale == ANY_SCALE)
+    if name in labelled.words and (agreement := agreement_text_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
 
 
-def read(
+def read_source(
     labels: LabelSource,
     name: str,
     *,
     pairwise: bool,
     texts: Sequence[str] | None = None,
     subject: Subject | None = None,
-) -> Labelled:
+) -> AnyLabels:
     """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
     if labels.data is None:
         return starter_pairs() if pairwise else starter()
@@ -185,7 +185,7 @@ def read(
     return _read_on_scale(labels, name, subject, texts)
 
 
-def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
+def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     if isinstance(source, LabelledSet | LabelledPairs | None) or not is_in_memory(source):
@@ -204,7 +204,7 @@ def only_dimension(labelled: LabelledSet) -> str:
     return labelled.dimensions[0]
 
 
-def agreement_of(labelled: LabelledSet, name: str) -> str:
+def agreement_text_of(labelled: LabelledSet, name: str) -> str:
     """A phrase on how often two annotators agree; "" if annotators' ratings are unknown.
 
     Outputs count too if their annotators are tied.
@@ -219,23 +219,24 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MAX_NAMED_ANNOTATORS]
     pairs = annotator_agreement(ratings)
-    n_shared = np.array([pair.n_outputs for pair in pairs])
-    if not n_shared.any():
+    n_shared_outputs = np.array([pair.n_outputs for pair in pairs])
+    if not n_shared_outputs.any():
         return ""
     # The coefficients of a pair of annotators may be undefined; the mean is then over the other
     # pairs.
     pair_figures = np.array([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
-    weights = n_shared[:, None] * ~np.isnan(pair_figures)
+    weights = n_shared_outputs[:, None] * ~np.isnan(pair_figures)
     with np.errstate(invalid="ignore"):
-        mean_equal, *coefficients = np.nansum(weights * pair_figures, axis=0) / weights.sum(axis=0)
+        share_equal, *coefficients = np.nansum(weights * pair_figures, axis=0) / weights.sum(axis=0)
     kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in coefficients)
-    text = (
-        f"two annotators say the same in {mean_equal:.0%} of {sum(n_shared):,} cases, kappa {kappa}"
-    )
+    cases = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
+    text = f"two annotators say the same in {cases}, kappa {kappa}"
     return text if name in labelled.words else f"{text}, rho {rho}"
 
 
-def _on_two_values(labelled: LabelledSet, subject: Dimension, *, any_scale: bool) -> LabelledSet:
+def _with_verdict_words(
+    labelled: LabelledSet, subject: Dimension, *, any_scale: bool
+) -> LabelledSet:
     """The labels with the judge's two words as their values, or unchanged if both are ratings.
 
     Raises LabelError if the judge has two words and the labels do not, or the reverse.
@@ -275,7 +276,7 @@ def _read_on_scale(
     Raises LabelError if ratings lie outside the scale; the message says how to name the scale of
     these ratings.
     """
-    bounds = bounds_of(source.scale)
+    bounds = scale_bounds(source.scale)
     if isinstance(subject, Dimension) and source.scale is None:
         bounds = subject.scale[0], subject.scale[-1]
     read_outputs = partial(source.outputs, dimensions=[name], texts=texts)
@@ -286,7 +287,7 @@ def _read_on_scale(
             raise
         on_any_scale = read_outputs()
         if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
-            return on_any_scale  # two words, which `_on_two_values` refuses
+            return on_any_scale  # two words, which `_with_verdict_words` refuses
         ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:
@@ -296,7 +297,7 @@ def _read_on_scale(
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     """The narrowest usual scale that fits the ratings; None if a judge would tie too much on it."""
-    low, high = fitting_scale(ratings) or (0, 0)
+    low, high = narrowest_scale(ratings) or (0, 0)
     # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
     judge_can_rank = high - low > 2 or (
         low < high and all(rating.is_integer() for rating in ratings)

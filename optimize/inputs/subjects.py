@@ -24,10 +24,16 @@ from judges.labels.names import (
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import NAME
 from optimize.inputs.flags import SettingsError
-from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, words_of
+from optimize.inputs.labelled import (
+    AnyLabels,
+    LabelSource,
+    judge_scale,
+    read_source,
+    verdict_words_of,
+)
 
 # If all problems of a file are of these kinds, the file has no labels on the dimension.
-NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
+MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
 
 def find_subject(name: str) -> Subject | None:
@@ -38,9 +44,9 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def subject_of(
+def subject_from_labels(
     spec: str, labels: LabelSource, *, pairwise: bool = False
-) -> tuple[Subject, Labelled] | None:
+) -> tuple[Subject, AnyLabels] | None:
     """Read labels and make a dimension or comparison from them.
 
     `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Returns None if the labels are on
@@ -49,13 +55,13 @@ def subject_of(
     catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
-    name, unknown = judge_name(written_name), ""
+    name, unknown_name = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
     except UnknownDimensionError as error:
-        unknown = str(error)  # suggests similar names
+        unknown_name = str(error)  # suggests similar names
     if labels.data is None:
-        advice = f"no --data FILE names labels, and {unknown}"
+        advice = f"no --data FILE names labels, and {unknown_name}"
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
@@ -67,17 +73,17 @@ def subject_of(
         columns = {name: written_name, **columns}
     try:
         source = replace(labels, map=columns, scale=None)
-        labelled = read(source, name, pairwise=pairwise)
+        labelled = read_source(source, name, pairwise=pairwise)
     except LabelError as error:
         kinds = {problem.kind for problem in error.problems}
-        if definition or not kinds <= NO_SUCH_LABELS:
+        if definition or not kinds <= MISSING_LABEL_PROBLEMS:
             raise
-        raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
+        raise UnknownDimensionError(f"{unknown_name}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
     if isinstance(labelled, LabelledSet) and name not in labelled.dimensions:
         return None
-    return _subject_on(labelled, name, definition, labels.scale, columns), labelled
+    return _make_subject(labelled, name, definition, labels.scale, columns), labelled
 
 
 def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
@@ -91,8 +97,8 @@ def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
     return name, definition
 
 
-def _subject_on(
-    labelled: Labelled,
+def _make_subject(
+    labelled: AnyLabels,
     name: str,
     definition: str,
     scale: str | None,
@@ -106,11 +112,11 @@ def _subject_on(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
-    answers = words_of(labelled, name) or scale_of(labelled, name, scale)
-    return loading.dimension_on(name, answers, judged_texts(labelled, columns), definition)
+    answers = verdict_words_of(labelled, name) or judge_scale(labelled, name, scale)
+    return loading.dimension_on(name, answers, text_names_for_judge(labelled, columns), definition)
 
 
-def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
+def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
     """Choose the texts that a new judge reads; the judged output comes last.
 
     A judge reads the texts with a usual name and the texts that the user's mapping names, if every
@@ -121,12 +127,12 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
-    judged = _judged_text(labelled, outputs, mapping)
+    judged = _judged_output(labelled, outputs, mapping)
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]
     return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
 
 
-def _judged_text(
+def _judged_output(
     labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
 ) -> str:
     """The only text that can be the judged output; raises LabelError if several can be.
@@ -147,23 +153,27 @@ def _judged_text(
     raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
 
 
-def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
+def _usable_texts(texts: Iterable[str], labelled: AnyLabels) -> list[str]:
     """Keep the texts that every row has and whose names can be used in a prompt."""
     rows = [item.texts for item in labelled.items]
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
-def input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
+def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
     """A flag with which a new judge reads one more text, if it reads none that was an input."""
     if source_name(texts):
         return ""
     further_texts = without_keys(labelled.reading.texts, texts)
     rows = [item.texts for item in labelled.items]
-    complete = (c for name, c in further_texts.items() if all(name in row for row in rows))
+    complete = (
+        header for name, header in further_texts.items() if all(name in row for row in rows)
+    )
     return map_flag("input", [column]) if (column := next(complete, "")) else ""
 
 
-def unread_text(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
+def unread_columns_text(
+    reading: FileReading, texts: Collection[str], *, is_new: bool = True
+) -> str:
     """The columns that a judge of these texts does not read, and the flags with which it would.
 
     Only a judge that `is_new` can read further texts. Empty if every column is read.

@@ -25,7 +25,7 @@ from judges.tables.problems import count
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
 # The source of the answers that an annotator had seen before giving a label.
-SeenAnswers = Literal["annotators", "judge"]
+AnswerSource = Literal["annotators", "judge"]
 
 
 class ClickError(JudgesError, ValueError):
@@ -48,7 +48,7 @@ class LabelRecord(msgspec.Struct):
     labelled_at: datetime
     value: LabelValue | None
     comment: str = ""
-    changed_after: SeenAnswers | None = None
+    changed_after: AnswerSource | None = None
     skipped: bool = False
     unsure: bool = False
 
@@ -62,14 +62,14 @@ class AnnotatorLabels:
     """The labels of one annotator, by the index of the item.
 
     `latest` has the newest label for each item, and `marks` has the marks that were given instead.
-    `blind` has the newest values given before the annotator saw another answer on the item, and
-    `exposed` has the items on which the annotator has seen one.
+    `exposed_items` are those on which the annotator has seen another person's or the judge's
+    answer, and `blind_values` has the newest values that were given before.
     """
 
     latest: dict[int, LabelRecord] = field(default_factory=dict)
     marks: dict[int, LabelRecord] = field(default_factory=dict)
-    blind: dict[int, LabelValue | None] = field(default_factory=dict)
-    exposed: set[int] = field(default_factory=set)
+    blind_values: dict[int, LabelValue | None] = field(default_factory=dict)
+    exposed_items: set[int] = field(default_factory=set)
 
     @property
     def values(self) -> dict[int, LabelValue | None]:
@@ -83,9 +83,9 @@ class AnnotatorLabels:
         elif label.skipped or label.unsure:
             self.marks[item] = label
         if label.changed_after:
-            self.exposed.add(item)
-        if item not in self.exposed:
-            self.blind[item] = label.value
+            self.exposed_items.add(item)
+        if item not in self.exposed_items:
+            self.blind_values[item] = label.value
 
 
 class LabelLog:
@@ -126,9 +126,9 @@ class LabelLog:
             msgspec.json.decode(last_line)
             is_complete = True
         lines += [last_line] if is_complete else []
-        index = {str(row["id"]): item for item, row in enumerate(self.rows)}
+        item_by_id = {str(row["id"]): item for item, row in enumerate(self.rows)}
         numbered_lines = ((line, n) for n, line in enumerate(lines, 1) if line.strip())
-        n_foreign = sum(not self._add_line(line, n, index) for line, n in numbered_lines)
+        n_ignored = sum(not self._add_line(line, n, item_by_id) for line, n in numbered_lines)
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._size = sum(len(line) + 1 for line in lines)
         if is_complete:
@@ -136,17 +136,17 @@ class LabelLog:
         elif last_line:
             self._file.truncate(self._size)
             self.notes.append("a last line that was cut off is removed")
-        if n_foreign:
+        if n_ignored:
             topic = "about other outputs or another dimension"
-            self.notes.append(f"{count(n_foreign, 'line')} {topic}: left unchanged")
+            self.notes.append(f"{count(n_ignored, 'line')} {topic}: left unchanged")
 
-    def _add_line(self, line: bytes, number: int, index: Mapping[str, int]) -> bool:
+    def _add_line(self, line: bytes, number: int, item_by_id: Mapping[str, int]) -> bool:
         """Add the label of a line; return False if it is on another output or another dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
             label = msgspec.convert({**row, "value": row[self._key]}, LabelRecord)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
-            item = index.get(row["id"]) if isinstance(row["id"], str) else None
+            item = item_by_id.get(row["id"]) if isinstance(row["id"], str) else None
             if row.get("dimension") != self._common_fields.get("dimension"):
                 return False
             problem = self._contradiction(row, label, item)
@@ -223,7 +223,7 @@ class LabelLog:
         """The labels of all other annotators, by their names in alphabetical order."""
         return {name: self.labels[name] for name in sorted(self.labels.keys() - {annotator})}
 
-    def known_name(self, annotator: str) -> str:
+    def name_in_file(self, annotator: str) -> str:
         """The annotator's name as written in the file, even if case or spaces differ."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
         return next((known for known in self.labels if known.casefold() == name.casefold()), name)

@@ -14,12 +14,12 @@ import msgspec
 from optimize.label_page.label_log import ClickError
 from optimize.label_page.session import Click, LabelSession
 
-PAGE = Path(__file__).with_name("page.html")
+PAGE_FILE = Path(__file__).with_name("page.html")
 # The placeholder in page.html for the nonce of the content security policy; each response gets a
 # new nonce.
-NONCE = "{{nonce}}"
-MAX_BODY = 2**20
-HEADERS = {
+NONCE_PLACEHOLDER = "{{nonce}}"
+MAX_BODY_BYTES = 2**20
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -28,7 +28,7 @@ HEADERS = {
 }
 
 
-class Server(ThreadingHTTPServer):
+class LabelServer(ThreadingHTTPServer):
     """Serves the page of one labelling session, with a daemon thread for each connection.
 
     `token` is the secret part of the page's address, and `hosts` has the accepted values of a
@@ -52,7 +52,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: LabelServer
     protocol_version = "HTTP/1.1"
     timeout = 5  # seconds after which a connection without data is closed
     disable_nagle_algorithm = True
@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         match self._action():
             case "":
                 nonce = secrets.token_urlsafe()
-                page = PAGE.read_text("utf-8").replace(NONCE, nonce)
+                page = PAGE_FILE.read_text("utf-8").replace(NONCE_PLACEHOLDER, nonce)
                 self._answer(200, page.encode(), "text/html; charset=utf-8", nonce)
             case "state" | "review" as action:
                 self._respond(action, annotator)
@@ -73,10 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
         action, length = self._action(), self.headers.get("Content-Length", "")
         if action not in ("label", "undo"):
             return self.send_error(404)
-        has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
+        has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES
         if self.headers.get_content_type() != "application/json" or not has_valid_length:
             self.close_connection = True  # because the request's body was not read
-            return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
+            return self._answer(413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"})
         try:
             self._respond(action, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(status)
         connection_headers = {"Connection": "close"} if self.close_connection else {}
         entity_headers = {"Content-Type": content_type, "Content-Length": str(len(body_bytes))}
-        for name, value in {**HEADERS, **entity_headers, **connection_headers}.items():
+        for name, value in {**SECURITY_HEADERS, **entity_headers, **connection_headers}.items():
             self.send_header(name, value.format(nonce))
         self.end_headers()
         self.wfile.write(body_bytes)

@@ -19,16 +19,22 @@ import numpy as np
 from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
-from optimize.items import VOTES
-from optimize.label_page.label_log import ClickError, LabelLog, LabelRecord, LabelValue, SeenAnswers
+from optimize.items import MARGIN_OF_VOTE
+from optimize.label_page.label_log import (
+    AnswerSource,
+    ClickError,
+    LabelLog,
+    LabelRecord,
+    LabelValue,
+)
 from optimize.statistics.plain import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
 # marked unsure is not.
 Mark = Literal["skipped", "unsure"]
 # A JSON object that the page gets.
-State = dict[str, object]
-MAX_ANNOTATOR_NAME = 80
+PageState = dict[str, object]
+MAX_NAME_LENGTH = 80
 
 
 class JudgeAnswer(msgspec.Struct, frozen=True):
@@ -53,7 +59,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     mark: Mark | None = None
     comment: str = ""
     before: LabelValue | None = None
-    after: SeenAnswers | None = None
+    after: AnswerSource | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -82,7 +88,7 @@ class LabelSession:
             rng.sample(self.rows, len(self.rows)),
             key=lambda row: self._document_numbers[_document(row)],
         )
-        self._numbers = numbers_of(self.subject)
+        self._numbers = answer_numbers(self.subject)
         self._log = LabelLog(self.path, self.subject, self.rows, self._numbers)
 
     @property
@@ -95,12 +101,12 @@ class LabelSession:
         return self._log.close()
 
     def _checked_name(self, annotator: str) -> str:
-        name = self._log.known_name(annotator)
-        if is_missing_value(name) or len(name) > MAX_ANNOTATOR_NAME or not name.isprintable():
-            raise ClickError(f"give a name of 1 to {MAX_ANNOTATOR_NAME} letters")
+        name = self._log.name_in_file(annotator)
+        if is_missing_value(name) or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            raise ClickError(f"give a name of 1 to {MAX_NAME_LENGTH} letters")
         return name
 
-    def _content(self, item: int) -> State:
+    def _content(self, item: int) -> PageState:
         row, documents = self.rows[item], [*map(_document, self.rows)]
         document = documents[item]
         return {
@@ -115,14 +121,14 @@ class LabelSession:
 
     def state(
         self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
-    ) -> State:
+    ) -> PageState:
         """The state of the page for an annotator.
 
         The state contains the given item, or by default the annotator's next item without a label.
         `undone` is a label that the annotator has just taken back.
         """
         with self._log.locked():
-            annotator = self._log.known_name(annotator)
+            annotator = self._log.name_in_file(annotator)
             own = self._log.of(annotator)
             skipped = [i for i, mark in own.marks.items() if mark.skipped]
             if item is None:
@@ -135,7 +141,7 @@ class LabelSession:
             else:  # the judge's answers stay hidden as long as the annotator labels
                 n_disagreements += len(disagreements["judge"])
             return {
-                "task": _task(self.subject),
+                "task": _task_json(self.subject),
                 "outputs": len(self.rows),
                 "done": len(own.latest),
                 "unsure": len(own.marks) - len(skipped),
@@ -146,7 +152,7 @@ class LabelSession:
                 "item": shown,
             }
 
-    def label(self, click: Click) -> State:
+    def label(self, click: Click) -> PageState:
         """Save a label, unless the annotator's newest label is the same; return the next state."""
         with self._log.locked():
             name, item = self._checked_name(click.annotator), click.item
@@ -166,7 +172,7 @@ class LabelSession:
                 self._log.append(item, label)
             return self.state(name)
 
-    def undo(self, click: Click) -> State:
+    def undo(self, click: Click) -> PageState:
         """Take back the annotator's newest label or mark; return the state that shows its item."""
         with self._log.locked():
             name = self._checked_name(click.annotator)
@@ -178,17 +184,17 @@ class LabelSession:
             self._log.append(item, LabelRecord(name, datetime.now(UTC), None))
             return self.state(name, item, label)
 
-    def review(self, annotator: str) -> State:
+    def review(self, annotator: str) -> PageState:
         """The items on which the annotator disagrees with another annotator or with the judge.
 
         Disagreements with annotators come before disagreements with the judge.
         """
         with self._log.locked():
-            annotator = self._log.known_name(annotator)
-            own, items = self._log.of(annotator).latest, list[State]()
+            annotator = self._log.name_in_file(annotator)
+            own, items = self._log.of(annotator).latest, list[PageState]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    labels: State = {"own": own[item].content, "after": source}
+                    labels: PageState = {"own": own[item].content, "after": source}
                     labels |= {"others": [], "judge": None}
                     if source == "judge":
                         labels["judge"] = msgspec.to_builtins(self._judge_of(item))
@@ -204,9 +210,9 @@ class LabelSession:
     def _judge_of(self, item: int) -> JudgeAnswer | None:
         return (self.judge or {}).get(str(self.rows[item]["id"]))
 
-    def _disagreements(self, annotator: str) -> dict[SeenAnswers, list[int]]:
+    def _disagreements(self, annotator: str) -> dict[AnswerSource, list[int]]:
         """The items on which the annotator disagrees, by the source of the other answer."""
-        items: dict[SeenAnswers, list[int]] = {"annotators": [], "judge": []}
+        items: dict[AnswerSource, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
         others = [self._numbers_of(each.values) for each in self._log.of_others(annotator).values()]
         for item, number in sorted(self._numbers_of(self._log.of(annotator).values).items()):
@@ -220,10 +226,10 @@ class LabelSession:
                     items["judge"].append(item)
         return items
 
-    def _agreement(self, annotator: str) -> list[State]:
-        own, rows = self._numbers_of(self._log.of(annotator).blind), list[State]()
+    def _agreement(self, annotator: str) -> list[PageState]:
+        own, rows = (self._numbers_of(self._log.of(annotator).blind_values), list[PageState]())
         for name, labels in self._log.of_others(annotator).items():
-            other = self._numbers_of(labels.blind)
+            other = self._numbers_of(labels.blind_values)
             pairs = [(number, other[item]) for item, number in own.items() if item in other]
             if pairs:
                 own_numbers, other_numbers = np.array(pairs).T
@@ -242,20 +248,20 @@ def _document(row: Mapping[str, object]) -> str:
     return str(row["group"])
 
 
-def numbers_of(subject: Subject) -> Mapping[LabelValue | None, float]:
+def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
     """The possible answers with the number that each counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
-        return dict(VOTES.items())
+        return dict(MARGIN_OF_VOTE.items())
     good, bad = subject.words or ("", "")
     return {good: 1, bad: 0} if good else {rating: rating for rating in subject.scale}
 
 
-def _task(subject: Subject) -> State:
+def _task_json(subject: Subject) -> PageState:
     """The labelling task for the page: definition, and possible answers with their keyboard keys.
 
     The keys are digits if letters would be ambiguous.
     """
-    number_of_answer, kind = numbers_of(subject), subject.kind
+    number_of_answer, kind = answer_numbers(subject), subject.kind
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
     # The page uses the keys c, u, r, s and n for its own actions.
     if len({*keys, *"cursn"}) < len(keys) + 5:

@@ -27,12 +27,23 @@ from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
-from optimize.figures.as_json import DIGITS, JsonObject, json_number
-from optimize.inputs.flags import rescale, whole_ratings
-from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
+from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
+from optimize.inputs.flags import ratings_of_scale, rescale
+from optimize.inputs.labelled import (
+    PASS_FAIL,
+    AnyLabels,
+    LevelOrAuto,
+    check_level,
+    verdict_words_of,
+)
 from optimize.items import Items, choose_level, items_of
-from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
-from optimize.measuring.scored import Scored, labelled_in_order, tuned_ids
+from optimize.measuring.recorded import (
+    judgement_of_replies,
+    preference_of_replies,
+    read_pair_replies,
+    read_replies,
+)
+from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_ids
 from optimize.statistics.correlations import Level
 
 JudgementsById = Mapping[str, AnyJudgement]
@@ -43,11 +54,11 @@ class Task:
     """What judges are measured against: the labels on one dimension, at one level."""
 
     dimension: str
-    labelled: Labelled
+    labelled: AnyLabels
     level: Level
 
     @classmethod
-    def of(cls, labelled: Labelled, dimension: str, level: AnyLevel = "auto") -> "Task":
+    def of(cls, labelled: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
         """A task on these labels; the level "auto" is replaced by the level that suits them.
 
         Raises SettingsError for a level that these labels do not have.
@@ -74,7 +85,7 @@ class Task:
         judgements: JudgementsById,
         judge: AnyJudge | None,
         scale: Sequence[int] = (),
-    ) -> Scored:
+    ) -> ScoredItems:
         """The judgements matched with the labels by id; those without a match are only counted.
 
         Raises LabelError if no judgement matches a label.
@@ -90,7 +101,7 @@ class Task:
                 f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
                 f"column of ids, as in {map_flag('id', [id_column])}"
             )
-        return Scored(
+        return ScoredItems(
             judge=name,
             dimension=self.dimension,
             level=self.level,
@@ -103,7 +114,7 @@ class Task:
             n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unknown=len(judgements) - len(items),
-            words=words_of(self.labelled, self.dimension) or PASS_FAIL,
+            words=verdict_words_of(self.labelled, self.dimension) or PASS_FAIL,
         )
 
 
@@ -117,7 +128,7 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     return replace(judge, subject=subject, prompt=Judge.of(subject).prompt)
 
 
-def from_numbers(
+def judgements_from_scores(
     numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
 ) -> JudgementsById:
     """Judgements by id, from pairs of an id and a score, or with `pairwise` a margin for A.
@@ -136,19 +147,19 @@ def from_numbers(
             raise LabelError(
                 f"an id has two scores ({item_id!r:.60}); give every output an id of its own"
             )
-        number = math.nan if score is None else float(score)
+        score_or_nan = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
-        judged: AnyJudgement = Judgement(score=number, rationale=reason)
-        if math.isnan(number):
-            judged = (Preference if pairwise else Judgement).failed(reason or "no score")
+        judgement: AnyJudgement = Judgement(score=score_or_nan, rationale=reason)
+        if math.isnan(score_or_nan):
+            judgement = (Preference if pairwise else Judgement).failed(reason or "no score")
         elif pairwise:
-            preferred = choice_of(number) or "tie"
-            judged = Preference(margin=number, preferred=preferred, comparison=reason)
-        judgement_by_id[str(item_id)] = judged
+            preferred = choice_of(score_or_nan) or "tie"
+            judgement = Preference(margin=score_or_nan, preferred=preferred, comparison=reason)
+        judgement_by_id[str(item_id)] = judgement
     return judgement_by_id
 
 
-def from_replies(
+def judgements_from_replies(
     path: Path, dimension: str, scale: Sequence[int], values: Values, *, pairwise: bool = False
 ) -> JudgementsById:
     """Judgements from any judge's raw replies.
@@ -168,16 +179,16 @@ def from_replies(
             "id, and put replies to different prompts into separate files"
         )
     if pairwise:
-        return {record.id: preference(record, values=values) for record in records}
+        return {record.id: preference_of_replies(record, values=values) for record in records}
     return {
-        record.id: judgement(record.replies, scale, values=values, names=(dimension,))
+        record.id: judgement_of_replies(record.replies, scale, values=values, names=(dimension,))
         for record in records
     }
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """All ratings of --scale, else of the subject's scale; empty if both are unknown."""
-    return whole_ratings(scale) or (tuple(subject.scale) if subject else ())
+    return ratings_of_scale(scale) or (tuple(subject.scale) if subject else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +210,7 @@ class JudgeUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JudgeEntry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
     After the judge was asked, `scored` holds its scores, or `reason` says why it has none; `error`
@@ -209,13 +220,13 @@ class Entry:
     name: str
     judge: AnyJudge | None = None
     items: Items = field(default_factory=lambda: Items(()))
-    scored: Scored | None = None
+    scored: ScoredItems | None = None
     usage: JudgeUsage = JudgeUsage()
     reason: str = ""
     error: BudgetSpentError | FatalModelError | None = None
 
     @property
-    def in_process(self) -> bool:
+    def is_in_process(self) -> bool:
         """Whether no request is sent: the judge is recorded, or its models run in this process."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
@@ -225,7 +236,7 @@ class Entry:
         return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
 
 
-def asked_models(entries: Sequence[Entry]) -> list[str]:
+def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
     """The names of all models that the judges ask."""
     return [part.lm for entry in entries if entry.judge for part in entry.judge.parts]
 
@@ -233,11 +244,11 @@ def asked_models(entries: Sequence[Entry]) -> list[str]:
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
     """The sum of the amounts; None if one of them is unknown."""
     dollars = list(amounts)
-    return None if None in dollars else round(math.fsum(filter(None, dollars)), DIGITS)
+    return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
 
 def ask_entries(
-    entries: Sequence[Entry],
+    entries: Sequence[JudgeEntry],
     task: Task,
     *,
     seed: int,
@@ -245,7 +256,7 @@ def ask_entries(
     models: Mapping[str, Model] | None = None,
     only_live: bool = False,
     **options: Unpack[ModelOptions],
-) -> list[Entry]:
+) -> list[JudgeEntry]:
     """The entries with their scores; requests whose replies are in `store` are not sent again.
 
     All models are opened before the first request, so that a missing API key is noticed before
@@ -253,7 +264,7 @@ def ask_entries(
     the remaining judges are still asked. `keep_going` and `models` are as for `Session`, and
     `only_live` is as for `Progress`.
     """
-    if all(entry.in_process for entry in entries):
+    if all(entry.is_in_process for entry in entries):
         options["store"] = None
     asked = asked_models(entries)
     with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
@@ -263,14 +274,11 @@ def ask_entries(
                 continue
             judge.check_destination()
             clients[entry.name] = session.client(
-                judge.lm,
-                role=entry.name,
-                api_base=judge.api_base,
-                unlimited=entry.in_process,
+                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.is_in_process
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
         asked_entries = [
-            _ask(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
+            _ask_judge(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
             for entry in entries
         ]
         if session.cache is not None and (note := session.cache.note):
@@ -278,26 +286,28 @@ def ask_entries(
     return asked_entries
 
 
-def _ask(entry: Entry, task: Task, client: Client, seed: int, only_live: bool) -> Entry:
+def _ask_judge(
+    entry: JudgeEntry, task: Task, client: Client, seed: int, only_live: bool
+) -> JudgeEntry:
     """The entry with the scores of its items, or with the reason why there are none."""
     judge, items = entry.judge, entry.items
     assert judge is not None
     judgement_by_id: dict[str, AnyJudgement] = {}
-    clients = (client,) if entry.in_process else judge.clients(client)
+    clients = (client,) if entry.is_in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
-    started = time.monotonic()
+    start_time = time.monotonic()
     budget = client.account.budget
     with Progress(entry.name, len(items), sys.stderr, budget=budget, only_live=only_live) as bar:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
-            for item, result in zip(items.items, judgements, strict=True):
-                judgement_by_id[item.id] = result
-                bar.step(failed=result.failure is not None)
+            for item, judgement in zip(items.items, judgements, strict=True):
+                judgement_by_id[item.id] = judgement
+                bar.step(failed=judgement.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
             entry = replace(entry, reason=reason, error=error)
-    seconds = math.nan if n_earlier_calls else time.monotonic() - started
+    seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
     if entry.error:
@@ -325,9 +335,9 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     seconds = math.nan if counts.cached else seconds
     return JudgeUsage(
         plan=plan,
-        cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, DIGITS),
-        seconds_per_1000_rows=json_number(1000 * seconds / n_rows, DIGITS),
+        cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, JSON_DECIMALS),
+        seconds_per_1000_rows=json_number(1000 * seconds / n_rows, JSON_DECIMALS),
         lm_calls=counts.calls,
         tokens={"in": counts.tokens_in, "out": counts.tokens_out},
-        cost_usd=json_number(spent_dollars, DIGITS),
+        cost_usd=json_number(spent_dollars, JSON_DECIMALS),
     )

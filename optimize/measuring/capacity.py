@@ -9,7 +9,7 @@ import numpy as np
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
-from optimize.inputs.labelled import Labelled, agreement_of
+from optimize.inputs.labelled import AnyLabels, agreement_text_of
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
@@ -28,7 +28,7 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class LabelsNeeded:
     """How many independent labels are needed to decide whether a judge holds its floors.
 
     `fails` is the share of fails among the labels. `n_labels` has the number for a judge that errs
@@ -41,7 +41,7 @@ class Decision:
     n_labels: Mapping[str, int | None]
 
     @classmethod
-    def of(cls, floors: Mapping[str, float], fails: float) -> "Decision":
+    def of(cls, floors: Mapping[str, float], fails: float) -> "LabelsNeeded":
         n_labels = {}
         for share in ERRORS:
             rates = {name: 1 - share * (1 - floor) for name, floor in floors.items()}
@@ -61,21 +61,21 @@ class Decision:
         )
 
 
-def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
+def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
     """What these labels can show, as a text for each heading that `check` prints.
 
     The headings are: labels, people, contrast, intervals, floors, gain, collect. Texts are left out
     if there is nothing to say; without labels on `name` the result is empty.
     """
-    agreement_text, words = "not computed for votes", None
+    people_text, words = "not computed for votes", None
     if isinstance(labelled, LabelledSet):
-        agreement_text, words = agreement_of(labelled, name), labelled.words.get(name)
+        people_text, words = agreement_text_of(labelled, name), labelled.words.get(name)
         labelled = with_ratings(labelled, name)
     items = items_of(labelled, name)
     if not items.human.size:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
-    if not agreement_text:
+    if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
         missing = words[int(items.human[0])] if words else "other rating"
@@ -84,11 +84,11 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
     distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
         distribution_text = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
-        floors_text = str(Decision.of(USUAL_FLOORS, fails)) if 0 < fails < 1 else ""
+        floors_text = str(LabelsNeeded.of(USUAL_FLOORS, fails)) if 0 < fails < 1 else ""
     text_by_heading = {
         "labels": f"{name}: {distribution_text}",
-        "people": agreement_text or "how far they agree is not known",
-        "contrast": _contrast(items),
+        "people": people_text or "how far they agree is not known",
+        "contrast": _contrast_text(items),
         "intervals": intervals,
         "floors": floors_text,
         "gain": gain,
@@ -98,11 +98,11 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
 
 
 def _tuning_capacity(
-    labelled: Labelled, items: Items, name: str, words: VerdictWords
+    labelled: AnyLabels, items: Items, name: str, words: VerdictWords
 ) -> tuple[str, str, list[str]]:
     """Three texts: the figures with an interval, the chance of a gain, and labels to add."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
-    intervals_text, gain_text = f"verify on all {_figures_with_interval(items, words, level)}", ""
+    intervals_text, gain_text = (f"verify on all {_figures_with_interval(items, words, level)}", "")
     try:
         # A tuning run with the default seed makes the same splits.
         splits = split(labelled, seed=0)
@@ -120,7 +120,7 @@ def _tuning_capacity(
     return intervals_text, gain_text, advice
 
 
-def _contrast(items: Items) -> str:
+def _contrast_text(items: Items) -> str:
     document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
     n_documents, n_several = len(items.documents), len(document_ratings)
     if not n_several:
@@ -132,7 +132,7 @@ def _contrast(items: Items) -> str:
     return text
 
 
-def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
+def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
     """How many more passes (TPR), fails (TNR) or documents each figure needs for an interval."""
     if words:
         n_more = two_values(items.human, items.human, items.document_ids).n_more
@@ -148,7 +148,9 @@ def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> di
 
 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
-    figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
+    figures = [
+        figure for figure, n in n_missing_for_intervals(items, words, level).items() if not n
+    ]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
@@ -161,7 +163,7 @@ def _advice_for_intervals(
     n_documents, advice = len(all_items.documents), []
     clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
     label_names = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
-    n_missing = missing_for_intervals(test, words, level).items()
+    n_missing = n_missing_for_intervals(test, words, level).items()
     for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
         # The total grows in proportion to test; some documents in test may have no contrast.
         n_needed = n_on_test * n_documents / max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)

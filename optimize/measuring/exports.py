@@ -21,13 +21,12 @@ from judges.labels.names import OUTPUTS
 from judges.labels.types import LabelledItem
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
-from optimize.inputs.labelled import Labelled
-from optimize.measuring.recorded import RecordingError, read_rows
-from optimize.measuring.recorded import read_scores as read_own_scores
+from optimize.inputs.labelled import AnyLabels
+from optimize.measuring.recorded import RecordingError, read_own_scores, read_recorded_rows
 
 # The columns in which tools put a row's id and texts, and a score's metric, value and reason. A dot
 # leads into a nested object. The first of these columns that a row has is read.
-PLACES: dict[str, tuple[str, ...]] = {
+COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
     "id": (
         *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
         *("example.inputs.id", "example.id"),
@@ -51,7 +50,7 @@ class Tool(NamedTuple):
     format that rounds scores, which is refused. `rows` is the path to the rows in a JSON object,
     with dots between the keys; empty if the file is the list of rows itself. `words` are words that
     count as a score, beside yes and no, true and false, pass and fail. `places` has columns of this
-    tool by their content, which are tried before `PLACES`.
+    tool by their content, which are tried before `COLUMNS_BY_CONTENT`.
     """
 
     name: str
@@ -62,8 +61,8 @@ class Tool(NamedTuple):
     places: Mapping[str, tuple[str, ...]] = {}
 
     def columns_of(self, content: str) -> tuple[str, ...]:
-        """The columns that may hold this content (a key of `PLACES`), the tool's own first."""
-        return (*self.places.get(content, ()), *PLACES[content])
+        """Return the columns that may hold this content, the tool's own columns first."""
+        return (*self.places.get(content, ()), *COLUMNS_BY_CONTENT[content])
 
     def value_of(self, row: Record, *contents: str) -> object:
         """The first of these contents that the row has; None if it has none."""
@@ -99,7 +98,7 @@ TOOLS = [
 ]
 SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
 # A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
-_OWN_COLUMNS = re.compile("judgements|dimension|.+_failure")
+_OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 
 
 class Score(float):
@@ -108,8 +107,8 @@ class Score(float):
     reason = ""
 
 
-def read_scores(
-    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
+def read_any_scores(
+    path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float]:
     """Scores by id from another tool's results, or from our own format (see `recorded`).
 
@@ -126,19 +125,19 @@ def read_scores(
     return read_own_scores(path, dimension)
 
 
-def _has_row_numbers(labelled: Labelled) -> bool:
+def _has_row_numbers(labelled: AnyLabels) -> bool:
     """Whether the ids of the labels are row numbers, which mean nothing in another file."""
     return labelled.reading.rows.get("id") == (ROW_NUMBER,)
 
 
-def _has_same_texts(path: Path, labelled: Labelled) -> bool:
+def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
     """Whether rows of scores hold the texts of the labelled rows that they join.
 
     Raises RecordingError if a row holds another text.
     """
     texts_by_id = {item.id: item.texts for item in labelled.items}
     n_compared = 0
-    for location, row in read_rows(path):
+    for location, row in read_recorded_rows(path):
         cells = as_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
@@ -155,7 +154,7 @@ def _has_same_texts(path: Path, labelled: Labelled) -> bool:
 
 
 def read_export(
-    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
     """Another tool's scores by labelled id; None for a file that no known tool wrote.
 
@@ -166,18 +165,18 @@ def read_export(
     averaged. `warn` is called with notes and warnings. Raises RecordingError if no row matches a
     labelled row, or for a value that is not a score.
     """
-    export = _recognise(path)
+    export = _recognise_tool(path)
     if export is None:
         return None
     tool, rows = export
     file = f"{path.name} ({tool.name})"
-    ids = _labelled_ids(tool, rows, labelled)
+    ids = _match_rows(tool, rows, labelled)
     if not any(ids):
         raise RecordingError(
             f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
         )
-    entries_by_row = [[*_entries(tool, row)] for row in rows]
-    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
+    entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
+    metric = _choose_metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
     is_verdict = dimension in labelled.words
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
@@ -200,10 +199,10 @@ def read_export(
     n_scores = max(map(len, scores.values()), default=0)
     if n_scores > 1:
         warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
-    return {name: _mean(repeated) for name, repeated in scores.items()}
+    return {name: _mean_score(repeated) for name, repeated in scores.items()}
 
 
-def _mean(repeated: Sequence[Score]) -> Score:
+def _mean_score(repeated: Sequence[Score]) -> Score:
     """The mean of the scores that are not NaN, with the reason for the first of them."""
     scores = [score for score in repeated if not math.isnan(score)] or repeated
     mean = Score(math.fsum(scores) / len(scores))
@@ -229,7 +228,7 @@ def _score_on(
     # promptfoo also reports a failed assertion as an error, but such a row has an output.
     if not failure and not tool.texts_of(row, "output"):
         failure = error
-    score = Score(math.nan if failure else _number(value, tool))
+    score = Score(math.nan if failure else _score_of_value(value, tool))
     if math.isinf(score):
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
     reasons = (failure, tool.value_of(entry, "reason"), error)
@@ -244,19 +243,19 @@ def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
     return bool(texts and output and output.isdisjoint(texts))
 
 
-def _recognise(path: Path) -> tuple[Tool, list[Record]] | None:
+def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
     """The tool that wrote a file, and the file's rows; None if no known tool wrote it."""
     content: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
     if not isinstance(content, dict):
-        content = [row for _, row in read_rows(path)]
+        content = [row for _, row in read_recorded_rows(path)]
     for tool in TOOLS:
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {*chain.from_iterable(rows)}
         matches = all(any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns)
-        if matches and not any(map(_OWN_COLUMNS.fullmatch, columns)):
+        if matches and not any(map(_OWN_COLUMN.fullmatch, columns)):
             if not tool.scores:
                 export_command = "`promptfoo eval -o results.json`"
                 raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
@@ -264,11 +263,11 @@ def _recognise(path: Path) -> tuple[Tool, list[Record]] | None:
     return None
 
 
-def _labelled_ids(tool: Tool, rows: Sequence[Record], labelled: Labelled) -> list[str | None]:
+def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list[str | None]:
     """For each row, the id of the labelled row that it matches; None for no or several matches."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
-        for key in _keys(item):
+        for key in _matching_keys(item):
             ids_of_key[key].add(item.id)
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     id_columns = () if _has_row_numbers(labelled) else tool.columns_of("id")
@@ -284,7 +283,7 @@ def _labelled_ids(tool: Tool, rows: Sequence[Record], labelled: Labelled) -> lis
     return labelled_ids
 
 
-def _keys(item: LabelledItem) -> Iterator[object]:
+def _matching_keys(item: LabelledItem) -> Iterator[object]:
     """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
@@ -302,7 +301,7 @@ def _texts_inside(value: object) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts_inside, parts))
 
 
-def _entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
+def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
     """Yield each metric of a row with an object that holds its value, verdict and reason."""
     entries = value_at(row, tool.scores)
     if isinstance(entries, dict):
@@ -321,7 +320,7 @@ def _entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
         yield column_match[1], {"value": row[column_match[0]]}
 
 
-def _metric(
+def _choose_metric(
     file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
 ) -> str:
     """The first of `names` that is a metric, else the only metric with a score.
@@ -340,7 +339,7 @@ def _metric(
     metrics = {
         metric
         for metric, entry in entries
-        if math.isfinite(_number(tool.value_of(entry, "value"), tool))
+        if math.isfinite(_score_of_value(tool.value_of(entry, "value"), tool))
     }
     if len(metrics) != 1:
         raise RecordingError(
@@ -350,7 +349,7 @@ def _metric(
     return metrics.pop()
 
 
-def _number(value: object, tool: Tool) -> float:
+def _score_of_value(value: object, tool: Tool) -> float:
     """The number that a value stands for; NaN for a blank, infinity if it is not a score."""
     if is_blank(value):
         return math.nan

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from judges.cli.flags import count
-from optimize.figures.as_text import PLURALS, counted, interval_text, looks_text
+from optimize.figures.as_text import VERDICT_PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Gate, Verification
@@ -20,11 +20,15 @@ MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 # For each floor: the figure, the label whose outputs it is a rate of, and its minimum.
-FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
+FIGURE_BY_FLOOR = {
+    "spearman": ("rho", "", -1),
+    "tpr": ("TPR", "pass", 0),
+    "tnr": ("TNR", "fail", 0),
+}
 
 
 def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
-    for name, (figure, _, _) in FLOORS.items():
+    for name, (figure, _, _) in FIGURE_BY_FLOOR.items():
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "how often growing labels will be checked in all (1)"
@@ -36,10 +40,10 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
 
     Raises SettingsError for a floor outside the figure's range.
     """
-    values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
+    values = {name: getattr(flags, f"min_{name}", None) for name in FIGURE_BY_FLOOR}
     floors = {name: value for name, value in values.items() if value is not None}
     for name, value in floors.items():
-        figure, _, lowest = FLOORS[name]
+        figure, _, lowest = FIGURE_BY_FLOOR[name]
         if not lowest <= value <= 1:
             raise SettingsError(f"--min-{name} {value:g}: {figure} is between {lowest} and 1")
     return floors
@@ -53,7 +57,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
     for name, floor_value in floors.items():
-        figure_name, label, _ = FLOORS[name]
+        figure_name, label, _ = FIGURE_BY_FLOOR[name]
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
         figure = replace(figure, interval=floor.deciding_interval(figure, looks))
@@ -65,7 +69,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         if floor_outcome == "holds":
             reason = f"{figure_name} {value_text} >= {floor_value:g}"
         elif floor_outcome == "undecided":
-            reason += f": {_labels_to_add(result, figure, label, floor_value)}"
+            reason += f": {_labels_to_add_text(result, figure, label, floor_value)}"
         reasons[floor_outcome].append(reason)
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
@@ -75,7 +79,9 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     )
 
 
-def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value: float) -> str:
+def _labels_to_add_text(
+    result: Verification, figure: Figure, label: str, floor_value: float
+) -> str:
     """How many more labels would decide about the floor, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
@@ -85,7 +91,7 @@ def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value
         if n_further := floor.further_outputs(figure.value, *ends, floor_value, figure.n):
             number = counted(n_further, f"more {label}")
             return f"about {number} would decide, if the judge does as well on them"
-    return f"label more {PLURALS.get(label, 'documents')}"
+    return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
 
 
 def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
@@ -104,7 +110,7 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
         yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
-def suggested_floors(card: Scorecard) -> str:
+def suggested_floor_flags(card: Scorecard) -> str:
     """Flags for floors that an equally good judge holds nine times of ten on as many new labels.
 
     The text is empty if labels are too few: on new labels, figures may then have no interval.
@@ -113,7 +119,7 @@ def suggested_floors(card: Scorecard) -> str:
 
 
 def floor_flags(figures: Correlation | TwoValues) -> str:
-    """The flags of `suggested_floors`, for a rho or for the figures of pass and fail."""
+    """The flags of `suggested_floor_flags`, for a rho or for the figures of pass and fail."""
     if isinstance(figures, TwoValues):
         floor_values = []
         for rate in (figures.tpr, figures.tnr):
@@ -124,7 +130,7 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
             )
             if not low_end or n_documents < n_required:
                 return ""
-            floor_values.append(_rounded_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
+            floor_values.append(_round_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
         # A judge that decides at random holds floors whose sum is 1 or less.
         is_above_chance = sum(floor_values) > 1
         return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floor_values) if is_above_chance else ""
@@ -133,9 +139,9 @@ def floor_flags(figures: Correlation | TwoValues) -> str:
     )
     if figures.interval is None or figures.n_documents < n_required:
         return ""
-    floor_value = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
+    floor_value = _round_down(floor.correlation_floor(figures.value, figures.interval.low))
     return f"--min-spearman {floor_value:.2f}" if floor_value > 0 else ""
 
 
-def _rounded_down(value: float) -> float:
+def _round_down(value: float) -> float:
     return math.floor(100 * value) / 100

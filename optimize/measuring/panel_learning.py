@@ -27,11 +27,11 @@ from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
 from optimize.statistics.joining import centred, joining_weights
 
 PanelKind = Literal["own", "learned"]
-DOCUMENT_FOLDS, SYSTEM_FOLDS, REPEATS = 5, 4, 3
+N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
 # With fewer systems, a fold or the systems outside the fold would be too few to rank.
 MIN_SYSTEMS_FOR_FOLDS = 6
 # A smaller standard deviation, relative to the largest score, is a rounding error of a sum.
-MIN_SPREAD = 1e-6
+MIN_RELATIVE_SD = 1e-6
 
 
 class WeightedMember(NamedTuple):
@@ -111,7 +111,7 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    passed_over = _passed_over(scores, group)
+    passed_over = _reasons_excluded(scores, group)
     names = sorted(scores.keys() - passed_over.keys())
     transforms = np.array([_linear_transform(scores[name], group) for name in names])
     columns = np.stack([scores[name] for name in names], axis=1)
@@ -128,8 +128,8 @@ def learn_panel(
             "people rate outputs differently in fewer than two documents, so there is nothing to "
             "learn weights from: label more documents"
         )
-    training = labelled.training(np.ones(labelled.human.size, bool))
-    best, weights = training.best_member(all_members), training.weights(all_members)
+    learning_data = labelled.learning_data(np.ones(labelled.human.size, bool))
+    best, weights = learning_data.best_member(all_members), learning_data.weights(all_members)
     kind: PanelKind = "own"
     members: tuple[WeightedMember, ...] = (WeightedMember(names[best], 1),)
     if gain.value > gain.error:
@@ -139,7 +139,7 @@ def learn_panel(
         best=names[best],
         members=members,
         gain=gain,
-        alone=dict(zip(names, training.alone.tolist(), strict=True)),
+        alone=dict(zip(names, learning_data.alone.tolist(), strict=True)),
         adds=dict(zip(names, adds or [gain], strict=True)),
         passed_over=passed_over,
     )
@@ -151,18 +151,21 @@ def _weighted_members(
     """The members with a weight above 0, the largest first, rescaled to people's ratings."""
     if pairs:
         # A margin keeps its sign: its mean is 0 up to rounding, because each pair counts both ways.
-        lines = transforms / transforms[:, 0].max() * (1, 0)
+        slopes_and_intercepts = transforms / transforms[:, 0].max() * (1, 0)
     else:
         # The panel's scores get the mean and standard deviation of people's ratings.
         joined = scores.standardised @ weights
         scale = scores.human.std() / joined.std()
-        lines = transforms * scale + (0, scores.human.mean() - scale * joined.mean())
-    member_values = np.column_stack([weights, lines]).tolist()
+        slopes_and_intercepts = transforms * scale + (
+            0,
+            scores.human.mean() - scale * joined.mean(),
+        )
+    member_values = np.column_stack([weights, slopes_and_intercepts]).tolist()
     order = [member for member in np.argsort(-weights, kind="stable") if weights[member] > 0]
     return tuple(WeightedMember(names[member], *member_values[member]) for member in order)
 
 
-def _passed_over(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
+def _reasons_excluded(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
     """The judges that cannot be members, with the reasons; raises SettingsError if none can."""
     reasons = {}
     for name, vector in scores.items():
@@ -181,13 +184,13 @@ def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
     """The slope and intercept that standardise scores; 0 if they are constant in each group."""
     has_score = ~np.isnan(scores)
     deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
-    if deviation <= MIN_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
+    if deviation <= MIN_RELATIVE_SD * max(1.0, float(np.abs(scores[has_score]).max())):
         return 0.0, 0.0
     return 1 / deviation, -float(scores[has_score].mean()) / deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Training:
+class _LearningData:
     """Learning data from labelled rows: each member's rho (`alone`), and vectors for the weights.
 
     `standardised` (outputs, members) holds the members' standardised scores, and `human_ranks` the
@@ -232,7 +235,7 @@ class _MemberScores:
     system: Codes
     group: Codes
 
-    def training(self, rows: Mask) -> _Training:
+    def learning_data(self, rows: Mask) -> _LearningData:
         """The learning data from these rows."""
         group, standardised = self.group[rows], self.standardised[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
@@ -244,7 +247,7 @@ class _MemberScores:
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
-        return _Training(
+        return _LearningData(
             alone=np.nan_to_num(products.mean().to_numpy()),
             standardised=centred(standardised, group)[has_contrast],
             human_ranks=human_ranks[:, 0],
@@ -258,13 +261,13 @@ class _MemberScores:
         """
         level: Level = "summary" if self.group.any() else "dataset"
         repeats = []
-        for _ in range(REPEATS):
+        for _ in range(N_REPEATS):
             panel_scores = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
-                training, standardised = self.training(rows), self.standardised[held_out]
+                learning_data, standardised = self.learning_data(rows), self.standardised[held_out]
                 weights = [
-                    np.eye(len(standardised.T))[training.best_member(panels[0])],
-                    *map(training.weights, panels),
+                    np.eye(len(standardised.T))[learning_data.best_member(panels[0])],
+                    *map(learning_data.weights, panels),
                 ]
                 panel_scores[:, held_out] = np.round(standardised @ np.stack(weights, axis=1), 12).T
             best_member, first_panel, *further_panels = panel_scores
@@ -279,10 +282,10 @@ class _MemberScores:
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Yield rows to score, and the rows to learn from: other documents and other systems."""
         n_documents, n_systems = (int(codes.max()) + 1 for codes in (self.document, self.system))
-        document_fold = rng.permutation(n_documents)[self.document] % DOCUMENT_FOLDS
-        n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= MIN_SYSTEMS_FOR_FOLDS else 1
+        document_fold = rng.permutation(n_documents)[self.document] % N_DOCUMENT_FOLDS
+        n_parts = min(N_SYSTEM_FOLDS, n_systems // 2) if n_systems >= MIN_SYSTEMS_FOR_FOLDS else 1
         system_fold = rng.permutation(n_systems)[self.system] % n_parts
-        for fold in range(DOCUMENT_FOLDS):
+        for fold in range(N_DOCUMENT_FOLDS):
             for part in range(n_parts):
                 held_out = (document_fold == fold) & (system_fold == part)
                 rows = (document_fold != fold) & ((system_fold != part) | (n_parts == 1))

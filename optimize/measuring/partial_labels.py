@@ -13,10 +13,10 @@ from judges.dimension import Dimension
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_text import counted
-from optimize.inputs.flags import Bounds, add_reading_flags, bounds_of
+from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.exports import read_scores
+from optimize.measuring.exports import read_any_scores
 from optimize.statistics.corrected import Estimate, estimate_mean
 from optimize.statistics.intervals import Mask, Vector
 
@@ -33,9 +33,9 @@ def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
     add("--json", action="store_true", help="print everything as JSON")
 
 
-def read_dimension(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
+def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
     """The outputs with their labels on --dimension, or else on the only dimension, and its name."""
-    bounds = bounds_of(flags.scale)
+    bounds = scale_bounds(flags.scale)
     labelled = source.outputs(
         dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
     )
@@ -48,10 +48,10 @@ def read_dimension(flags: argparse.Namespace, source: LabelSource) -> tuple[Labe
     return labelled, dimension
 
 
-def scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
+def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
     """The scores in the file of --scores; raises LabelError if no output has one of their ids."""
     metric, file = split_name(spec)
-    scores = read_scores(Path(file), dimension, labelled, print_error, metric)
+    scores = read_any_scores(Path(file), dimension, labelled, print_error, metric)
     if scores.keys().isdisjoint(output.id for output in labelled.outputs):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled.name}")
     return scores
@@ -101,7 +101,7 @@ class PartialLabels:
         vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}
         return PartialLabels(**vectors)
 
-    def mean(self, bounds: Bounds) -> Estimate:
+    def mean(self, bounds: ScaleBounds) -> Estimate:
         """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
         return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
@@ -109,7 +109,7 @@ class PartialLabels:
 
 def label_bounds(
     flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
-) -> Bounds:
+) -> ScaleBounds:
     """The ends of the labels' scale, by --scale, the file or the dimension; 0 and 1 for words.
 
     Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
@@ -117,7 +117,7 @@ def label_bounds(
     """
     labels, subject = sample.label[sample.has_label], find_subject(dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    bounds = bounds_of(flags.scale) or labelled.scales.get(dimension)
+    bounds = scale_bounds(flags.scale) or labelled.scales.get(dimension)
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
     if bounds is None and isinstance(subject, Dimension):

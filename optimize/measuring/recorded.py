@@ -62,8 +62,8 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
     Rows that name another dimension are skipped. Raises RecordingError for a line in another
     format.
     """
-    for location, row in _rows_on(path, dimension):
-        yield RecordedReplies.of(row, _texts(location, row, "replies"))
+    for location, row in _rows_on_dimension(path, dimension):
+        yield RecordedReplies.of(row, _read_texts(location, row, "replies"))
 
 
 def read_pair_replies(
@@ -73,10 +73,12 @@ def read_pair_replies(
 
     Both orders may be nested under `judge: {name: ...}`. Everything else is as for `read_replies`.
     """
-    for location, row in _rows_on(path, dimension):
+    for location, row in _rows_on_dimension(path, dimension):
         judge = row.get("judge")
         record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        replies = _texts(location, record, "order_ab") + _texts(location, record, "order_ba")
+        replies = _read_texts(location, record, "order_ab") + _read_texts(
+            location, record, "order_ba"
+        )
         if len(replies) != 2:
             raise RecordingError(f"{location}: 'order_ab' and 'order_ba' must hold one text each")
         yield RecordedReplies.of(row, replies)
@@ -85,7 +87,7 @@ def read_pair_replies(
 _MARGIN_OF_VOTE = {"A": 1, "B": -1, "tie": 0}
 
 
-def read_scores(path: Path, dimension: str) -> dict[str, float]:
+def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
     Rows that `dspy-judges winrate` wrote can be read as well; the score of a pair is its margin: 1
@@ -96,7 +98,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     id, and for a file without scores on the dimension.
     """
     scores: dict[str, float] = {}
-    for location, row in read_rows(path):
+    for location, row in read_recorded_rows(path):
         if row.get("dimension", dimension) != dimension:
             continue
         try:
@@ -169,15 +171,15 @@ _NOT_AN_ANSWER = re.compile(
     r"|perfect \w+ (?:is|gets)|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
-_SUPPOSING = ("if ", "unless ", "for example")
+_SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """The choice that a reply states; raises NoScoreError if it states none, or several."""
-    return str(_read(text, answer_form(tuple(choices), False)))
+    return str(_read_answer(text, answer_form(tuple(choices), False)))
 
 
-def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
+def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
     """The answer that a reply states, in the format of our own judges or in a sentence.
 
     Raises NoScoreError if it states none, or several.
@@ -197,7 +199,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
         for line in plain_text(sentences, form).splitlines()
         for match in re.finditer(pattern, line, re.IGNORECASE)
         if not _NOT_AN_ANSWER.search(line[: match.end()].rpartition(",")[2])
-        and not line.lower().startswith(_SUPPOSING)
+        and not line.lower().startswith(_SUPPOSITION_STARTS)
         and not line.endswith("?")
     }
     value = values.pop() if len(values) == 1 else None
@@ -206,7 +208,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     return value
 
 
-def judgement(
+def judgement_of_replies(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
@@ -230,7 +232,7 @@ def judgement(
                 scores.append(rating_of_word[read_choice(reply, list(rating_of_word))])
                 continue
         try:
-            scores.append(float(_read(reply, form, names)))
+            scores.append(float(_read_answer(reply, form, names)))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
@@ -244,7 +246,7 @@ def judgement(
     )
 
 
-def preference(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
+def preference_of_replies(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
     """The preference from the replies in both orders; it is a tie if they contradict each other.
 
     `values` says which words stand for the output shown first ("A"), for the output shown second
@@ -266,9 +268,9 @@ def _text_or_none(row: Record, key: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:
+def _rows_on_dimension(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:
     """Yield each row that does not name another dimension, with its place in the file."""
-    for location, row in read_rows(Path(path)):
+    for location, row in read_recorded_rows(Path(path)):
         if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
             if not isinstance(row.get("id"), str | int) or row["id"] == "":
                 raise RecordingError(
@@ -277,7 +279,7 @@ def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Rec
             yield location, row
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, Record]]:
+def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield each row with its place, which names the file without its folder."""
     try:
         for location, row in read_records(path):
@@ -286,7 +288,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Record]]:
         raise RecordingError(str(error)) from error
 
 
-def _texts(location: str, row: object, field: str) -> tuple[str, ...]:
+def _read_texts(location: str, row: object, field: str) -> tuple[str, ...]:
     """The texts in a field, which holds a text or a list of texts; else raises RecordingError."""
     value = row.get(field) if isinstance(row, dict) else None
     texts = [value] if isinstance(value, str) else value

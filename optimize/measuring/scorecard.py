@@ -7,9 +7,9 @@ import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import FLAT, JsonObject, fields_json, object_json
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, dataclass_json, fields_json
 from optimize.items import annotation_matrix, levels_of
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import ScoredItems
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.correlations import (
     DEFAULT_UNDEFINED,
@@ -59,7 +59,7 @@ class PairFigures:
     n_failed: int
 
     @classmethod
-    def of(cls, scored: Scored, order: OrderAgreement) -> "PairFigures":
+    def of(cls, scored: ScoredItems, order: OrderAgreement) -> "PairFigures":
         preferences = [item for item in scored.judgements if isinstance(item, Preference)]
         choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
         has_answers = ~np.isnan(choices).any(axis=1)
@@ -68,10 +68,10 @@ class PairFigures:
         return cls(
             accuracy=order.value,
             accuracy_interval=order.interval,
-            accuracy_mean_of_orders=_mean(is_right),
-            accuracy_order_ab=_mean(is_right[:, 0]),
-            accuracy_order_ba=_mean(is_right[:, 1]),
-            order_agreement=_mean((choices[:, 0] == choices[:, 1])[has_answers]),
+            accuracy_mean_of_orders=_mean_or_nan(is_right),
+            accuracy_order_ab=_mean_or_nan(is_right[:, 0]),
+            accuracy_order_ba=_mean_or_nan(is_right[:, 1]),
+            order_agreement=_mean_or_nan((choices[:, 0] == choices[:, 1])[has_answers]),
             n_pairs=len(preferences),
             n_decided=order.n_pairs,
             n_ties=order.n_ties,
@@ -82,17 +82,19 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValueFigures:
-    """A judge's figures on pass and fail; `constant` is a judge that gives one verdict only."""
+    """A judge's figures on pass and fail; `constant_judge` always gives one verdict."""
 
     judge: TwoValues
-    constant: TwoValues
+    constant_judge: TwoValues
 
     @classmethod
-    def of(cls, scored: Scored) -> "TwoValueFigures":
+    def of(cls, scored: ScoredItems) -> "TwoValueFigures":
         labels, weight = (scored.human, scored.documents), scored.items.weights
         judge = two_values(scored.scores, *labels, weight=weight)
         constant_verdicts = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        return cls(judge=judge, constant=two_values(constant_verdicts, *labels, weight=weight))
+        return cls(
+            judge=judge, constant_judge=two_values(constant_verdicts, *labels, weight=weight)
+        )
 
     @property
     def constant_verdict(self) -> str:
@@ -104,9 +106,9 @@ class TwoValueFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
-        constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
-        constant = {"word": self.constant_verdict, **constant_rates}
-        return {**object_json(self.judge), "constant": constant}
+        constant_rates = fields_json(self.constant_judge, "confusion", "n_more", "n_documents")
+        constant_judge = {"word": self.constant_verdict, **constant_rates}
+        return {**dataclass_json(self.judge), "constant": constant_judge}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,7 @@ class PeopleFigures:
     agreement: tuple[AnnotatorAgreement, ...]
 
     @classmethod
-    def of(cls, scored: Scored) -> "PeopleFigures | None":
+    def of(cls, scored: ScoredItems) -> "PeopleFigures | None":
         """The figures; None if annotators are unknown, ties were left out or labels are weighted.
 
         Without the outputs on which annotators are tied, annotators would seem to agree too well.
@@ -158,7 +160,7 @@ class PeopleFigures:
                 level=level,
                 system=system,
                 judge=scored.passes if scored.is_binary else scored.scores,
-                scale=scored.scale if scored.within_scale else None,
+                scale=scored.scale if scored.is_within_scale else None,
             ),
         )
 
@@ -201,12 +203,12 @@ class Scorecard:
     correlations: tuple[Correlation, ...]
     order: OrderAgreement
     scales: ScaleComparison | None
-    pairs: PairFigures | None = field(default=None, metadata=FLAT)
-    two_values: TwoValueFigures | None = field(default=None, metadata=FLAT)
+    pairs: PairFigures | None = field(default=None, metadata=INLINED_IN_JSON)
+    two_values: TwoValueFigures | None = field(default=None, metadata=INLINED_IN_JSON)
     people: PeopleFigures | None = None
 
     @classmethod
-    def brief(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
+    def brief(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
         """A scorecard of the main figures: rho, order agreement, and those on pairs or verdicts.
 
         `is_binary` says whether to include figures on pass and fail. By default they are included
@@ -215,7 +217,7 @@ class Scorecard:
         with_verdicts = scored.is_binary if is_binary is None else is_binary
         order = order_figures(scored)
         return cls(
-            correlations=(rho(scored),),
+            correlations=(rho_of(scored),),
             order=order,
             scales=None,
             pairs=PairFigures.of(scored, order) if scored.is_pairs else None,
@@ -223,7 +225,7 @@ class Scorecard:
         )
 
     @classmethod
-    def of(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
+    def of(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
         """A scorecard of all figures that the data allows; `is_binary` is explained at `brief`."""
         return replace(
             cls.brief(scored, is_binary=is_binary),
@@ -272,8 +274,8 @@ class Scorecard:
         return {**fields_json(self), "ties": self.ties}
 
 
-def correlation_of(
-    scored: Scored,
+def correlation_with_people(
+    scored: ScoredItems,
     level: Level,
     coefficient: str = "spearman",
     undefined: Undefined = DEFAULT_UNDEFINED,
@@ -291,12 +293,12 @@ def correlation_of(
     )
 
 
-def rho(scored: Scored) -> Correlation:
+def rho_of(scored: ScoredItems) -> Correlation:
     """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
-    return correlation_of(scored, scored.level)
+    return correlation_with_people(scored, scored.level)
 
 
-def all_correlations(scored: Scored) -> list[Correlation]:
+def all_correlations(scored: ScoredItems) -> list[Correlation]:
     """The correlations for every coefficient at every level, the level of `scored` first.
 
     At summary level, each coefficient is computed with both rules for undefined values, since it
@@ -307,7 +309,7 @@ def all_correlations(scored: Scored) -> list[Correlation]:
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     undefined_rules: Sequence[Undefined] = (DEFAULT_UNDEFINED, "left_out")
     return [
-        correlation_of(scored, level, coefficient, undefined)
+        correlation_with_people(scored, level, coefficient, undefined)
         for level in sorted(levels, key=lambda level: level != scored.level)
         for coefficient, definition in COEFFICIENTS.items()
         if definition.of_weighted or not scored.items.is_weighted
@@ -315,7 +317,7 @@ def all_correlations(scored: Scored) -> list[Correlation]:
     ]
 
 
-def order_figures(scored: Scored) -> OrderAgreement:
+def order_figures(scored: ScoredItems) -> OrderAgreement:
     """How often the judge orders two outputs as people do; for labelled pairs, the accuracy.
 
     Both outputs belong to the same document; at dataset level, to any documents.
@@ -326,12 +328,12 @@ def order_figures(scored: Scored) -> OrderAgreement:
     return order_agreement(*vectors, level=scored.level, weight=scored.items.weights)
 
 
-def scale_figures(scored: Scored) -> ScaleComparison | None:
+def scale_figures(scored: ScoredItems) -> ScaleComparison | None:
     """Means and SDs of scores and ratings; None for pairs, different scales or weighted labels."""
-    if scored.is_pairs or not scored.within_scale or scored.items.is_weighted:
+    if scored.is_pairs or not scored.is_within_scale or scored.items.is_weighted:
         return None
     return compare_scales(scored.scores, scored.human, scored.documents)
 
 
-def _mean(values: Vector) -> float:
+def _mean_or_nan(values: Vector) -> float:
     return float(np.mean(values)) if values.size else np.nan

@@ -9,19 +9,19 @@ import numpy as np
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
-from optimize.inputs.labelled import PASS_FAIL, Labelled
-from optimize.items import Indices, Items, given_texts, is_two_valued, scores_of, text_key
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.items import Indices, Items, input_texts, is_two_valued, scores_of, texts_digest
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 
 # Rows that a judge was tuned on are left out if this many rows and documents remain.
-MIN_ROWS = 10
-MIN_DOCUMENTS = 2
+MIN_ROWS_LEFT = 10
+MIN_DOCUMENTS_LEFT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
     `scale` is the judge's scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the
@@ -59,7 +59,7 @@ class Scored:
     def is_binary(self) -> bool:
         return not self.is_pairs and is_two_valued(self.human) and are_fractions(self.scores)
 
-    def of_rows(self, rows: Sequence[int]) -> "Scored":
+    def of_rows(self, rows: Sequence[int]) -> "ScoredItems":
         return replace(
             self,
             items=self.items.of_rows(rows),
@@ -67,15 +67,15 @@ class Scored:
             labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
 
-    def of_ids(self, ids: Collection[str]) -> "Scored":
+    def of_ids(self, ids: Collection[str]) -> "ScoredItems":
         """The judgements of the items with these ids; their order stays."""
         return self.of_rows([row for row, item in enumerate(self.items.items) if item.id in ids])
 
-    def without(self, ids: Collection[str]) -> "Scored":
+    def without(self, ids: Collection[str]) -> "ScoredItems":
         """The judgements without these ids; all judgements if too few rows would remain."""
         remaining = self.of_ids(self.ids - set(ids))
         items = remaining.items
-        has_enough = len(items) >= MIN_ROWS and len(items.documents) >= MIN_DOCUMENTS
+        has_enough = len(items) >= MIN_ROWS_LEFT and len(items.documents) >= MIN_DOCUMENTS_LEFT
         return remaining if has_enough else self
 
     @property
@@ -120,7 +120,7 @@ class Scored:
         }
 
     @property
-    def within_scale(self) -> bool:
+    def is_within_scale(self) -> bool:
         """Whether scores and labels lie within the judge's scale, so that they can be compared."""
         numbers = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
         if not self.scale or not numbers.size:
@@ -143,13 +143,13 @@ def are_fractions(scores: Vector) -> bool:
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 
 
-def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
+def with_both_scores(a: ScoredItems, b: ScoredItems) -> tuple[ScoredItems, ScoredItems]:
     """Both judges' judgements, on the rows that both of them scored."""
     rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     return a.of_rows(rows), b.of_rows(rows)
 
 
-def labelled_in_order(labelled: Labelled, items: Items) -> tuple[LabelledItem, ...]:
+def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
     """The labelled outputs or pairs of these items, in the items' order."""
     by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
     return tuple(by_id[item.id] for item in items.items if item.id in by_id)
@@ -164,15 +164,15 @@ def tuned_ids(
     """
     if judge is None:
         return frozenset()
-    tuned_keys: set[str] = set()
+    digests: set[str] = set()
     for part in (judge, *judge.parts):
         if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            tuned_keys.update(part.origin.tuned_on)
+            digests.update(part.origin.tuned_on)
     texts_by_id = {
-        item.id: given_texts(item.texts, judge.subject) if of_documents else item.texts
+        item.id: input_texts(item.texts, judge.subject) if of_documents else item.texts
         for item in items.items
     }
-    return frozenset(name for name, texts in texts_by_id.items() if text_key(texts) in tuned_keys)
+    return frozenset(name for name, texts in texts_by_id.items() if texts_digest(texts) in digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class TuningOverlap:
     tuned_on_these_labels: bool
 
     @classmethod
-    def of(cls, scored: Scored, held_out: Scored) -> "TuningOverlap":
+    def of(cls, scored: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
         """The overlap for all rows (`scored`), of which `held_out` are measured."""
         return cls(
             n_rows=len(scored.tuned_ids & scored.ids),

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar, get_args
 from judges.client import Spending
 from judges.questions import AnswerShare
 from optimize.figures.as_json import (
-    DIGITS,
-    FLAT,
+    INLINED_IN_JSON,
+    JSON_DECIMALS,
     JsonObject,
     fields_json,
     figure_json,
@@ -111,7 +111,7 @@ class TuningResult:
     lm_calls: int
     proposer_calls: int
     cached_calls: int
-    spending: RunSpending = field(metadata=FLAT)
+    spending: RunSpending = field(metadata=INLINED_IN_JSON)
     seconds: float
     last_round: LastRound | None = None
     max_cost: float | None = None
@@ -164,7 +164,7 @@ class TuningResult:
         if card.two_values:
             record["two_values"] = self._of_both(lambda each: each.two_values)
         if card.is_pairs:
-            accuracy = self.test.map(lambda each: json_number(each.order.value, DIGITS))
+            accuracy = self.test.map(lambda each: json_number(each.order.value, JSON_DECIMALS))
             record["accuracy"] = accuracy.to_json()
         if self.test.balanced_gain:
             record["balanced_gain"] = {

@@ -12,12 +12,12 @@ import numpy as np
 from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
 from judges.winrate import win_rate
-from optimize.figures.as_json import FLAT
-from optimize.inputs.labelled import Labelled
-from optimize.items import DataCounts, output_name
-from optimize.measuring.misses import Miss, all_misses
-from optimize.measuring.scorecard import Scorecard, rho
-from optimize.measuring.scored import Scored, TuningOverlap
+from optimize.figures.as_json import INLINED_IN_JSON
+from optimize.inputs.labelled import AnyLabels
+from optimize.items import DataCounts, judged_output_name
+from optimize.measuring.misses import Miss, list_misses
+from optimize.measuring.scorecard import Scorecard, rho_of
+from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
@@ -28,7 +28,7 @@ MIN_ASSOCIATION = 0.1
 MAX_MISSES_SHOWN = 3
 
 
-def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
+def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
     """Whether a judge's association is clearly larger than people's.
 
     `interval` is the interval of the difference.
@@ -62,7 +62,7 @@ class Associations:
     repeats: float | None
 
     @classmethod
-    def of(cls, scored: Scored) -> "Associations":
+    def of(cls, scored: ScoredItems) -> "Associations":
         position, repeats = None, None
         if scored.is_pairs:
             preferences = [each for each in scored.judgements if isinstance(each, Preference)]
@@ -80,12 +80,12 @@ class Associations:
         return cls(length=_length_association(scored), position=position, repeats=repeats)
 
 
-def _length_association(scored: Scored) -> LengthAssociation | None:
+def _length_association(scored: ScoredItems) -> LengthAssociation | None:
     lengths: list[float] = []
     for row, label in enumerate(scored.labelled):
         if isinstance(label, LabelledPair):
             lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
-        elif output := output_name([*(texts := scored.texts(row))]):
+        elif output := judged_output_name([*(texts := scored.texts(row))]):
             lengths.append(len(texts[output].strip()))
     if len(lengths) < len(scored.items):
         return None
@@ -127,16 +127,16 @@ class Verification:
     data: DataCounts
     level: Level
     n_unjudged: int
-    overlap: TuningOverlap = field(metadata=FLAT)
+    overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
     rho_on_tuned_rows: Correlation | None = field(metadata={"json": "on_met"})
-    card: Scorecard = field(metadata=FLAT)
+    card: Scorecard = field(metadata=INLINED_IN_JSON)
     associations: Associations
     misses: Sequence[Miss] | None = None
     words: tuple[str, str] | None
-    gate: Gate | None = field(default=None, metadata=FLAT)
+    gate: Gate | None = field(default=None, metadata=INLINED_IN_JSON)
 
     @classmethod
-    def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
+    def of(cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels) -> "Verification":
         """The figures on `held_out`, which holds the rows of `scored` that count."""
         overlap = TuningOverlap.of(scored, held_out)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
@@ -147,10 +147,10 @@ class Verification:
             level=scored.level,
             n_unjudged=scored.n_unjudged,
             overlap=overlap,
-            rho_on_tuned_rows=rho(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
+            rho_on_tuned_rows=rho_of(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
-            misses=all_misses(held_out, MAX_MISSES_SHOWN) if held_out.is_binary else None,
+            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.is_binary else None,
             words=labelled.words.get(scored.dimension),
         )
 

@@ -70,7 +70,7 @@ def obstacle_to_use(
         # A coin's rho is 0. For pairs, the share above is the figure that is shown.
         rho = card.rho.interval
         return COIN if rho and rho.low <= 0 and not card.is_pairs else None
-    accuracy, constant = binary.judge.accuracy, binary.constant.accuracy.value
+    accuracy, constant = binary.judge.accuracy, binary.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None
     return Obstacle(
@@ -156,7 +156,7 @@ def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
     yield Tile("Fails caught (TNR)", judge.tnr, misses_note, share=True)
     alarms_note = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, share=True)
-    note = f"always {binary.constant_verdict}: {share_text(binary.constant.accuracy.value)}"
+    note = f"always {binary.constant_verdict}: {share_text(binary.constant_judge.accuracy.value)}"
     pairs = card.people.among_annotators if card.people else []
     if shares := sorted(row.equal for row in pairs if row.n_outputs):
         equal_text = " to ".join(dict.fromkeys(map(share_text, (shares[0], shares[-1]))))

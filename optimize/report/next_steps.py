@@ -9,7 +9,7 @@ from operator import itemgetter
 from judges.protocol import is_embedded
 from optimize.figures.as_text import counted, interval_unit
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
-from optimize.measuring.floors import suggested_floors
+from optimize.measuring.floors import suggested_floor_flags
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
@@ -50,7 +50,7 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
     ci_advice = "Labels are too few for a floor in CI with a safe margin: use `--against`."
-    if flags := suggested_floors(card):
+    if flags := suggested_floor_flags(card):
         ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must hold: {floors}. {ci_advice}"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from judges.protocol import is_embedded
-from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
+from optimize.figures.as_text import SPLIT_TITLES, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
@@ -78,7 +78,9 @@ def _table(result: TuningResult) -> ReportTable:
     for split_name, split in result.splits.items():
         if not result.is_binary:
             rhos = [card.rho for card in split]
-            rows.append((SPLITS[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
+            rows.append(
+                (SPLIT_TITLES[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}")
+            )
             continue
         title = "test" if split_name == "test" else "new systems"
         for judge_name, card in zip(("untuned", "tuned"), split, strict=True):

@@ -19,7 +19,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from optimize.figures.as_json import figure_json
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
@@ -220,7 +220,7 @@ def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
 
 
 def decision_on(
-    kinds: Sequence[Contrasts], goal: Goal, rng: np.random.Generator, risk: float = RISK
+    kinds: Sequence[Contrasts], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> ShipDecision:
     """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
@@ -279,7 +279,9 @@ def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candida
     return best
 
 
-def gain_of(kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = RISK) -> Gain:
+def gain_of(
+    kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = DEFAULT_RISK
+) -> Gain:
     """The mean gain of the kind of change with the largest mean gain, with an interval.
 
     The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The

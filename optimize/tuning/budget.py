@@ -14,7 +14,7 @@ from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
-from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
+from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.problem import SearchOptions
@@ -150,7 +150,7 @@ def plan_budget(
     if options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
     reserve = n_measured * (item_cost + (max_item_price if in_dollars else item_cost))
-    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.test))
+    n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.measured.test))
     are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
     if not (settings.probes or are_free):
         n_probes = 0

@@ -17,8 +17,8 @@ from judges.judgement import NoScoreError
 from optimize.measuring.recorded import (
     RecordedReplies,
     RecordingError,
-    judgement,
-    preference,
+    judgement_of_replies,
+    preference_of_replies,
     read_choice,
     read_pair_replies,
     read_replies,
@@ -79,7 +79,7 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in summeval_replies(model):
         if reply.prompt == prompt:
-            result = judgement(reply.replies[-1:], SUMMEVAL, values=values)
+            result = judgement_of_replies(reply.replies[-1:], SUMMEVAL, values=values)
             scores[str(reply.dimension)][reply.id] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
@@ -102,7 +102,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     for reply in read_replies(DATA / "topical_chat_judges" / file):
-        result = judgement(reply.replies, TOPICAL[str(reply.dimension)][0])
+        result = judgement_of_replies(reply.replies, TOPICAL[str(reply.dimension)][0])
         scores[reply.dimension][reply.id] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
@@ -148,7 +148,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     for pair in read_pair_replies(path):
         first, second = (read_choice(text, "ABC") for text in pair.replies)
         same.append(first == other[second])
-        assert preference(pair, values={"C": "tie"}).failure is None
+        assert preference_of_replies(pair, values={"C": "tie"}).failure is None
     assert (sum(same), len(same)) == (2853, 4400)
 
 
@@ -166,7 +166,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
     pair = RecordedReplies(id="1", dimension=None, prompt=None, replies=replies)
-    result = preference(pair, values=values)
+    result = preference_of_replies(pair, values=values)
     assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (result.preferred, result.order_ba, result.margin) == verdict
@@ -198,7 +198,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("replies", "values", "score", "unparsable"), SAMPLES)
 def test_samples_are_read_or_counted(replies, values, score, unparsable):
-    result = judgement(replies, SUMMEVAL, values=values)
+    result = judgement_of_replies(replies, SUMMEVAL, values=values)
     assert (None if result.failure else result.score) == score
     assert (result.samples, result.unparsable) == (len(replies) - unparsable, unparsable)
 

@@ -9,7 +9,7 @@ from jsonl import write_jsonl
 from report_cases import outputs, pairs
 
 from judges.judgement import Judgement
-from optimize.measuring.verification import Associations, is_clear
+from optimize.measuring.verification import Associations, exceeds_people
 from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
@@ -86,7 +86,7 @@ def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, pl
 def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
     position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
     assert position.value == 1
-    assert not is_clear(position.value, position.interval)
+    assert not exceeds_people(position.value, position.interval)
 
 
 def test_samples_tell_how_often_a_verdict_repeats():

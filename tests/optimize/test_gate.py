@@ -9,7 +9,7 @@ from search_world import SEED, judge, search, world, written_search
 
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
@@ -70,7 +70,7 @@ def at_most(runs: int, risk: float) -> float:
 
 
 def verdict(
-    finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
+    finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> gate.ShipDecision:
     return gate.decision_on([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
 
@@ -79,7 +79,7 @@ def verdict(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
 def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, documents):
-    rng, ships = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
+    rng, ships = stream(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
@@ -118,7 +118,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
             human, *judges = tied_world(rng, 60)
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
         choices.append(gate.decision_on([contrasts], "dataset", rng))
-    assert sum(choice.ship for choice in choices) <= at_most(RUNS, RISK)
+    assert sum(choice.ship for choice in choices) <= at_most(RUNS, DEFAULT_RISK)
     # The gain of a run has a standard deviation of about .06, the mean one of .007.
     gains = [choice.gain.value for choice in choices if choice.gain is not None]
     assert np.mean(gains) == pytest.approx(0, abs=0.02)
@@ -179,7 +179,7 @@ def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
     assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
-@pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
+@pytest.mark.parametrize(("risk", "fewest"), [(DEFAULT_RISK, 4), (0.025, 6), (0.3, 2)])
 def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     risk: float, fewest: int
 ) -> None:
@@ -196,7 +196,7 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
 def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documents):
     """All three are of one sign in one of eight draws (.125), five are in one of 32 (.03)."""
     row = np.zeros(documents)
-    for n, risk, is_clear in ((3, RISK, False), (5, RISK, True), (5, 0.025, False)):
+    for n, risk, is_clear in ((3, DEFAULT_RISK, False), (5, DEFAULT_RISK, True), (5, 0.025, False)):
         row[:n] = 0.1
         assert gain_of(row, stream(0, documents), risk).is_clear == is_clear
 
@@ -220,7 +220,7 @@ def test_the_power_is_that_of_the_simulated_decision():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng = stream(0, "power")
     clear = [
-        gain_of(rng.normal(0.1, power.DIFFERENCE_SD / 3**0.5, 60), rng, RISK).is_clear
+        gain_of(rng.normal(0.1, power.DIFFERENCE_SD / 3**0.5, 60), rng, DEFAULT_RISK).is_clear
         for _ in range(120)
     ]
     # Three binomial standard errors of 120 draws are at most .137.
@@ -231,8 +231,8 @@ def test_more_documents_outputs_and_gain_have_more_power():
     assert power.power(3, 8, 0.3) == 0
     assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
     assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
-    assert power.power(40, 4, 0.0) == pytest.approx(RISK)
-    fewest = power.documents_for(0.8, 8, 0.1, RISK)
+    assert power.power(40, 4, 0.0) == pytest.approx(DEFAULT_RISK)
+    fewest = power.documents_for(0.8, 8, 0.1, DEFAULT_RISK)
     assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 

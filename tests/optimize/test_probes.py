@@ -11,19 +11,19 @@ from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.judge import Judge
-from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED, probe, score_shift
+from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS, measure_shift, probe_judge
 
 
 def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
     # Of 1, 2 and 3 one rises by 3; the fourth has no score under attack.
-    shift = score_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
+    shift = measure_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
     assert (shift.mean, shift.n_outputs) == (1, 3)
     assert shift.raised == pytest.approx(1 / 3)
 
 
 def test_attacks_are_named_apart_and_one_asks_for_nothing():
     assert len({attack.title for attack in ATTACKS}) == len(ATTACKS)
-    assert [attack.title for attack in ATTACKS if attack.control] == ["neutral line"]
+    assert [attack.title for attack in ATTACKS if attack.is_control] == ["neutral line"]
 
 
 def gullible(text, *_):
@@ -38,7 +38,7 @@ def gullible(text, *_):
 def probes_of(model, evidence, name="relevance", **limits):
     """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
-    probes = probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
+    probes = probe_judge(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
     return {attack.title: shift for attack, shift in probes.shifts}
 
 
@@ -60,7 +60,7 @@ def test_of_a_pair_the_side_not_preferred_attacks():
 def test_so_many_outputs_are_attacked_and_the_same_ones_again():
     evidence = plain(n_documents=30, n_systems=4)
     shifts = probes_of(Model(gullible), evidence)
-    assert {shift.n_outputs for shift in shifts.values()} == {OUTPUTS_PROBED}
+    assert {shift.n_outputs for shift in shifts.values()} == {N_PROBED_OUTPUTS}
     assert probes_of(Model(gullible), evidence) == shifts
 
 

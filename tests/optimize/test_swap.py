@@ -11,8 +11,8 @@ from tuned_judges import tuned_on
 
 import data
 import judges
-from optimize.items import items_of, tuned_keys
-from optimize.measuring.swap import outcome_of
+from optimize.items import items_of, tuning_digests
+from optimize.measuring.swap import swap_outcome
 from optimize.statistics.intervals import Interval, cautious_interval
 from optimize.verify import command
 
@@ -59,8 +59,8 @@ def flip(*rows):
     ],
 )
 def test_the_interval_decides_by_where_the_margin_lies(low, high, outcome):
-    assert outcome_of(Interval(low, high), 0.03) == outcome
-    assert outcome_of(None, 0.03) == "undecided"
+    assert swap_outcome(Interval(low, high), 0.03) == outcome
+    assert swap_outcome(None, 0.03) == "undecided"
 
 
 def test_two_values_show_what_changed_and_with_whom_people_side(here):
@@ -203,7 +203,9 @@ def test_rows_that_either_was_tuned_on_are_set_apart(here):
     subject = judges.load("relevance").subject
     items = items_of(data.starter(), "relevance", subject)
     some, every = (
-        tuned_on(here / f"{n}.json", tuned_keys(items.of_documents(items.documents[:n]), subject))
+        tuned_on(
+            here / f"{n}.json", tuning_digests(items.of_documents(items.documents[:n]), subject)
+        )
         for n in (10, len(items.documents))
     )
     for old, new in ((some, "relevance"), ("relevance", some)):
