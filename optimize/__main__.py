@@ -44,7 +44,7 @@ OTHER_FLAGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
 
 
 def parser() -> CommandParser:
-    """The parser for the command's flags; its result has only the flags that the user gave."""
+    """Return the parser; its result has only the flags that the user gave."""
     parser = CommandParser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",

@@ -40,8 +40,7 @@ from optimize.inputs.labelled import AnyLabels
 from optimize.inputs.subjects import missing_input_flag, text_names_for_judge, unread_columns_text
 from optimize.report.answer import Fact
 
-# A line of the output: a title of one word, and a sentence or a command.
-# This title marks a command, which stays on one line so that it can be copied.
+# The title of a line with a command, which is not wrapped so that it can be copied.
 COMMAND_TITLE = "next"
 _MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
@@ -137,7 +136,7 @@ def _check(flags: argparse.Namespace) -> int:
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Lines for the first ten problems of each kind and column, and the number of all problems."""
+    """Return lines for ten problems of each kind and column, and the number of all problems."""
     counts = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
@@ -163,12 +162,12 @@ def _read_options(flags: argparse.Namespace) -> ReadOptions:
 
 
 def _dimension_values(flags: argparse.Namespace) -> dict[str, str]:
-    """The dimensions that --dimension names, each with the flag's value NAME or NAME=DEFINITION."""
+    """Return the dimensions that --dimension names, each with its NAME or NAME=DEFINITION."""
     return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
 
 
 def _dimension_notes(labelled: AnyLabels) -> list[str]:
-    """Notes on all labels of a dimension together: some are left out, or all are equal."""
+    """Return notes on labels of two values: some are left out, or all are equal."""
     if isinstance(labelled, LabelledPairs):
         return []
     # `with_ratings` adds such notes only to labels with two values.
@@ -178,7 +177,7 @@ def _dimension_notes(labelled: AnyLabels) -> list[str]:
 
 
 def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
-    """The YAML text of a mapping file for --map: columns, the meaning of words, and the scale."""
+    """Return a mapping file for --map as YAML: columns, meaning of words, and scale."""
     import yaml
 
     content: dict[str, object] = {}
@@ -237,7 +236,7 @@ def _reading_text(name: str, columns: tuple[str, ...]) -> str:
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
-    """A phrase on a dimension: its range of ratings, its rated outputs, and its annotators."""
+    """Return a phrase with the range of ratings, and the numbers of outputs and annotators."""
     outputs = [output for output in labelled.outputs if dimension in output.ratings]
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
     annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
@@ -257,7 +256,7 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
 
 
 def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """The dimensions that the user named, else all; those that can be tuned at once come first."""
+    """Return the dimensions that the user named, else all; those that need no definition first."""
     dimensions_in_map = [name for name in options.map if name in labelled.dimensions]
     names = options.dimensions or dimensions_in_map or labelled.dimensions
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
@@ -304,19 +303,19 @@ def _next_facts(
 
 
 def _draft_spec(name: str, good_label: str) -> str:
-    """The value of --dimension that defines a judge, for the user to complete."""
+    """Return a value of --dimension with a definition that the user is to complete."""
     return f"{name}=one line that says what earns {good_label}"
 
 
 def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
-    """How to use a catalogue judge for the ratings; "" if the file lacks its texts."""
+    """Return how to use a catalogue judge for the ratings; "" if the file lacks its texts."""
     if not labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
         return ""
     return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
-    """Names for judges of labels with two values; these can be tuned without a definition."""
+    """Return names for judges of pass or fail, which can be tuned without a definition."""
     judge_names = [judge_name(name) for name in names if name in labelled.words]
     return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
 
@@ -324,7 +323,7 @@ def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> li
 def _tune_fact(
     labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
 ) -> Fact | None:
-    """The command that tunes a judge on these labels, or why the labels cannot be split.
+    """Return the command that tunes a judge on these labels, or why they cannot be split.
 
     Returns None if all labels are the same, because a note already says so.
     """
@@ -363,7 +362,7 @@ def _tune_fact(
 
 
 def _wider_scale(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
-    """A scale that fits ratings outside the judge's scale; None if all ratings are on it."""
+    """Return a scale that fits ratings outside the judge's scale; None if all are on it."""
     low, high = min(ratings), max(ratings)
     if scale[0] <= low and high <= scale[-1]:
         return None
@@ -371,7 +370,7 @@ def _wider_scale(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float,
 
 
 def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None) -> list[str]:
-    """The flags with which another command reads the labels in the same way."""
+    """Return the flags with which another command reads the labels in the same way."""
     values_by_flag = {
         "--annotations": [flags.annotations] if flags.annotations else [],
         "--map": [str(flags.write_map)] if flags.write_map else flags.map,

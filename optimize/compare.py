@@ -127,7 +127,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome | None:
         write_comparison(folder / REPORT, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out
-    faults = [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
+    faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
     return CommandOutcome(result, lines, faults)
 
 

@@ -69,7 +69,7 @@ class EstimateResult:
     dimension: str
     scale: ScaleBounds
     is_rate: bool
-    weighted: bool
+    is_weighted: bool
     overall: Estimate
     systems: Mapping[str, Estimate | None]
     differences: Sequence[SystemDifference]
@@ -79,7 +79,7 @@ class EstimateResult:
             "data": {"name": self.data.name, "sha256": self.data.sha256},
             "dimension": self.dimension,
             "scale": self.scale,
-            "weighted": self.weighted,
+            "weighted": self.is_weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
             "differences": [
@@ -117,7 +117,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         dimension=dimension,
         scale=bounds,
         is_rate=is_rate,
-        weighted=np.unique(sample.weight[sample.has_label]).size > 1,
+        is_weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
         systems=by_system,
         differences=system_differences(
@@ -151,7 +151,7 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
 
 
 def _half_width_target(estimate: Estimate) -> tuple[float | None, int | None]:
-    """Half of the interval's width, and how many more labels would give it; None if unknown."""
+    """Return half of the interval's width, and how many more labels give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
@@ -164,7 +164,7 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
 
 
 def estimate_lines(result: EstimateResult) -> list[str]:
-    """Lines on all outputs, then a line for each system, with its difference from the best."""
+    """Return lines on all outputs, then one for each system, compared with the best system."""
     overall = result.overall
     figure_name = "true rate" if result.is_rate else "true mean"
     text_lines = [
@@ -175,7 +175,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
         f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
         f"{number_text(overall.judge_only)}",
     ]
-    if result.weighted:
+    if result.is_weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
     target_width, n_more = _half_width_target(overall)
     if target_width:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -20,10 +20,10 @@ from optimize.statistics.intervals import Matrix, Vector
 
 Indices = npt.NDArray[np.intp]
 
-# `choose_level` takes summary level only if documents have this many outputs on average.
+# `choose_level` chooses summary level only if documents have this many outputs on average.
 MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# `choose_level` takes summary level only if more than this share of the documents have different
-# labels, since rho is undefined within the other documents.
+# `choose_level` chooses summary level only if the labels differ within more than this share of the
+# documents, since rho is undefined within the others.
 MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # The number that each vote on a pair counts; the mean over votes is the margin in favour of A.
@@ -157,8 +157,8 @@ def items_of(
 class DataCounts:
     """Which labels a result was computed from, and their counts: the object `data` in summary.json.
 
-    `n_tied` outputs were left out because their annotators are tied (None for no output). If
-    `weighted`, documents were sampled with different probabilities.
+    `n_tied` outputs were left out because their annotators are tied (None for no output). If data
+    `is_weighted`, documents were sampled with different probabilities.
     """
 
     name: str
@@ -167,7 +167,7 @@ class DataCounts:
     n_systems: int
     n_outputs: int
     n_tied: int | None = None
-    weighted: bool = False
+    is_weighted: bool = field(default=False, metadata={"json": "weighted"})
 
     @classmethod
     def of(cls, labelled: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
@@ -178,7 +178,7 @@ class DataCounts:
             n_systems=len(items.systems),
             n_outputs=len(items),
             n_tied=labelled.n_tied or None,
-            weighted=bool(items.is_weighted),
+            is_weighted=bool(items.is_weighted),
         )
 
     @property
@@ -188,26 +188,26 @@ class DataCounts:
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
-    """A digest of texts in 16 hex digits, which ignores extra whitespace and the texts' order."""
+    """Return a digest of texts, 16 hex digits, the same for any whitespace and order of texts."""
     normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
     return sha256("\0".join(normalised_texts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def tuning_digests(items: Items, subject: Subject) -> list[str]:
-    """Digests of all rows and documents, which tell `verify` what the judge was tuned on."""
+    """Return the digests of rows and documents that a judge's file has for its tuning labels."""
     texts_of_rows = [item.texts for item in items.items]
     texts_of_documents = (input_texts(texts, subject) for texts in texts_of_rows)
     return sorted({texts_digest(texts) for texts in (*texts_of_rows, *texts_of_documents) if texts})
 
 
 def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
-    """The texts that systems got as input: all texts that are not outputs."""
+    """Return the texts that systems got as input: all texts that are not outputs."""
     output = None if isinstance(subject, Comparison) else judged_output_name(subject.texts)
     return {name: texts[name] for name in subject.inputs if name != output}
 
 
 def judged_output_name(texts: Sequence[str]) -> str | None:
-    """The name among `texts` that is the judged output; None if `texts` is empty.
+    """Return the name among `texts` that is the judged output; None if `texts` is empty.
 
     It is the last name that is usual for an output; without a usual name, it is the last name.
     """
@@ -216,7 +216,7 @@ def judged_output_name(texts: Sequence[str]) -> str | None:
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """The scores (for pairs, margins) of judgements as a vector; NaN where the judge failed."""
+    """Return the scores (for pairs, margins) of judgements; NaN for a failed judgement."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
@@ -282,7 +282,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 
 
 def is_two_valued(human: Vector) -> bool:
-    """Whether every label is 1 (pass) or 0 (fail)."""
+    """Return whether every label is 1 (pass) or 0 (fail)."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
@@ -303,7 +303,7 @@ def choose_level(items: Items) -> Level:
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels at which rho can be computed for these items; the most informative comes first."""
+    """Return the levels at which rho can be computed; the most informative comes first."""
     has_several_outputs = len(items) > len(items.documents)
     levels: list[Level] = ["summary", "dataset"] if has_several_outputs else ["dataset"]
     if len(items.systems) > 1:

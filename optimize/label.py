@@ -147,7 +147,7 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
 
 
 def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
-    """The fields of each output or pair for the label file; a pair's order is random."""
+    """Return each output's or pair's fields for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
     rows: list[Mapping[str, object]] = []
@@ -164,7 +164,7 @@ def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
 
 
 def _subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
-    """The dimension or comparison to label; raises SettingsError if flags contradict each other."""
+    """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
     spec, bounds = flags.dimension or flags.pairwise or "", scale_bounds(flags.scale)
     title, _, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
@@ -189,7 +189,7 @@ def _subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str
 def _new_subject(
     name: str, definition: str, labelled: AnyLabels, texts: Sequence[str], scale: str | None
 ) -> Subject:
-    """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
+    """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
     if not definition and name not in names and (similar := close_name(name, names)):
         raise SettingsError(
@@ -203,7 +203,7 @@ def _new_subject(
 
 
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
-    """The judge that --judge names; SettingsError if its possible answers differ from people's."""
+    """Return the judge of --judge; SettingsError if its possible answers differ from people's."""
     if not flags.judge:
         return None
     if len(flags.judge) > 1:
@@ -226,7 +226,7 @@ def _ask(
     flags: argparse.Namespace,
     subject: Subject,
 ) -> dict[str, JudgeAnswer]:
-    """The judge's answers, in the words of `subject`, by the rows' ids; as many as limits allow."""
+    """Return the judge's answers by the rows' ids, as many as limits allow."""
     columns, answers = find_columns(judge.subject, {}, rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
@@ -245,7 +245,7 @@ def _ask(
 
 
 def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
-    """A judgement as the page shows it, with the possible answer that is nearest to its score."""
+    """Return a judgement as the page shows it, with the possible answer nearest to its score."""
     numbers = answer_numbers(subject)
     value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):

@@ -99,8 +99,8 @@ class PanelSplit:
 class PanelLabels:
     """The ids of the labels to learn a panel from, and of those to measure it on, by split."""
 
-    learning: frozenset[str]
-    measuring: HeldOut[frozenset[str]]
+    learning_ids: frozenset[str]
+    held_out_ids: HeldOut[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +128,9 @@ class MemberResult:
 
     entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
     weight: float
-    alone: float | None
-    adds: PanelGain | None
-    passed_over: str | None
+    rho_alone: float | None = field(metadata={"json": "alone"})
+    rho_added: PanelGain | None = field(metadata={"json": "adds"})
+    why_excluded: str | None = field(metadata={"json": "passed_over"})
 
     @classmethod
     def of(cls, entry: JudgeEntry, fit: PanelFit) -> "MemberResult":
@@ -138,9 +138,9 @@ class MemberResult:
         return cls(
             entry=entry,
             weight=round(weights.get(name, 0.0), JSON_DECIMALS),
-            alone=fit.alone.get(name),
-            adds=fit.adds.get(name),
-            passed_over=fit.passed_over.get(name),
+            rho_alone=fit.rho_alone.get(name),
+            rho_added=fit.rho_added.get(name),
+            why_excluded=fit.why_excluded.get(name),
         )
 
     def to_json(self) -> JsonObject:
@@ -192,7 +192,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
         # If the judges cannot be joined or saved, this fails before anything is paid.
         _make_panel(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
-    ids = labels.learning.union(*labels.measuring.by_name.values())
+    ids = labels.learning_ids.union(*labels.held_out_ids.by_name.values())
     entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
         print_lines(cost_lines(entries, flags.price))
@@ -218,13 +218,15 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
 
 
 def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
+    scored: dict[str, ScoredItems] = {}
     for entry in entries:
         if entry.scored is None:
             raise SettingsError(
-                f"{entry.name} has no scores: {entry.reason}; run the same command again "
+                f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
                 "(with a larger limit) to go on, or leave this judge out"
             )
-    return {entry.name: entry.scored for entry in entries if entry.scored}
+        scored[entry.name] = entry.scored
+    return scored
 
 
 def _save_judge(
@@ -246,7 +248,7 @@ def _save_judge(
         panel = _make_panel(judges, fit.members)
         data_json = {**dataclass_json(figures.data), "constructed": figures.data.is_constructed}
         provenance = dataclass_json(figures) | {"data": data_json}
-        items = task.items(panel).of_ids(labels.learning)
+        items = task.items(panel).of_ids(labels.learning_ids)
         provenance["tuned_on"] = tuning_digests(items, panel.subject)
         judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE, overwrite=True)
@@ -264,7 +266,7 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
     ids = {item.id for item in task.labelled.items} - tuned
     splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
-    return PanelLabels(learning=train | dev, measuring=HeldOut(*held_out))
+    return PanelLabels(learning_ids=train | dev, held_out_ids=HeldOut(*held_out))
 
 
 def learn_and_measure(
@@ -273,9 +275,9 @@ def learn_and_measure(
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
     first = next(iter(scored.values()))
-    learning = first.of_ids(labels.learning)
+    learning = first.of_ids(labels.learning_ids)
     fit = learn_panel(
-        {name: member.of_ids(labels.learning).scores for name, member in scored.items()},
+        {name: member.of_ids(labels.learning_ids).scores for name, member in scored.items()},
         learning.human,
         learning.documents,
         learning.systems,
@@ -288,7 +290,7 @@ def learn_and_measure(
         zip((item.id for item in first.items.items), panel_scores.tolist(), strict=True),
         pairwise=first.is_pairs,
     )
-    panel_and_best = task.scored("panel", panel_judgements, None), scored[fit.best]
+    panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best]
     return PanelFigures(
         dimension=task.dimension,
         kind="pairwise" if first.is_pairs else "rating",
@@ -296,7 +298,7 @@ def learn_and_measure(
         level=task.level,
         data=DataCounts.of(task.labelled, first.items),
         fit=fit,
-        splits=labels.measuring.map(
+        splits=labels.held_out_ids.map(
             lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
         ),
     )
@@ -314,7 +316,7 @@ def _held_out_figures(panel: ScoredItems, best: ScoredItems) -> PanelSplit:
 
 
 def _make_panel(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Panel:
-    """The panel of these members; what it judges is read from the first member."""
+    """Return the panel of these members, which judges what its first member judges."""
     members = [Member(judge=judges[each.name], **each._asdict()) for each in weighted]
     return Panel.join(members[0].judge.subject, members)
 
@@ -362,20 +364,20 @@ def _result_sentences(run: PanelRun) -> list[str]:
                 SPLIT_TITLES.values(), figures.splits.by_name.values(), strict=False
             )
         ),
-        *(f"{name} is left out: it {reason}." for name, reason in fit.passed_over.items()),
+        *(f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()),
     ]
 
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    members = sorted(run.members, key=lambda member: (-member.weight, -(member.alone or 0)))
+    members = sorted(run.members, key=lambda member: (-member.weight, -(member.rho_alone or 0)))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (
             member.entry.name,
             f"{member.weight:.3f}",
-            number_text(member.alone),
+            number_text(member.rho_alone),
             f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}",
             cost_text(member.entry.usage.cost_per_1000_rows) if member.entry.judge else "recorded",
         )
         for member in members
-        if (adds := member.adds)
+        if (adds := member.rho_added)
     ]

@@ -85,10 +85,10 @@ def command(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFigure:
-    """A figure on the labels so far, and how many more labelled documents its interval needs.
+    """A figure on the labels so far, and how many more labelled documents it needs.
 
-    They give the target width; or any interval, if the figure has none yet. `more_documents` is
-    None if even all unlabelled documents do not suffice.
+    With `more_documents` further documents, the interval has the target width, or exists if there
+    is none yet. `more_documents` is None if even all unlabelled documents do not suffice.
     """
 
     figure: Figure
@@ -117,7 +117,7 @@ class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
     `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
-    or if `decisions` about floors are planned instead. `file` is the file with the `n_next`
+    or if `labels_needed` for floors are planned instead. `file` is the file with the `n_next`
     documents to label; None if there are none.
     """
 
@@ -127,7 +127,9 @@ class PlanResult:
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
-    decisions: Sequence[LabelsNeeded] | None = None
+    labels_needed: Sequence[LabelsNeeded] | None = field(
+        default=None, metadata={"json": "decisions"}
+    )
     n_next: int
     drawn: str = "at random"
     file: DocumentsToLabel | None = field(default=None, metadata=INLINED_IN_JSON)
@@ -153,15 +155,14 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
-    decisions = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
+    for_floors = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
     n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
     if n_with_label_and_score >= MIN_LABELLED_DOCUMENTS:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decision = _labels_for_floors(sample, bounds, floors)
-            decisions = [decision]
-            n_needed = next(iter(decision.n_labels.values())) or math.inf
+            for_floors = [_labels_for_floors(sample, bounds, floors)]
+            n_needed = next(iter(for_floors[0].n_labels.values())) or math.inf
             n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
             n_to_label = math.ceil(
                 min(unlabelled.size, n_missing * documents.size / sample.score.size)
@@ -183,7 +184,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
         n_labelled=labelled_documents.size,
         target_width=flags.target_width,
         figures=figures,
-        decisions=decisions or None,
+        labels_needed=for_floors or None,
         n_next=len(drawn_documents),
         file=_write_documents(flags, labelled, drawn_documents) if drawn_documents else None,
     )
@@ -235,7 +236,7 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
 
 
 def _columns_in(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
-    """The entries of the mapping whose columns the file has."""
+    """Return the entries of the mapping whose columns the file has."""
     table = read_table(file, Problems(file))
     if table is None:
         return {}
@@ -248,7 +249,7 @@ def _columns_in(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, Colu
 def plan_figures(
     sample: PartialLabels, items: Items, bounds: ScaleBounds, target: float
 ) -> dict[str, PlannedFigure]:
-    """How many more documents each figure needs: the mean label, and the judge's agreement.
+    """Return how many more documents the mean label and the judge's agreement need.
 
     `items` are the labelled outputs.
     """
@@ -311,7 +312,7 @@ def _write_documents(
 
 
 def plan_lines(result: PlanResult) -> list[str]:
-    """Lines for the terminal: what is labelled, each figure, the written file, the next command."""
+    """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
     labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
     fewest_text = (
@@ -320,9 +321,9 @@ def plan_lines(result: PlanResult) -> list[str]:
         else MIN_LABELLED_DOCUMENTS
     )
     sentences = [f"{labelled_text}; a plan needs {fewest_text}, so a random round comes first."]
-    if decisions := result.decisions or ():
-        sentences = [sentences[0]] if len(decisions) > 1 else [f"{labelled_text}."]
-        sentences += [f"{each}." for each in decisions]
+    if labels_needed := result.labels_needed or ():
+        sentences = [sentences[0]] if len(labels_needed) > 1 else [f"{labelled_text}."]
+        sentences += [f"{each}." for each in labels_needed]
     if result.figures:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
     for name, planned in result.figures.items():
@@ -338,10 +339,8 @@ def plan_lines(result: PlanResult) -> list[str]:
     if (file := result.file) is None:
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
-    return [
-        *wrap_lines(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"),
-        file.next,
-    ]
+    file_line = f"{file.out}: {counts}, drawn {result.drawn}; next:"
+    return [*wrap_lines(*sentences, file_line), file.next]
 
 
 if __name__ == "__main__":

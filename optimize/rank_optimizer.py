@@ -253,7 +253,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         )
 
     def _models(self, program: Program) -> tuple[Settings, dict[str, Model]]:
-        """The settings of the run, and the models that are dspy.LMs, by role."""
+        """Return the settings of the run, and the models that are dspy.LMs, by role."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.
         settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}

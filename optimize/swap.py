@@ -44,7 +44,7 @@ FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
 def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
-    """The new judge compared with the old one; raises SettingsError if flags do not name both."""
+    """Compare the new judge with the old one; SettingsError if flags do not name both."""
     margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
@@ -105,7 +105,7 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
 
 
 def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
-    """Lines on a swap that labels on changed rows decide: the verdict, or which rows to label."""
+    """Return lines on a swap by labels on changed rows: the verdict, or the rows to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
     n_outputs = counted(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
@@ -145,7 +145,7 @@ def _next_step(result: ChangedRowsSwap) -> str:
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
-    """Lines on a swap, the verdict first; `page` is the path of the report."""
+    """Return lines on a swap, the verdict first; `page` is the path of the report."""
     rows = []
     for row in result.changed[:MAX_PRINTED_ROWS]:
         human = label_text(result, row.human)
@@ -155,7 +155,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
-    """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
+    """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
     new, old = short_name(result.new), short_name(result.old)
     judges = [*zip((new, old), comparison.judges, strict=True)]

@@ -115,7 +115,7 @@ class Measurement:
     def at(
         self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
     ) -> Correlation:
-        """The correlation at a given level, by a given coefficient.
+        """Return the correlation at a given level, by a given coefficient.
 
         `undefined` says what counts for a document to whose outputs the judge gives equal scores:
         0 by default. Most published tables leave such documents out (`undefined="left_out"`).
@@ -136,7 +136,7 @@ class Measurement:
         return Verification.of(self.scored, self.held_out, self.labelled)
 
     def summary(self) -> JsonObject:
-        """The figures as the JSON object that `dspy-judges verify --json` prints."""
+        """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
         return dataclass_json(self.result)
 
     def __str__(self) -> str:
@@ -205,7 +205,9 @@ def measure(
         pairwise = isinstance(subject, Comparison)
         task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
         judgement_by_id = judgements_from_scores(judge.items(), pairwise=pairwise)
-        scored = task.scored("scores", judgement_by_id, None, recorded_scale(scale, subject))
+        scored = task.match_judgements(
+            "scores", judgement_by_id, None, recorded_scale(scale, subject)
+        )
         return Measurement.of(scored, task.labelled)
     if not isinstance(judge, AnyJudge | str | os.PathLike):
         raise TypeError(
@@ -289,7 +291,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
-        raise JudgesError(entry.reason)
+        raise JudgesError(entry.why_unscored)
     measured = Measurement.of(entry.scored, task.labelled)
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 JsonObject = dict[str, object]
-# The metadata {"json": KEY} gives a dataclass field another key in JSON. A field marked FLAT holds
-# a dataclass, whose fields are put into the enclosing object.
+# The metadata {"json": KEY} gives a dataclass field another key in JSON. With this metadata,
+# a field's value is a dataclass, whose fields are put into the enclosing object.
 INLINED_IN_JSON = {"json": ""}
 
 
 def json_number(value: float, decimals: int | None = None) -> float | None:
-    """The number for JSON: None in place of NaN and infinity, 0 in place of -0."""
+    """Return the number for JSON: None in place of NaN and infinity, 0 in place of -0."""
     if not math.isfinite(value):
         return None
     return (float(value) if decimals is None else round(float(value), decimals)) + 0.0
 
 
 def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> object:
-    """The result as values for JSON; a dataclass becomes an object (see `dataclass_json`)."""
+    """Return the result as values for JSON; a dataclass as `dataclass_json` has it."""
     if is_dataclass(result) and not isinstance(result, type):
         return dataclass_json(result, decimals)
     if hasattr(result, "_asdict"):
@@ -42,7 +42,7 @@ def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> object:
 
 
 def dataclass_json(result: "DataclassInstance", decimals: int | None = JSON_DECIMALS) -> JsonObject:
-    """A dataclass as a JSON object, by its method `to_json` if it has one.
+    """Return a dataclass as a JSON object, by its method `to_json` if it has one.
 
     Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null.
     """
@@ -55,7 +55,7 @@ def dataclass_json(result: "DataclassInstance", decimals: int | None = JSON_DECI
 def fields_json(
     result: "DataclassInstance", *excluded: str, decimals: int | None = JSON_DECIMALS
 ) -> JsonObject:
-    """A dataclass' fields as values for JSON, without those named in `excluded`.
+    """Return a dataclass' fields as values for JSON, without those named in `excluded`.
 
     An interval becomes two fields for its ends, null if there is no interval. A field whose default
     is None or False is left out if it has that value.
@@ -87,7 +87,7 @@ def figure_json(figure: Figure, decimals: int | None = JSON_DECIMALS) -> JsonObj
 def judgement_rows(
     items: Sequence[Item], by_judge: Mapping[str, Sequence[AnyJudgement]], split: str = ""
 ) -> list[JsonObject]:
-    """A flat row for each item, with people's mean rating (or margin for A) and each judge's score.
+    """Return a flat row for each item: people's mean rating (or margin for A), judges' scores.
 
     A judge's columns are SCORE, SCORE_rating (if one reply gave the score), SCORE_comment and
     SCORE_failure, with the judge's name in place of SCORE. Columns text_NAME with the texts that
@@ -110,7 +110,7 @@ def judgement_rows(
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """The value as JSON text; raises ValueError for NaN.
+    """Return the value as JSON text; raises ValueError for NaN.
 
     A lone surrogate, as in some file names, is escaped, since UTF-8 cannot encode it.
     """

@@ -11,16 +11,16 @@ if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.intervals import Figure, Interval
 
 LINE_WIDTH = 80
-# Figures in JSON have so many decimals.
+# Figures in JSON are rounded to this number of decimals.
 JSON_DECIMALS = 6
 TOO_FEW_FOR_INTERVAL = "too few for an interval"
 SPLIT_TITLES = {"test": "test", "test_unseen_systems": "unseen systems"}
-# The verdicts, and their plurals.
+# The plurals of the verdicts.
 VERDICT_PLURALS = {"fail": "fails", "pass": "passes"}
 
 
 def number_text(value: float | None, *, signed: bool = False) -> str:
-    """The number with three decimals; "undefined" for None and NaN."""
+    """Return the number with three decimals; "undefined" for None and NaN."""
     if value is None or not math.isfinite(value):
         return "undefined"
     # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
@@ -29,7 +29,7 @@ def number_text(value: float | None, *, signed: bool = False) -> str:
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
-    """The ends of an interval in brackets; a note if there is no interval."""
+    """Return the ends of an interval in brackets; a note if there is no interval."""
     if interval is None:
         return TOO_FEW_FOR_INTERVAL
     low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
@@ -37,12 +37,12 @@ def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
 
 
 def looks_text(looks: int) -> str:
-    """The words after an interval that holds in several looks; empty for one look."""
+    """Return words to put after an interval that holds in several looks; "" for one look."""
     return f" of {looks} looks" if looks > 1 else ""
 
 
 def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
-    """The value and, if there is one, the interval; "undefined" without a figure."""
+    """Return the value and, if there is one, the interval; "undefined" without a figure."""
     number = number_text(figure.value if figure else None, signed=signed)
     if not figure or number == "undefined" or figure.interval is None:
         return number
@@ -50,18 +50,18 @@ def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """A share in whole percent; "undefined" for None and NaN."""
+    """Return a share in whole percent; "undefined" for None and NaN."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
 def counted(number: int, unit: str) -> str:
-    """A number with its unit, such as "3 rows"; `unit` is a noun in the singular."""
+    """Return a number with its unit, such as "3 rows"; `unit` is a noun in the singular."""
     ending = "es" if unit.endswith("ss") else "s"
     return f"{number:,} {unit}{ending * (number != 1)}"
 
 
 def cost_text(dollars: float | None) -> str:
-    """Dollars, with enough digits for cheap models; "free" for 0, "cost unknown" for None."""
+    """Return dollars, precise for cheap models; "free" for 0, "cost unknown" for None."""
     if dollars is None:
         return "cost unknown"
     if dollars == 0:
@@ -70,12 +70,12 @@ def cost_text(dollars: float | None) -> str:
 
 
 def file_uri(file: Path) -> str:
-    """The file's address as a URI, which terminals make a link."""
+    """Return the file's address as a URI, which terminals make a link."""
     return file.resolve().as_uri()
 
 
 def wrap_lines(*sentences: str) -> list[str]:
-    """Lines of at most 80 columns; every sentence starts a line, and long words are not broken."""
+    """Return lines of at most 80 columns; each sentence starts a line, no word is broken."""
     return [
         line
         for sentence in sentences
@@ -86,7 +86,7 @@ def wrap_lines(*sentences: str) -> list[str]:
 
 
 def short_name(name: str, length: int = 24) -> str:
-    """A name, cut in its middle if too long, since names differ mostly at their start and end."""
+    """Return a name, cut in its middle if too long: names differ at their start and end."""
     if len(name) <= length:
         return name
     n_tail = (length - 1) // 2
@@ -94,7 +94,7 @@ def short_name(name: str, length: int = 24) -> str:
 
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table as lines for a terminal; each column is as wide as its widest cell."""
+    """Return a table as lines; each column is as wide as its widest cell."""
     cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -104,12 +104,12 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
 
 
 def interval_unit(level: str) -> str:
-    """The noun for what an interval is computed over at a level of rho."""
+    """Return the noun for what an interval of rho is computed over, by the level."""
     return "system" if level == "system" else "document"
 
 
 def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
-    """A correlation in one line, with level, coefficient, interval and counts."""
+    """Return a correlation in one line, with level, coefficient, interval and counts."""
     symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}
     symbol = symbols.get(rho.coefficient, rho.coefficient)
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""

@@ -25,13 +25,13 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrap_lines
 
-# The default of --risk: the chance that a tuned judge ships although the untuned one is as good.
+# The default of --risk: the chance that a tuned judge ships although it is no better.
 DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
 ScaleBounds = tuple[float, float]
-INTERRUPTED_MESSAGE = "interrupted: the same command again goes on from here"
+INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
 ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
@@ -43,11 +43,11 @@ VALUES_HELP = (
 
 
 class SettingsError(UsageError):
-    """A setting or a combination of settings is wrong; the message names it and says why."""
+    """A wrong setting or combination of settings; the message names it and says why."""
 
 
 def scale_bounds(scale: str | None) -> ScaleBounds | None:
-    """The lowest and highest rating of a scale such as "1-5"; None for "any" and for None.
+    """Return the ends of a scale such as "1-5"; None for "any" and for None.
 
     Raises SettingsError if the text is not a scale.
     """
@@ -68,7 +68,7 @@ def refuse_secret(api_base: str | None) -> None:
 
 
 def word_values(values: object) -> dict[str, float | Vote | None]:
-    """The number that each word in the labels counts, read from --values or a mapping.
+    """Return the number that each word in the labels counts, from --values or a mapping.
 
     For pairs, a word counts as a vote; None means that the word is not a label. Raises
     SettingsError if `values` is neither a mapping nor texts of the form WORD=NUMBER.
@@ -83,7 +83,7 @@ def word_values(values: object) -> dict[str, float | Vote | None]:
 
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
-    """The subject on the labels' scale; with "any" or None, or for a comparison, unchanged."""
+    """Return the subject on this scale; unchanged for "any", None and comparisons."""
     ratings = ratings_of_scale(scale)
     if not ratings or not isinstance(subject, Dimension):
         return subject
@@ -91,7 +91,7 @@ def rescale(subject: Subject, scale: str | None) -> Subject:
 
 
 def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
-    """All ratings of a scale such as "1-5"; none for "any" and for None.
+    """Return all ratings of a scale such as "1-5"; none for "any" and for None.
 
     Raises SettingsError if a judge cannot rate on this scale.
     """
@@ -101,26 +101,26 @@ def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
             f"{option_name('scale', f'{low:g}-{high:g}')}: a judge rates in whole numbers, "
-            f"{MAX_RATINGS} at most; say {option_name('scale', ANY_SCALE)} to keep the judge's "
-            "own, since only the order of the labels counts"
+            f"{MAX_RATINGS} at most; with {option_name('scale', ANY_SCALE)} it keeps its own "
+            "scale, and only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
 
 
 def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that includes all ratings; None if no usual scale does."""
+    """Return the narrowest usual scale that includes all ratings; None if none does."""
     low, high = min(ratings), max(ratings)
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
 def scale_of_labels(flags: argparse.Namespace) -> str | None:
-    """The scale that people used: --scale, else the scale in the mapping file of --map."""
+    """Return the scale that people used: --scale, else the scale in the file of --map."""
     scale: str | None = getattr(flags, "scale", None)
     return split_mapping(mapping(flags.map), None).scale if scale is None else scale
 
 
 class CommandParser(Parser):
-    """The parser for a command of this package; adds the flag --quiet."""
+    """The parser for a command of this package, with the flag --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -176,7 +176,7 @@ def run(
 ) -> int:
     """Run a command, print its outcome (as JSON with --json), and return the exit code.
 
-    `compute` makes the outcome from the flags; it returns None if it has printed everything itself.
+    `compute` returns the outcome for the flags, or None if it has printed everything itself.
     `interrupted` is the message after Ctrl-C.
     """
 

@@ -61,7 +61,7 @@ class LabelSource:
 
     @classmethod
     def of(cls, flags: argparse.Namespace) -> "LabelSource":
-        """The labels that the flags of a command name."""
+        """Return the source that the flags of a command name."""
         columns, values, _ = split_mapping(mapping(flags.map), word_values(flags.values))
         return cls(
             data=flags.data or None,
@@ -71,14 +71,14 @@ class LabelSource:
             scale=flags.scale,
         )
 
-    def outputs(
+    def read_outputs(
         self,
         *,
         dimensions: Sequence[str] | None = None,
         scales: Mapping[str, tuple[float, float]] | None = None,
         texts: Sequence[str] | None = (),
     ) -> LabelledSet:
-        """The labelled outputs in the file or rows; for the arguments see `read_labels`."""
+        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
         return read_labels(
             _file_or_rows(self.data),
             map=self.map,
@@ -99,7 +99,7 @@ def check_level(level: LevelOrAuto, items: Items, *, pairs: bool) -> None:
 
 
 def judge_scale(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
-    """The lowest and highest rating for a judge of these labels; LabelError if no scale fits."""
+    """Return the ends of a judge's scale for these labels; LabelError if no scale fits."""
     if all_ratings := ratings_of_scale(scale):
         return all_ratings[0], all_ratings[-1]
     ratings = _ratings(labelled, name)
@@ -114,10 +114,10 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
 
 
 def verdict_words_of(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
-    """The two answers of a judge for labels with two values, the good one first.
+    """Return the two answers of a judge for labels with two values, the good one first.
 
     The answers are people's own words, or pass and fail if a judge cannot answer with people's
-    words. Returns None if the labels are not two words.
+    words. Returns None if the labels do not have two values.
     """
     words = labelled.words.get(name)
     return words if words is None or are_verdict_words(words) else PASS_FAIL
@@ -147,7 +147,7 @@ def load_labels(
     labelled = read_source(labels, name, pairwise=pairwise, texts=texts, subject=subject)
     if pairwise != isinstance(labelled, LabelledPairs):
         content, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
-        raise LabelError(f"{labelled.name}: holds {content}, and {name} {task}")
+        raise LabelError(f"{labelled.name} has {content}, but {name} {task}")
     if isinstance(labelled, LabelledPairs):
         return labelled
     if labels.data is None and name not in labelled.dimensions:
@@ -197,17 +197,17 @@ def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:
 
 
 def only_dimension(labelled: LabelledSet) -> str:
-    """The only dimension that the labels are on; raises SettingsError if there are several."""
+    """Return the only dimension with labels; raises SettingsError if there are several."""
     if len(labelled.dimensions) > 1:
         names = joined_names(labelled.dimensions)
-        raise SettingsError(f"{labelled.name}: holds labels on {names}: name one by --dimension")
+        raise SettingsError(f"{labelled.name}: has labels on {names}: name one with --dimension")
     return labelled.dimensions[0]
 
 
 def agreement_text_of(labelled: LabelledSet, name: str) -> str:
-    """A phrase on how often two annotators agree; "" if annotators' ratings are unknown.
+    """Return how often two annotators agree, as a phrase; "" if ratings are not by annotator.
 
-    Outputs count too if their annotators are tied.
+    Outputs on which annotators are tied count, too.
     """
     try:
         ratings, names = annotation_matrix(labelled, name)
@@ -237,7 +237,7 @@ def agreement_text_of(labelled: LabelledSet, name: str) -> str:
 def _with_verdict_words(
     labelled: LabelledSet, subject: Dimension, *, any_scale: bool
 ) -> LabelledSet:
-    """The labels with the judge's two words as their values, or unchanged if both are ratings.
+    """Return the labels with the judge's two words as values; ratings stay unchanged.
 
     Raises LabelError if the judge has two words and the labels do not, or the reverse.
     """
@@ -258,12 +258,12 @@ def _with_verdict_words(
         return replace(labelled, words=other_words)
     if label_words == subject.words[::-1]:
         raise LabelError(
-            f"{labelled.name}: {label_words[0]!r} counts 1, and for the judge of {name} it counts 0"
+            f"{labelled.name}: {label_words[0]!r} counts 1, but for the judge of {name} it counts 0"
         )
     if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
-            f"{labelled.name}: {name} is {' or '.join(subject.words)}, and a label counts "
-            f"{other_values[0]:g}; say which it is, as in --values {other_values[0]:g}=1"
+            f"{labelled.name}: {name} is {' or '.join(subject.words)}, but a label counts "
+            f"{other_values[0]:g}; say which word it means, as in --values {other_values[0]:g}=1"
         )
     return replace(labelled, words={**labelled.words, name: label_words or subject.words})
 
@@ -279,7 +279,7 @@ def _read_on_scale(
     bounds = scale_bounds(source.scale)
     if isinstance(subject, Dimension) and source.scale is None:
         bounds = subject.scale[0], subject.scale[-1]
-    read_outputs = partial(source.outputs, dimensions=[name], texts=texts)
+    read_outputs = partial(source.read_outputs, dimensions=[name], texts=texts)
     try:
         return read_outputs(scales=None if bounds is None else {name: bounds})
     except LabelError as error:
@@ -296,7 +296,7 @@ def _read_on_scale(
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that fits the ratings; None if a judge would tie too much on it."""
+    """Return the narrowest usual scale for ratings; None if a judge would tie too much on it."""
     low, high = narrowest_scale(ratings) or (0, 0)
     # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
     judge_can_rank = high - low > 2 or (
@@ -306,9 +306,9 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
+    advice = "add --scale any: the judge keeps its own scale, and only the labels' order counts"
     if usual_scale := _usual_scale(ratings):
         scale_text = f"{usual_scale[0]}{':' if usual_scale[0] < 0 else '-'}{usual_scale[1]}"
-        advice = f"add --scale {scale_text} (or --scale any, and the judge keeps its own)"
+        advice = f"add --scale {scale_text} (or --scale any: the judge keeps its own scale)"
     low, high = min(ratings), max(ratings)
     return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

@@ -1,4 +1,4 @@
-"""Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
+"""Find the subject of a judge by its name, or make it from people's labels."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,12 +32,12 @@ from optimize.inputs.labelled import (
     verdict_words_of,
 )
 
-# If all problems of a file are of these kinds, the file has no labels on the dimension.
+# A file with problems of these kinds only has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
 
 def find_subject(name: str) -> Subject | None:
-    """The dimension or comparison with this name; None if neither catalogue nor file has it."""
+    """Return the dimension or comparison of the catalogue or of FILE.yaml; None if unknown."""
     try:
         return loading.read_subject(name)
     except UnknownDimensionError:
@@ -87,7 +87,7 @@ def subject_from_labels(
 
 
 def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; raises SettingsError for an empty one, and if labels name no data."""
+    """Split NAME=DEFINITION; raises SettingsError if the definition is empty or has no labels."""
     name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
@@ -135,7 +135,7 @@ def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -
 def _judged_output(
     labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
 ) -> str:
-    """The only text that can be the judged output; raises LabelError if several can be.
+    """Return the name of the judged output; raises LabelError if several texts may be it.
 
     `outputs` are the texts with a name that is usual for outputs.
     """
@@ -160,7 +160,7 @@ def _usable_texts(texts: Iterable[str], labelled: AnyLabels) -> list[str]:
 
 
 def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
-    """A flag with which a new judge reads one more text, if it reads none that was an input."""
+    """Return the flag that gives a new judge an input text; "" if it reads one already."""
     if source_name(texts):
         return ""
     further_texts = without_keys(labelled.reading.texts, texts)
@@ -174,7 +174,7 @@ def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
 def unread_columns_text(
     reading: FileReading, texts: Collection[str], *, is_new: bool = True
 ) -> str:
-    """The columns that a judge of these texts does not read, and the flags with which it would.
+    """Return the columns that a judge does not read, and the flags with which it would.
 
     Only a judge that `is_new` can read further texts. Empty if every column is read.
     """

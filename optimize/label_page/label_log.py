@@ -29,7 +29,7 @@ AnswerSource = Literal["annotators", "judge"]
 
 
 class ClickError(JudgesError, ValueError):
-    """A click is refused; `status` is the HTTP status."""
+    """The refusal of a click; `status` is the HTTP status of the response."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -135,10 +135,10 @@ class LabelLog:
             self._file.write(b"\n")
         elif last_line:
             self._file.truncate(self._size)
-            self.notes.append("a last line that was cut off is removed")
+            self.notes.append("removed the last line, which was incomplete")
         if n_ignored:
             topic = "about other outputs or another dimension"
-            self.notes.append(f"{count(n_ignored, 'line')} {topic}: left unchanged")
+            self.notes.append(f"ignored {count(n_ignored, 'line')} {topic}")
 
     def _add_line(self, line: bytes, number: int, item_by_id: Mapping[str, int]) -> bool:
         """Add the label of a line; return False if it is on another output or another dimension."""
@@ -159,7 +159,7 @@ class LabelLog:
         return item is not None
 
     def _contradiction(self, row: dict[str, object], label: LabelRecord, item: int | None) -> str:
-        """A phrase on how a line contradicts this session; "" if it agrees with the session."""
+        """Return a phrase on how a line contradicts this session; "" if it does not."""
         expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
         shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
         if different := sorted(name for name in shared_fields if row[name] != expected[name]):
@@ -189,7 +189,7 @@ class LabelLog:
             yield
 
     def append(self, item: int, label: LabelRecord) -> None:
-        """Append a label to the file, and count it.
+        """Append a label to the file, and add it to the annotator's labels.
 
         Raises ClickError if the label cannot be written; the file is then unchanged.
         """
@@ -220,10 +220,10 @@ class LabelLog:
         return self.labels.get(annotator, AnnotatorLabels())
 
     def of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
-        """The labels of all other annotators, by their names in alphabetical order."""
+        """Return the labels of all other annotators, by name in alphabetical order."""
         return {name: self.labels[name] for name in sorted(self.labels.keys() - {annotator})}
 
     def name_in_file(self, annotator: str) -> str:
-        """The annotator's name as written in the file, even if case or spaces differ."""
+        """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
         return next((known for known in self.labels if known.casefold() == name.casefold()), name)

@@ -29,7 +29,7 @@ SECURITY_HEADERS = {
 
 
 class LabelServer(ThreadingHTTPServer):
-    """Serves the page of one labelling session, with a daemon thread for each connection.
+    """The server of one labelling session's page, with a daemon thread for each connection.
 
     `token` is the secret part of the page's address, and `hosts` has the accepted values of a
     request's header Host.
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(error.status, {"error": str(error)})
 
     def _action(self) -> str | None:
-        """The action that follows the token in the request's address.
+        """Return the action that follows the token in the request's address.
 
         It is None if the token or the header Host is wrong, or if another website sent the request.
         """

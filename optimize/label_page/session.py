@@ -122,7 +122,7 @@ class LabelSession:
     def state(
         self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
     ) -> PageState:
-        """The state of the page for an annotator.
+        """Return the state of the page for an annotator.
 
         The state contains the given item, or by default the annotator's next item without a label.
         `undone` is a label that the annotator has just taken back.
@@ -185,7 +185,7 @@ class LabelSession:
             return self.state(name, item, label)
 
     def review(self, annotator: str) -> PageState:
-        """The items on which the annotator disagrees with another annotator or with the judge.
+        """Return the items on which the annotator disagrees with an annotator or the judge.
 
         Disagreements with annotators come before disagreements with the judge.
         """
@@ -211,7 +211,7 @@ class LabelSession:
         return (self.judge or {}).get(str(self.rows[item]["id"]))
 
     def _disagreements(self, annotator: str) -> dict[AnswerSource, list[int]]:
-        """The items on which the annotator disagrees, by the source of the other answer."""
+        """Return the items on which the annotator disagrees, by the other answer's source."""
         items: dict[AnswerSource, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
         others = [self._numbers_of(each.values) for each in self._log.of_others(annotator).values()]
@@ -249,7 +249,7 @@ def _document(row: Mapping[str, object]) -> str:
 
 
 def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
-    """The possible answers with the number that each counts; of two words, good comes first."""
+    """Return the number that each possible answer counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
         return dict(MARGIN_OF_VOTE.items())
     good, bad = subject.words or ("", "")
@@ -257,7 +257,7 @@ def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
 
 
 def _task_json(subject: Subject) -> PageState:
-    """The labelling task for the page: definition, and possible answers with their keyboard keys.
+    """Return the task for the page: definition, and possible answers with keyboard keys.
 
     The keys are digits if letters would be ambiguous.
     """

@@ -59,14 +59,13 @@ class Task:
 
     @classmethod
     def of(cls, labelled: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
-        """A task on these labels; the level "auto" is replaced by the level that suits them.
+        """Return a task on these labels; for "auto", at the level that suits them.
 
         Raises SettingsError for a level that these labels do not have.
         """
         items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=is_pairwise)
-        # The level depends on all labels, not only on those with a judgement, so that it is the
-        # same for all judges.
+        # The level depends on all labels, judged or not, so that it is the same for all judges.
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
@@ -76,17 +75,17 @@ class Task:
         return isinstance(self.labelled, LabelledPairs)
 
     def items(self, judge: AnyJudge | None = None) -> Items:
-        """All labelled outputs or pairs, with the texts that the judge reads."""
+        """Return all labelled outputs or pairs, with the texts that the judge reads."""
         return items_of(self.labelled, self.dimension, judge.subject if judge else None)
 
-    def scored(
+    def match_judgements(
         self,
         name: str,
         judgements: JudgementsById,
         judge: AnyJudge | None,
         scale: Sequence[int] = (),
     ) -> ScoredItems:
-        """The judgements matched with the labels by id; those without a match are only counted.
+        """Return the judgements of labelled items, matched by id; others are only counted.
 
         Raises LabelError if no judgement matches a label.
         """
@@ -110,16 +109,16 @@ class Task:
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items),
             tuned_document_ids=tuned_ids(judge, items, of_documents=True),
-            labelled=labelled_in_order(self.labelled, items),
+            labelled_items=labelled_in_order(self.labelled, items),
             n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unknown=len(judgements) - len(items),
-            words=verdict_words_of(self.labelled, self.dimension) or PASS_FAIL,
+            verdict_words=verdict_words_of(self.labelled, self.dimension) or PASS_FAIL,
         )
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """The judge with the labels' scale; unchanged if frozen, weighted, or with another prompt."""
+    """Return the judge on this scale; unchanged if frozen, weighted, or with another prompt."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale(judge.subject, scale)
@@ -131,7 +130,7 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 def judgements_from_scores(
     numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
 ) -> JudgementsById:
-    """Judgements by id, from pairs of an id and a score, or with `pairwise` a margin for A.
+    """Return judgements by id, from pairs of an id and a score, or for pairs a margin for A.
 
     None and NaN stand for a failed judgement. Raises LabelError for an id with two scores (a Series
     may have such an id), and TypeError for a score that is not a number.
@@ -162,7 +161,7 @@ def judgements_from_scores(
 def judgements_from_replies(
     path: Path, dimension: str, scale: Sequence[int], values: Values, *, pairwise: bool = False
 ) -> JudgementsById:
-    """Judgements from any judge's raw replies.
+    """Read judgements by id from a file with any judge's raw replies.
 
     Several replies on one output are averaged. A pair has a reply for each order of its outputs.
     `values` has the rating or vote that each word in a reply stands for, as --values does; numbers
@@ -187,7 +186,7 @@ def judgements_from_replies(
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
-    """All ratings of --scale, else of the subject's scale; empty if both are unknown."""
+    """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
     return ratings_of_scale(scale) or (tuple(subject.scale) if subject else ())
 
 
@@ -213,8 +212,8 @@ class JudgeUsage:
 class JudgeEntry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
-    After the judge was asked, `scored` holds its scores, or `reason` says why it has none; `error`
-    is the error that stopped it, if any. A recording has `scored` and no `judge`.
+    After the judge was asked, `scored` holds its scores, or `why_unscored` says why there are none,
+    and `error` is the error that stopped the judge, if any. A recording has no `judge`.
     """
 
     name: str
@@ -222,7 +221,7 @@ class JudgeEntry:
     items: Items = field(default_factory=lambda: Items(()))
     scored: ScoredItems | None = None
     usage: JudgeUsage = JudgeUsage()
-    reason: str = ""
+    why_unscored: str = ""
     error: BudgetSpentError | FatalModelError | None = None
 
     @property
@@ -233,16 +232,18 @@ class JudgeEntry:
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
-        return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
+        return (
+            record | asdict(self.usage) | ({"why": self.why_unscored} if self.why_unscored else {})
+        )
 
 
 def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
-    """The names of all models that the judges ask."""
+    """Return the names of all models that the judges ask."""
     return [part.lm for entry in entries if entry.judge for part in entry.judge.parts]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
-    """The sum of the amounts; None if one of them is unknown."""
+    """Return the sum of the amounts; None if one of them is unknown."""
     dollars = list(amounts)
     return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
@@ -257,7 +258,7 @@ def ask_entries(
     only_live: bool = False,
     **options: Unpack[ModelOptions],
 ) -> list[JudgeEntry]:
-    """The entries with their scores; requests whose replies are in `store` are not sent again.
+    """Ask the judges and return the entries with scores; replies in `store` are used again.
 
     All models are opened before the first request, so that a missing API key is noticed before
     anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
@@ -289,7 +290,7 @@ def ask_entries(
 def _ask_judge(
     entry: JudgeEntry, task: Task, client: Client, seed: int, only_live: bool
 ) -> JudgeEntry:
-    """The entry with the scores of its items, or with the reason why there are none."""
+    """Return the entry with the scores of its items, or with the reason why it has none."""
     judge, items = entry.judge, entry.items
     assert judge is not None
     judgement_by_id: dict[str, AnyJudgement] = {}
@@ -306,17 +307,19 @@ def _ask_judge(
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
-            entry = replace(entry, reason=reason, error=error)
+            entry = replace(entry, why_unscored=reason, error=error)
     seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
     if entry.error:
         return replace(entry, usage=usage)
-    return replace(entry, usage=usage, scored=task.scored(entry.name, judgement_by_id, judge))
+    return replace(
+        entry, usage=usage, scored=task.match_judgements(entry.name, judgement_by_id, judge)
+    )
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """The usage for `n_rows` rows, summed over a panel's models that do not run in this process."""
+    """Return the usage for `n_rows` rows; a panel's models in this process do not count."""
     paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]

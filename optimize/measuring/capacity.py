@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,23 +31,23 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 class LabelsNeeded:
     """How many independent labels are needed to decide whether a judge holds its floors.
 
-    `fails` is the share of fails among the labels. `n_labels` has the number for a judge that errs
-    half as often as its floors allow, and for a judge that errs three quarters as often. Its keys
+    `fail_share` is the share of fails among the labels. `n_labels` has the number for a judge that
+    errs half as often as its floors allow, and for one that errs three quarters as often. Its keys
     are the true rates of these judges as texts, and a value is None if the number is too large.
     """
 
     floors: Mapping[str, float]
-    fails: float
+    fail_share: float = field(metadata={"json": "fails"})
     n_labels: Mapping[str, int | None]
 
     @classmethod
-    def of(cls, floors: Mapping[str, float], fails: float) -> "LabelsNeeded":
+    def of(cls, floors: Mapping[str, float], fail_share: float) -> "LabelsNeeded":
         n_labels = {}
         for share in ERRORS:
             rates = {name: 1 - share * (1 - floor) for name, floor in floors.items()}
             true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
-            n_labels[true_rates] = labels_to_decide(floors, fails, share)
-        return cls(floors=floors, fails=fails, n_labels=n_labels)
+            n_labels[true_rates] = labels_to_decide(floors, fail_share, share)
+        return cls(floors=floors, fail_share=fail_share, n_labels=n_labels)
 
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
@@ -56,13 +56,13 @@ class LabelsNeeded:
             for true_rates, n in self.n_labels.items()
         )
         return (
-            f"Floors of {floors} take {', '.join(n_texts)} ({self.fails:.0%} fails, a chance of "
-            f"{LIKELY:.0%}, independent outputs)"
+            f"Floors of {floors} take {', '.join(n_texts)} ({self.fail_share:.0%} fails, a chance "
+            f"of {LIKELY:.0%}, independent outputs)"
         )
 
 
 def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
-    """What these labels can show, as a text for each heading that `check` prints.
+    """Return what these labels can show, a text for each heading that `check` prints.
 
     The headings are: labels, people, contrast, intervals, floors, gain, collect. Texts are left out
     if there is nothing to say; without labels on `name` the result is empty.
@@ -100,7 +100,7 @@ def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
 def _tuning_capacity(
     labelled: AnyLabels, items: Items, name: str, words: VerdictWords
 ) -> tuple[str, str, list[str]]:
-    """Three texts: the figures with an interval, the chance of a gain, and labels to add."""
+    """Return three texts: figures with an interval, the chance of a gain, labels to add."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
     intervals_text, gain_text = (f"verify on all {_figures_with_interval(items, words, level)}", "")
     try:
@@ -133,7 +133,7 @@ def _contrast_text(items: Items) -> str:
 
 
 def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
-    """How many more passes (TPR), fails (TNR) or documents each figure needs for an interval."""
+    """Return how many more passes (TPR), fails (TNR) or documents each interval needs."""
     if words:
         n_more = two_values(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
@@ -157,7 +157,7 @@ def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> s
 def _advice_for_intervals(
     all_items: Items, test: Items, words: VerdictWords, level: Level
 ) -> list[str]:
-    """A text for each figure without an interval on test: how many more labels would give one."""
+    """Return how many more labels each figure without an interval on test needs for one."""
     from scipy.special import nbdtrik
 
     n_documents, advice = len(all_items.documents), []

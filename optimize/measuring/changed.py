@@ -96,7 +96,7 @@ class ChangedRowsSwap(SwapDecision):
 
 
 def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> Task:
-    """A task on all outputs of --data; labels in that file are ignored."""
+    """Return a task on all outputs of --data; labels in that file are ignored."""
     if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     if not flags.data:
@@ -113,7 +113,7 @@ def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> T
 def decide_by_changed_rows(
     flags: argparse.Namespace, new: JudgeEntry, old: JudgeEntry, task: Task, margin: float
 ) -> ChangedRowsSwap:
-    """The decision by the labels in the file --changed; without labels, rows to label are written.
+    """Decide by the labels in the file --changed; without labels, write the rows to label.
 
     Raises JudgesError if a judge has no score for more than a tenth of the outputs, LabelError for
     labels on rows that did not change, and SettingsError for judges that rate.
@@ -168,7 +168,7 @@ def decide_by_changed_rows(
 def _with_decision(
     result: ChangedRowsSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
 ) -> ChangedRowsSwap:
-    """The result with its decision; `gain` is each output's gain in accuracy (`gain_terms`)."""
+    """Return the result with its decision; `gain` is each output's gain (`gain_terms`)."""
     terms, least_size = gain_terms(gain, is_changed, documents)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
     outcome, clear_loss = swap_outcome(interval, result.margin), None
@@ -188,7 +188,7 @@ def _with_decision(
 
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """The class, fails or passes, on which the new judge is clearly worse; None if neither is."""
+    """Return the class on which the new judge is clearly worse; None if there is none."""
     for word, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
@@ -198,7 +198,7 @@ def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
 
 
 def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
-    """People's labels by id from the file --changed; empty if there is no such file."""
+    """Read people's labels by id from the file --changed; {} if there is no such file."""
     path = Path(flags.changed)
     columns = mapping(flags.map) or None
     if not path.exists() or not read_items(str(path), map=columns).reading.ratings:

@@ -144,22 +144,22 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
 def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
     scored_by_name = {entry.name: entry.scored for entry in entries if entry.scored}
     if not scored_by_name:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
+        raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
     return scored_by_name
 
 
 def _without_failed_scores(entry: JudgeEntry) -> JudgeEntry:
-    """The entry; if all of its judgements failed, the reason replaces the scores."""
+    """Return the entry; if all of its judgements failed, a reason replaces the scores."""
     if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
         return entry
     reason, n_with_reason = Counter(entry.scored.failures.values()).most_common(1)[0]
     n_items = len(entry.scored.items)
     message = f"none of {n_items:,} judgements has a score; {n_with_reason:,} of them: {reason}"
-    return replace(entry, scored=None, reason=message)
+    return replace(entry, scored=None, why_unscored=message)
 
 
 def on_common_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
-    """Every judge's scores on the items that all judges have judged.
+    """Return every judge's scores on the items that all judges have judged.
 
     Raises JudgesError if no item was judged by all of them.
     """
@@ -172,7 +172,7 @@ def on_common_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, Scor
 
 
 def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
-    """Every judge's scores without the rows that any judge was tuned on, if enough rows remain."""
+    """Return the scores without rows that any judge was tuned on, if enough rows remain."""
     tuned_ids = frozenset[str]().union(*(scored.tuned_ids for scored in scored_by_judge.values()))
     return {name: scored.without(tuned_ids) for name, scored in scored_by_judge.items()}
 
@@ -180,7 +180,7 @@ def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, 
 def _difference_from_best(
     scored: ScoredItems, best: ScoredItems, n_judges: int, *, is_binary: bool
 ) -> Difference:
-    """A judge's difference from the best judge.
+    """Return a judge's difference from the best judge.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
@@ -197,7 +197,7 @@ def _difference_from_best(
 
 
 def figure_contrast(a: ScoredItems, b: ScoredItems, *, is_binary: bool = False) -> Contrast:
-    """Judge A's figure minus judge B's, on the rows that both scored.
+    """Return judge A's figure minus judge B's, on the rows that both scored.
 
     The figure is balanced accuracy with `is_binary`, accuracy for pairs, and rho otherwise.
     """

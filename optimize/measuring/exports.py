@@ -65,11 +65,11 @@ class Tool(NamedTuple):
         return (*self.places.get(content, ()), *COLUMNS_BY_CONTENT[content])
 
     def value_of(self, row: Record, *contents: str) -> object:
-        """The first of these contents that the row has; None if it has none."""
+        """Return the first of these contents that the row has; None if it has none."""
         return first_value(row, [*chain.from_iterable(map(self.columns_of, contents))])
 
     def texts_of(self, row: Record, content: str) -> set[str]:
-        """All texts in this content's columns, and below them, as in `inputs.question`."""
+        """Return all texts in this content's columns, and below them (`inputs.question`)."""
         columns = self.columns_of(content)
         values = [value for column, value in row.items() if column.partition(".")[0] in columns]
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
@@ -110,7 +110,7 @@ class Score(float):
 def read_any_scores(
     path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float]:
-    """Scores by id from another tool's results, or from our own format (see `recorded`).
+    """Read scores by id from another tool's results, or from our own format (`recorded`).
 
     Raises RecordingError for a file in another format, and if labels without ids are joined by row
     numbers to scores of other texts.
@@ -126,12 +126,12 @@ def read_any_scores(
 
 
 def _has_row_numbers(labelled: AnyLabels) -> bool:
-    """Whether the ids of the labels are row numbers, which mean nothing in another file."""
+    """Return whether the labels' ids are row numbers, which mean nothing in another file."""
     return labelled.reading.rows.get("id") == (ROW_NUMBER,)
 
 
 def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
-    """Whether rows of scores hold the texts of the labelled rows that they join.
+    """Return whether rows of scores hold the texts of the labelled rows with their ids.
 
     Raises RecordingError if a row holds another text.
     """
@@ -156,7 +156,7 @@ def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
 def read_export(
     path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
-    """Another tool's scores by labelled id; None for a file that no known tool wrote.
+    """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output. A
     row without a labelled row gets its place in the file as its id. The scores are on the metric
@@ -203,7 +203,7 @@ def read_export(
 
 
 def _mean_score(repeated: Sequence[Score]) -> Score:
-    """The mean of the scores that are not NaN, with the reason for the first of them."""
+    """Return the mean of the scores that are not NaN, with the reason for the first of them."""
     scores = [score for score in repeated if not math.isnan(score)] or repeated
     mean = Score(math.fsum(scores) / len(scores))
     mean.reason = scores[0].reason
@@ -213,7 +213,7 @@ def _mean_score(repeated: Sequence[Score]) -> Score:
 def _score_on(
     metric: str, tool: Tool, row: Record, entries: Sequence[tuple[str, Record]], *, is_verdict: bool
 ) -> Score:
-    """The row's score on a metric (NaN if there is none), with the tool's reason for it.
+    """Return the row's score on a metric, with the tool's reason; NaN if there is none.
 
     Raises ValueError for two scores on the metric, and for a value that is not a score.
     """
@@ -237,14 +237,14 @@ def _score_on(
 
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
-    """Whether a row is about another output than the labelled one."""
+    """Return whether a row is about another output than the labelled one."""
     texts = {*_texts_inside([*item.texts.values()])}
     output = tool.texts_of(row, "output")
     return bool(texts and output and output.isdisjoint(texts))
 
 
 def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
-    """The tool that wrote a file, and the file's rows; None if no known tool wrote it."""
+    """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
     content: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
@@ -264,7 +264,7 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
 
 
 def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list[str | None]:
-    """For each row, the id of the labelled row that it matches; None for no or several matches."""
+    """Return for each row the id of the labelled row that matches; None for none or several."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
         for key in _matching_keys(item):
@@ -323,7 +323,7 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
 def _choose_metric(
     file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
 ) -> str:
-    """The first of `names` that is a metric, else the only metric with a score.
+    """Return the first of `names` that is a metric, else the only metric with a score.
 
     Raises RecordingError if several metrics could be meant.
     """
@@ -350,7 +350,7 @@ def _choose_metric(
 
 
 def _score_of_value(value: object, tool: Tool) -> float:
-    """The number that a value stands for; NaN for a blank, infinity if it is not a score."""
+    """Return the number that a value stands for; NaN for a blank, infinity for no score."""
     if is_blank(value):
         return math.nan
     word = str(value).strip().casefold()

@@ -15,7 +15,7 @@ from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure
 from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, TwoValues
 
-# With fewer documents, dataset-level rho on new labels has too often no interval.
+# With fewer documents, dataset-level rho on new labels often has no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
@@ -36,7 +36,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
-    """The floors that flags set, by the names in FLOORS.
+    """Return the floors that flags set, by the names in FIGURE_BY_FLOOR.
 
     Raises SettingsError for a floor outside the figure's range.
     """
@@ -50,7 +50,7 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
-    """The gate's result: whether every floor holds, and the reason for each floor that does not.
+    """Return the gate's result: which floors hold, and for each other floor the reason.
 
     Intervals are widened to hold in all of `looks` looks at a growing set of labels.
     """
@@ -82,7 +82,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
 def _labels_to_add_text(
     result: Verification, figure: Figure, label: str, floor_value: float
 ) -> str:
-    """How many more labels would decide about the floor, if the figure stays the same."""
+    """Return how many more labels would decide, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
@@ -95,7 +95,7 @@ def _labels_to_add_text(
 
 
 def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
-    """Yield each reason why floors fall short, whatever the figures."""
+    """Yield each reason why the gate fails, whatever the figures are."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
     at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:
@@ -111,7 +111,7 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
 
 
 def suggested_floor_flags(card: Scorecard) -> str:
-    """Flags for floors that an equally good judge holds nine times of ten on as many new labels.
+    """Return floors that an equally good judge holds nine times of ten on as many new labels.
 
     The text is empty if labels are too few: on new labels, figures may then have no interval.
     """
@@ -119,7 +119,7 @@ def suggested_floor_flags(card: Scorecard) -> str:
 
 
 def floor_flags(figures: Correlation | TwoValues) -> str:
-    """The flags of `suggested_floor_flags`, for a rho or for the figures of pass and fail."""
+    """Return the flags of `suggested_floor_flags`, for a rho or for figures of pass and fail."""
     if isinstance(figures, TwoValues):
         floor_values = []
         for rate in (figures.tpr, figures.tnr):

@@ -54,12 +54,12 @@ ATTACKS = (
 class ScoreShift:
     """The mean change of scores under an attack (`mean`).
 
-    `raised` is the share of outputs whose score rose. `n_outputs` outputs have a score both with
-    and without the attack.
+    `raised_share` is the share of outputs whose score rose. `n_outputs` outputs have a score both
+    with and without the attack.
     """
 
     mean: float
-    raised: float
+    raised_share: float
     n_outputs: int
 
 
@@ -75,12 +75,12 @@ class ProbeResult:
 
 
 def measure_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
-    """The change from `clean` to `attacked` scores; outputs without one of them are left out."""
+    """Return the change from `clean` to `attacked` scores, over outputs that have both."""
     differences = np.asarray(attacked, float) - np.asarray(clean, float)
     changes = differences[~np.isnan(differences)]
     return ScoreShift(
         mean=float(changes.mean()) if changes.size else np.nan,
-        raised=float((changes > 0).mean()) if changes.size else np.nan,
+        raised_share=float((changes > 0).mean()) if changes.size else np.nan,
         n_outputs=changes.size,
     )
 
@@ -121,7 +121,7 @@ def probe_judge(
 def _rows_to_attack(
     items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator
 ) -> list[int]:
-    """Rows with the lower scores, which can rise, from as many documents as possible."""
+    """Return rows with the lower scores, which can rise, from as many documents as possible."""
     usable_rows = [
         row
         for row in np.flatnonzero(~np.isnan(scores)).tolist()
@@ -141,7 +141,7 @@ def _rows_to_attack(
 
 
 def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:
-    """The name of the text to attack, and the sign of a score that is better for that text."""
+    """Return the name of the text to attack, and the sign of scores that are better for it."""
     if isinstance(judge.subject, Comparison):
         field_a, field_b = judge.subject.fields
         # The side that was not preferred can gain most.

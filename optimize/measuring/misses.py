@@ -52,7 +52,7 @@ class Remarks:
         return fields_json(self, "texts") | texts
 
     def line(self, title: str, item_id: str) -> str:
-        """A line with the start of the output, of people's comment and of the judge's reason."""
+        """Return a line with the start of the output, of the comment and of the reason."""
         prefix, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
         parts = [("", self.output), ("people: ", self.comment), ("judge: ", reason)]
         parts = [(label, " ".join(text.split())) for label, text in parts if text.strip()]
@@ -95,7 +95,7 @@ class Miss:
 
 
 def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
-    """The rows of each kind of miss, the worst first.
+    """Return the rows of each kind of miss, the worst first.
 
     A verdict is a miss if it differs from people's; the worst is the one that the judge was surest
     of. A rating is a miss if the output's rank is wrong by a quarter of all ranks or more. A pair
@@ -119,7 +119,7 @@ def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
 
 
 def rank_differences(scored: ScoredItems) -> Vector:
-    """The judge's rank of each output minus people's, as a share of all ranks.
+    """Return the judge's rank of each output minus people's, as a share of all ranks.
 
     Ranks are mid-ranks: within the document at summary level, otherwise over all outputs. For
     pairs, the difference is half the difference of the margins. It is 0 if the judge and people
@@ -141,7 +141,7 @@ def rank_differences(scored: ScoredItems) -> Vector:
 
 
 def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
-    """The misses of all kinds, at most `limit` of each kind."""
+    """Return the misses of all kinds, at most `limit` of each kind."""
     rows_by_kind = rows_by_miss_kind(scored).items()
     return [Miss.of(scored, kind, row) for kind, rows in rows_by_kind for row in rows[:limit]]
 

@@ -58,26 +58,26 @@ class PanelGain(NamedTuple):
 class PanelFit:
     """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
-    Its score is the weighted mean over `members`. `alone` holds each judge's rho with these labels,
-    and `best` names the best judge. `gain` is the panel's rho minus the best judge's, even if the
-    panel does not ship. `adds` holds how much rho the panel loses without each judge.
-    `passed_over` holds the judges that cannot be members, each with the reason.
+    Its score is the weighted mean over `members`. `rho_alone` holds each judge's rho with these
+    labels, and `best` names the best judge. `gain` is the panel's rho minus the best judge's, even
+    if the panel does not ship. `rho_added` holds how much rho the panel loses without each judge.
+    `why_excluded` holds the judges that cannot be members, each with the reason.
     """
 
     kind: PanelKind
     best: str
     members: tuple[WeightedMember, ...]
     gain: PanelGain
-    alone: Mapping[str, float]
-    adds: Mapping[str, PanelGain]
-    passed_over: Mapping[str, str]
+    rho_alone: Mapping[str, float]
+    rho_added: Mapping[str, PanelGain]
+    why_excluded: Mapping[str, str]
 
     def to_json(self) -> dict[str, object]:
-        """What ships, and the gain that decided about it."""
+        """Return what ships, and the gain that decided about it."""
         return {"own": self.best, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
-        """The scores of the judge that ships, by its members' scores; NaN if a member failed."""
+        """Return the scores of the judge that ships; NaN if one of its members failed."""
         weighted_scores = [
             member.weight * (member.intercept + member.slope * scores_by_name[member.name])
             for member in self.members
@@ -111,8 +111,8 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    passed_over = _reasons_excluded(scores, group)
-    names = sorted(scores.keys() - passed_over.keys())
+    why_excluded = _reasons_excluded(scores, group)
+    names = sorted(scores.keys() - why_excluded.keys())
     transforms = np.array([_linear_transform(scores[name], group) for name in names])
     columns = np.stack([scores[name] for name in names], axis=1)
     standardised = columns * transforms[:, 0] + transforms[:, 1]
@@ -122,7 +122,7 @@ def learn_panel(
     )
     all_members = np.ones(len(names), bool)
     all_but_one: list[Mask] = [*~np.eye(len(names), dtype=bool)] if len(names) > 1 else []
-    gain, *adds = labelled.gains([all_members, *all_but_one], rng)
+    gain, *rho_added = labelled.gains([all_members, *all_but_one], rng)
     if not np.isfinite(gain.error):
         raise SettingsError(
             "people rate outputs differently in fewer than two documents, so there is nothing to "
@@ -139,16 +139,16 @@ def learn_panel(
         best=names[best],
         members=members,
         gain=gain,
-        alone=dict(zip(names, learning_data.alone.tolist(), strict=True)),
-        adds=dict(zip(names, adds or [gain], strict=True)),
-        passed_over=passed_over,
+        rho_alone=dict(zip(names, learning_data.member_rhos.tolist(), strict=True)),
+        rho_added=dict(zip(names, rho_added or [gain], strict=True)),
+        why_excluded=why_excluded,
     )
 
 
 def _weighted_members(
     names: Sequence[str], weights: Vector, transforms: Matrix, scores: "_MemberScores", pairs: bool
 ) -> tuple[WeightedMember, ...]:
-    """The members with a weight above 0, the largest first, rescaled to people's ratings."""
+    """Return the members with a weight above 0, the largest first, on people's scale."""
     if pairs:
         # A margin keeps its sign: its mean is 0 up to rounding, because each pair counts both ways.
         slopes_and_intercepts = transforms / transforms[:, 0].max() * (1, 0)
@@ -166,7 +166,7 @@ def _weighted_members(
 
 
 def _reasons_excluded(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
-    """The judges that cannot be members, with the reasons; raises SettingsError if none can."""
+    """Return why judges cannot be members, by name; raises SettingsError if none can."""
     reasons = {}
     for name, vector in scores.items():
         failed = float(np.isnan(vector).mean())
@@ -181,7 +181,7 @@ def _reasons_excluded(scores: Mapping[str, Vector], group: Codes) -> dict[str, s
 
 
 def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
-    """The slope and intercept that standardise scores; 0 if they are constant in each group."""
+    """Return slope and intercept that standardise scores; 0 if constant in each group."""
     has_score = ~np.isnan(scores)
     deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
     if deviation <= MIN_RELATIVE_SD * max(1.0, float(np.abs(scores[has_score]).max())):
@@ -191,26 +191,26 @@ def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LearningData:
-    """Learning data from labelled rows: each member's rho (`alone`), and vectors for the weights.
+    """Data from labelled rows: each member's rho (`member_rhos`), and vectors to learn weights.
 
     `standardised` (outputs, members) holds the members' standardised scores, and `human_ranks` the
     ranks of people's labels; both are centred within groups.
     """
 
-    alone: Vector
+    member_rhos: Vector
     standardised: Matrix
     human_ranks: Vector
 
     def best_member(self, members: Mask) -> int:
-        """The index of the member with the highest rho, among the members in the mask."""
-        return int(np.argmax(np.where(members, self.alone, -np.inf)))
+        """Return the index of the member with the highest rho among those in the mask."""
+        return int(np.argmax(np.where(members, self.member_rhos, -np.inf)))
 
     def weights(self, members: Mask) -> Vector:
-        """Weights that sum to 1; members outside the mask have the weight 0.
+        """Return weights that sum to 1; members outside the mask have the weight 0.
 
         Members whose rho is 0 or less have the weight 0, too, unless no member's rho is above 0.
         """
-        if (is_positive := members & (self.alone > 0)).any():
+        if (is_positive := members & (self.member_rhos > 0)).any():
             members = is_positive
         prior = members / members.sum() / 2
         prior[self.best_member(members)] += 0.5
@@ -236,7 +236,7 @@ class _MemberScores:
     group: Codes
 
     def learning_data(self, rows: Mask) -> _LearningData:
-        """The learning data from these rows."""
+        """Return the learning data from these rows."""
         group, standardised = self.group[rows], self.standardised[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
@@ -248,13 +248,13 @@ class _MemberScores:
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
         return _LearningData(
-            alone=np.nan_to_num(products.mean().to_numpy()),
+            member_rhos=np.nan_to_num(products.mean().to_numpy()),
             standardised=centred(standardised, group)[has_contrast],
             human_ranks=human_ranks[:, 0],
         )
 
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
-        """The first panel's rho minus the best member's, then minus the rho of each further panel.
+        """Return the first panel's rho minus the best member's, then minus each further panel's.
 
         An output is scored with weights that were learned, and a best member that was chosen, on
         other documents and systems. The gains are means over several random divisions into folds.

@@ -34,9 +34,9 @@ def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
 
 
 def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
-    """The outputs with their labels on --dimension, or else on the only dimension, and its name."""
+    """Read outputs with labels on --dimension, else on the only dimension, and its name."""
     bounds = scale_bounds(flags.scale)
-    labelled = source.outputs(
+    labelled = source.read_outputs(
         dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
     )
     dimension = only_dimension(labelled)
@@ -49,7 +49,7 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
 
 
 def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
-    """The scores in the file of --scores; raises LabelError if no output has one of their ids."""
+    """Read the file of --scores; raises LabelError if no output has one of its ids."""
     metric, file = split_name(spec)
     scores = read_any_scores(Path(file), dimension, labelled, print_error, metric)
     if scores.keys().isdisjoint(output.id for output in labelled.outputs):
@@ -75,7 +75,7 @@ class PartialLabels:
         dimension: str,
         scores: Mapping[str, float],
     ) -> "PartialLabels":
-        """The vectors of these outputs; `scores` has the judge's scores by the outputs' ids."""
+        """Return the vectors of these outputs; `scores` has the judge's scores by id."""
         label = [
             labelled.label(output, dimension) if output.ratings.get(dimension) else np.nan
             for output in outputs
@@ -102,7 +102,7 @@ class PartialLabels:
         return PartialLabels(**vectors)
 
     def mean(self, bounds: ScaleBounds) -> Estimate:
-        """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
+        """Estimate the mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
         return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
 
@@ -110,7 +110,7 @@ class PartialLabels:
 def label_bounds(
     flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
 ) -> ScaleBounds:
-    """The ends of the labels' scale, by --scale, the file or the dimension; 0 and 1 for words.
+    """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
 
     Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
     label, since all labels may be near one end of the scale.

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -32,28 +33,19 @@ from judges.reading import answer_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
 from judges.tables.text import Record
+from optimize.items import MARGIN_OF_VOTE
 
 
 class RecordingError(JudgesError, ValueError):
-    """A file of replies or scores cannot be used; the message names the file, line and field."""
+    """A file of replies or scores that cannot be used; the message names file, line and field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """One judge's raw replies for an output; for a pair, one reply for each order of its outputs.
-
-    `prompt` is the name of the prompt, if one file holds replies to several prompts.
-    """
+    """One judge's raw replies for an output; for a pair, one for each order of its outputs."""
 
     id: str
-    dimension: str | None
-    prompt: str | None
     replies: tuple[str, ...]
-
-    @classmethod
-    def of(cls, row: Record, replies: tuple[str, ...]) -> "RecordedReplies":
-        dimension, prompt = (_text_or_none(row, key) for key in ("dimension", "prompt"))
-        return cls(id=str(row["id"]), dimension=dimension, prompt=prompt, replies=replies)
 
 
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
@@ -63,7 +55,7 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
     format.
     """
     for location, row in _rows_on_dimension(path, dimension):
-        yield RecordedReplies.of(row, _read_texts(location, row, "replies"))
+        yield RecordedReplies(id=str(row["id"]), replies=_read_texts(location, row, "replies"))
 
 
 def read_pair_replies(
@@ -76,15 +68,11 @@ def read_pair_replies(
     for location, row in _rows_on_dimension(path, dimension):
         judge = row.get("judge")
         record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        replies = _read_texts(location, record, "order_ab") + _read_texts(
-            location, record, "order_ba"
-        )
+        orders = (_read_texts(location, record, order) for order in ("order_ab", "order_ba"))
+        replies = tuple(chain(*orders))
         if len(replies) != 2:
             raise RecordingError(f"{location}: 'order_ab' and 'order_ba' must hold one text each")
-        yield RecordedReplies.of(row, replies)
-
-
-_MARGIN_OF_VOTE = {"A": 1, "B": -1, "tie": 0}
+        yield RecordedReplies(id=str(row["id"]), replies=replies)
 
 
 def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
@@ -97,6 +85,10 @@ def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
     NAME_judge_failure. Raises RecordingError for any other line, for a second score with the same
     id, and for a file without scores on the dimension.
     """
+    names = (dimension, judge_name(dimension))
+    # A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
+    # from that of the labels' column, as `helpful` from `Helpful?`.
+    score_columns = [column for name in names for column in (f"{name}_judge", name)]
     scores: dict[str, float] = {}
     for location, row in read_recorded_rows(path):
         if row.get("dimension", dimension) != dimension:
@@ -105,23 +97,17 @@ def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
             record: Record | None = row
             if "judgements" in row:
                 judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
-                record = judgements.get(dimension, judgements.get(judge_name(dimension)))
+                record = judgements.get(names[0], judgements.get(names[1]))
             if record is None:
                 continue
             item_id = str(row["id"]).strip()
-            # A column NAME without a column NAME_failure may hold people's ratings. A judge's name
-            # is made from that of the labels' column, as `helpful` from `Helpful?`.
-            score_columns = (
-                column
-                for name in (dimension, judge_name(dimension))
-                for column in (f"{name}_judge", name)
-                if f"{column}_failure" in record
-            )
-            if "verdict" in record or "verdict_preferred" in record:
+            if record.keys() & {"verdict", "verdict_preferred"}:
                 preferred = first_value(record, ("verdict.preferred", "verdict_preferred"))
-                score: object = _MARGIN_OF_VOTE.get(str(preferred))
+                score: object = MARGIN_OF_VOTE.get(str(preferred))
             else:
-                score = record[next(score_columns, "score" if "score" in record else dimension)]
+                columns = [name for name in score_columns if f"{name}_failure" in record]
+                columns += record.keys() & {"score"}
+                score = record[[*columns, dimension][0]]
             value = math.nan if score in (None, "") else float(str(score))
             if abs(value) > MAX_SCORE:
                 raise ValueError
@@ -175,12 +161,12 @@ _SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
-    """The choice that a reply states; raises NoScoreError if it states none, or several."""
+    """Return the choice that a reply states; raises NoScoreError unless it states one."""
     return str(_read_answer(text, answer_form(tuple(choices), False)))
 
 
 def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
-    """The answer that a reply states, in the format of our own judges or in a sentence.
+    """Return the answer that a reply states, in our own judges' format or in a sentence.
 
     Raises NoScoreError if it states none, or several.
     """
@@ -215,7 +201,7 @@ def judgement_of_replies(
     values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
-    """The mean of the scores that replies state; replies without a score on `scale` are counted.
+    """Return the mean of the scores that replies state; other replies are counted.
 
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `values`
     holds the ratings that words stand for, and `names` the names of the dimension that a reply may
@@ -247,7 +233,7 @@ def judgement_of_replies(
 
 
 def preference_of_replies(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
-    """The preference from the replies in both orders; it is a tie if they contradict each other.
+    """Return the preference of both orders' replies; a tie if they contradict each other.
 
     `values` says which words stand for the output shown first ("A"), for the output shown second
     ("B"), or for neither ("tie"). The letters A and B need no entry in `values`.
@@ -256,22 +242,18 @@ def preference_of_replies(pair: RecordedReplies, *, values: Values | None = None
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
         choices = [read_choice(text, list(vote_of_choice)) for text in pair.replies]
-        margin_ab, margin_ba = (_MARGIN_OF_VOTE[vote_of_choice[choice]] for choice in choices)
+        margin_ab, margin_ba = (MARGIN_OF_VOTE[vote_of_choice[choice]] for choice in choices)
     except NoScoreError as error:
         return Preference.failed(str(error))
     # In the second order, A is the letter of the second output.
     return Preference.of_orders(margin_ab, -margin_ba)
 
 
-def _text_or_none(row: Record, key: str) -> str | None:
-    name = row.get(key)
-    return name if isinstance(name, str) else None
-
-
 def _rows_on_dimension(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:
     """Yield each row that does not name another dimension, with its place in the file."""
     for location, row in read_recorded_rows(Path(path)):
-        if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
+        row_dimension = row.get("dimension")
+        if dimension in (None, row_dimension) or not isinstance(row_dimension, str):
             if not isinstance(row.get("id"), str | int) or row["id"] == "":
                 raise RecordingError(
                     f"{location}: 'id' is missing, so the replies belong to no output"
@@ -289,7 +271,7 @@ def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def _read_texts(location: str, row: object, field: str) -> tuple[str, ...]:
-    """The texts in a field, which holds a text or a list of texts; else raises RecordingError."""
+    """Return the texts in a field, which holds a text or a list of texts."""
     value = row.get(field) if isinstance(row, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -119,24 +119,24 @@ class PeopleFigures:
     for the judge and each annotator, then a row for every two annotators. `one_annotator` compares
     the judge with one annotator; it is None if people rate all outputs alike. `reliability` is
     the reliability of the annotators' mean label, and a judge's rho can hardly exceed its square
-    root, `bound`.
+    root, `max_rho`.
     """
 
     names: tuple[str, ...]
     alpha: float
     reliability: float
-    bound: float
+    max_rho: float = field(metadata={"json": "bound"})
     one_annotator: OneAnnotator | None
     agreement: tuple[AnnotatorAgreement, ...]
 
     @classmethod
     def of(cls, scored: ScoredItems) -> "PeopleFigures | None":
-        """The figures; None if annotators are unknown, ties were left out or labels are weighted.
+        """Return the figures; None for unknown annotators, ties left out or weighted labels.
 
         Without the outputs on which annotators are tied, annotators would seem to agree too well.
         The statistics of annotators cannot take weights.
         """
-        outputs = tuple(item for item in scored.labelled if isinstance(item, LabelledOutput))
+        outputs = tuple(item for item in scored.labelled_items if isinstance(item, LabelledOutput))
         if scored.n_tied or scored.items.is_weighted or len(outputs) != len(scored.items):
             return None
         labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
@@ -150,7 +150,7 @@ class PeopleFigures:
             names=names,
             alpha=krippendorff_alpha(ratings),
             reliability=reliability_of_mean,
-            bound=reliability_of_mean**0.5,
+            max_rho=reliability_of_mean**0.5,
             one_annotator=one_annotator(
                 scored.scores, ratings, documents, level=level, system=system
             ),
@@ -173,7 +173,7 @@ class PeopleFigures:
         return [row for row in self.agreement if row.first is not None]
 
     def pair_of(self, row: AnnotatorAgreement) -> list[str]:
-        """The two names in a row of `agreement`: "judge" and an annotator, or two annotators."""
+        """Return the names in a row of `agreement`: "judge" and an annotator, or two annotators."""
         first = "judge" if row.first is None else self.names[row.first]
         return [first, self.names[row.second]]
 
@@ -209,7 +209,7 @@ class Scorecard:
 
     @classmethod
     def brief(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
-        """A scorecard of the main figures: rho, order agreement, and those on pairs or verdicts.
+        """Return the main figures: rho, order agreement, and those on pairs or verdicts.
 
         `is_binary` says whether to include figures on pass and fail. By default they are included
         if labels and scores allow it.
@@ -226,7 +226,7 @@ class Scorecard:
 
     @classmethod
     def of(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
-        """A scorecard of all figures that the data allows; `is_binary` is explained at `brief`."""
+        """Return all figures that the data allows; `is_binary` is explained at `brief`."""
         return replace(
             cls.brief(scored, is_binary=is_binary),
             correlations=tuple(all_correlations(scored)),
@@ -266,12 +266,12 @@ class Scorecard:
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 
     @property
-    def ties(self) -> float | None:
+    def tie_share(self) -> float | None:
         """The share of ties among the pairs that people order; None if people order no pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
     def to_json(self) -> JsonObject:
-        return {**fields_json(self), "ties": self.ties}
+        return {**fields_json(self), "ties": self.tie_share}
 
 
 def correlation_with_people(
@@ -280,7 +280,7 @@ def correlation_with_people(
     coefficient: str = "spearman",
     undefined: Undefined = DEFAULT_UNDEFINED,
 ) -> Correlation:
-    """The correlation of a judge's scores with people's labels, at `level` by `coefficient`."""
+    """Return the coefficient of a judge's scores with people's labels at a level."""
     return correlation(
         level,
         scored.scores,
@@ -294,12 +294,12 @@ def correlation_with_people(
 
 
 def rho_of(scored: ScoredItems) -> Correlation:
-    """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
+    """Return Spearman's rho at the level of `scored`, by the default rule for undefined values."""
     return correlation_with_people(scored, scored.level)
 
 
 def all_correlations(scored: ScoredItems) -> list[Correlation]:
-    """The correlations for every coefficient at every level, the level of `scored` first.
+    """Return every coefficient at every level, the level of `scored` first.
 
     At summary level, each coefficient is computed with both rules for undefined values, since it
     may be undefined on a document. Pairs have the dataset level only, since a document has few
@@ -318,7 +318,7 @@ def all_correlations(scored: ScoredItems) -> list[Correlation]:
 
 
 def order_figures(scored: ScoredItems) -> OrderAgreement:
-    """How often the judge orders two outputs as people do; for labelled pairs, the accuracy.
+    """Return how often the judge orders two outputs as people do; for pairs, the accuracy.
 
     Both outputs belong to the same document; at dataset level, to any documents.
     """
@@ -329,7 +329,7 @@ def order_figures(scored: ScoredItems) -> OrderAgreement:
 
 
 def scale_figures(scored: ScoredItems) -> ScaleComparison | None:
-    """Means and SDs of scores and ratings; None for pairs, different scales or weighted labels."""
+    """Compare means and SDs; None for pairs, different scales or weighted labels."""
     if scored.is_pairs or not scored.is_within_scale or scored.items.is_weighted:
         return None
     return compare_scales(scored.scores, scored.human, scored.documents)

@@ -26,10 +26,10 @@ class ScoredItems:
 
     `scale` is the judge's scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the
     ids of the outputs that the judge was tuned on, and `tuned_document_ids` those whose documents
-    it was tuned on. `labelled` holds the items' labelled outputs or pairs, if known. In a
+    it was tuned on. `labelled_items` holds the items' labelled outputs or pairs, if known. In a
     recording, `n_unjudged` labels have no record, and `n_unknown` records have no label. `n_tied`
     outputs were left out because their annotators are tied. If labels are pass and fail, a score of
-    .5 or more is a pass, and `words` are people's words for pass and fail.
+    .5 or more is a pass, and `verdict_words` are people's words for both.
     """
 
     judge: str
@@ -40,11 +40,11 @@ class ScoredItems:
     scale: tuple[int, ...] = ()
     tuned_ids: frozenset[str] = frozenset()
     tuned_document_ids: frozenset[str] = frozenset()
-    labelled: tuple[LabelledItem, ...] = ()
+    labelled_items: tuple[LabelledItem, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
     n_tied: int = 0
-    words: tuple[str, str] = PASS_FAIL
+    verdict_words: tuple[str, str] = PASS_FAIL
 
     @cached_property
     def scores(self) -> Vector:
@@ -64,15 +64,15 @@ class ScoredItems:
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            labelled=tuple(self.labelled[row] for row in rows if self.labelled),
+            labelled_items=tuple(self.labelled_items[row] for row in rows if self.labelled_items),
         )
 
     def of_ids(self, ids: Collection[str]) -> "ScoredItems":
-        """The judgements of the items with these ids; their order stays."""
+        """Return the judgements of the items with these ids; their order stays."""
         return self.of_rows([row for row, item in enumerate(self.items.items) if item.id in ids])
 
     def without(self, ids: Collection[str]) -> "ScoredItems":
-        """The judgements without these ids; all judgements if too few rows would remain."""
+        """Return the judgements without these ids; all if too few rows would remain."""
         remaining = self.of_ids(self.ids - set(ids))
         items = remaining.items
         has_enough = len(items) >= MIN_ROWS_LEFT and len(items.documents) >= MIN_DOCUMENTS_LEFT
@@ -88,8 +88,8 @@ class ScoredItems:
         return verdicts(self.scores)
 
     def label_text(self, value: float) -> str:
-        """People's word for a pass (1) or a fail (0); any other number as digits."""
-        words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
+        """Return people's word for a pass (1) or a fail (0); any other number as digits."""
+        words = dict(zip((1.0, 0.0), self.verdict_words, strict=True)) if self.is_binary else {}
         return words.get(value, f"{value:g}")
 
     @property
@@ -128,29 +128,29 @@ class ScoredItems:
         return bool(self.scale[0] <= numbers.min() and numbers.max() <= self.scale[-1])
 
     def texts(self, index: int) -> Mapping[str, str]:
-        """The texts that the judge read; for a recording, all texts of the labelled row."""
+        """Return the texts that the judge read; for a recording, all of the labelled row."""
         texts = self.items.items[index].texts
-        if texts or not self.labelled:
+        if texts or not self.labelled_items:
             return texts
-        labelled = self.labelled[index]
+        labelled = self.labelled_items[index]
         if isinstance(labelled, LabelledPair):
             return {**labelled.texts, "A": labelled.response_a, "B": labelled.response_b}
         return labelled.texts
 
 
 def are_fractions(scores: Vector) -> bool:
-    """Whether all scores lie between 0 and 1, apart from NaN."""
+    """Return whether all scores lie between 0 and 1, apart from NaN."""
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 
 
 def with_both_scores(a: ScoredItems, b: ScoredItems) -> tuple[ScoredItems, ScoredItems]:
-    """Both judges' judgements, on the rows that both of them scored."""
+    """Return both judges' judgements, on the rows that both of them scored."""
     rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     return a.of_rows(rows), b.of_rows(rows)
 
 
 def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
-    """The labelled outputs or pairs of these items, in the items' order."""
+    """Return the labelled outputs or pairs of these items, in the items' order."""
     by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
     return tuple(by_id[item.id] for item in items.items if item.id in by_id)
 
@@ -158,7 +158,7 @@ def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, 
 def tuned_ids(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[str]:
-    """The ids of outputs that the judge was tuned on, even if it read them in another file.
+    """Return the ids of outputs that the judge was tuned on, even if in another file.
 
     With `of_documents`, the ids of outputs, new or not, whose documents it was tuned on.
     """
@@ -190,7 +190,7 @@ class TuningOverlap:
 
     @classmethod
     def of(cls, scored: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
-        """The overlap for all rows (`scored`), of which `held_out` are measured."""
+        """Return the overlap for all rows (`scored`), of which `held_out` are measured."""
         return cls(
             n_rows=len(scored.tuned_ids & scored.ids),
             n_document_rows=len((held_out.tuned_document_ids - held_out.tuned_ids) & held_out.ids),

@@ -166,7 +166,7 @@ class SwapResult(SwapDecision):
         )
 
     def to_json(self) -> JsonObject:
-        """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
+        """Return all fields, and the verdict in `short` or `undecided`, as a gate has it."""
         short = [self.verdict] if self.outcome == "worse" else []
         undecided = [self.verdict] if self.outcome == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
@@ -175,7 +175,7 @@ class SwapResult(SwapDecision):
 def decide_swap(
     new: JudgeEntry, old: JudgeEntry, task: Task, margin: float, looks: int = 1
 ) -> SwapResult:
-    """The decision whether `new` may replace `old`, on the rows of `paired_scores`."""
+    """Decide whether `new` may replace `old`, on the rows of `paired_scores`."""
     new_scored, old_scored = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda compared: compared.name != new.name)
@@ -204,7 +204,7 @@ def decide_swap(
 
 
 def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
-    """Both judges on the rows that both scored, without rows that either was tuned on.
+    """Return both judges on the rows that both scored, without rows that either was tuned on.
 
     If too few rows would remain, all rows are used. Raises JudgesError if a judge has no score
     for more than a tenth of the labels.
@@ -212,7 +212,7 @@ def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, Scored
     scores: dict[str, ScoredItems] = {}
     for entry in (new, old):
         if (scored := entry.scored) is None:
-            raise JudgesError(f"{entry.name}: {entry.reason}")
+            raise JudgesError(f"{entry.name}: {entry.why_unscored}")
         n_missing = len(scored.failures) + scored.n_unjudged
         n_labels = len(scored.items) + scored.n_unjudged
         if n_missing > MAX_FAILED_SHARE * n_labels:
@@ -227,10 +227,10 @@ def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, Scored
 def swap_difference(
     new: ScoredItems, old: ScoredItems, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """The new judge's figure minus the old judge's, its 90 % interval, and the `least_size`.
+    """Return the new judge's figure minus the old one's, its 90 % interval, `least_size`.
 
-    `least_size` is the size of the difference that one document could contribute, even if no
-    document in the sample does (see `cautious_interval`).
+    `least_size` is how much one document could contribute to the difference, even if no document
+    in the sample does (see `cautious_interval`).
     """
     is_binary = new.is_binary and old.is_binary
     contrast = figure_contrast(new, old, is_binary=is_binary)
@@ -251,7 +251,7 @@ def swap_difference(
 
 
 def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
-    """The share of the chosen outputs that belong to one document, as a mean over these outputs.
+    """Return the share of the chosen outputs that one document has, as a mean over outputs.
 
     A judge may err on all outputs of a document at once, so a document counts as a whole.
     """
@@ -261,7 +261,7 @@ def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
 
 
 def _loss_of_document(old: ScoredItems) -> float:
-    """How much rho the old judge would lose if it ranked one document's outputs at random.
+    """Return how much rho the old judge loses if it ranks one document's outputs at random.
 
     The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
     random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
@@ -274,7 +274,7 @@ def _loss_of_document(old: ScoredItems) -> float:
 
 
 def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
-    """The number of documents that would decide, if all are like these; None if it is too large."""
+    """Return how many documents would decide, if all are like these; None if too many."""
     for multiple in range(2, MAX_FURTHER_OUTPUTS // terms.size + 1):
         interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
         if swap_outcome(interval, margin) != "undecided":
@@ -283,7 +283,7 @@ def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: 
 
 
 def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
-    """The outcome: the interval is compared with the margin, or for "better" with 0."""
+    """Return the outcome: the interval is compared with the margin, or for "better" with 0."""
     if interval is None or interval.low <= -margin <= interval.high:
         return "undecided"
     if interval.high < -margin:
@@ -292,7 +292,7 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
 
 
 def changed_rows(new: ScoredItems, old: ScoredItems) -> list[ChangedRow]:
-    """The rows on which the judges differ: in the verdict, the side of a pair, or else the rank.
+    """Return the rows on which the judges differ: in verdict, side of a pair, or else rank.
 
     The rows that moved most come first. Of rows that moved equally, those on which people side with
     the old judge come first.

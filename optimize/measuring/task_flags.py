@@ -56,7 +56,7 @@ def add_task_flags(group: Flags) -> None:
 def set_only_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
     if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
-        flags.dimension = only_dimension(LabelSource.of(flags).outputs())
+        flags.dimension = only_dimension(LabelSource.of(flags).read_outputs())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class NamedSubject:
 
     @classmethod
     def of(cls, flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> "NamedSubject":
-        """The subject that flags or judges name; raises SettingsError if their names differ."""
+        """Return the subject that flags or judges name; SettingsError if their names differ."""
         spec = flags.dimension or flags.pairwise
         judges = [entry.judge for entry in entries if entry.judge]
         if (flags.dimension and flags.pairwise) or not (spec or judges):
@@ -100,7 +100,7 @@ class NamedSubject:
 def read_task_and_entries(
     flags: argparse.Namespace, entries: Sequence[JudgeEntry]
 ) -> tuple[Task, list[JudgeEntry]]:
-    """A task on the labels that flags name, and entries for all judges and recordings.
+    """Read a task on the labels that flags name, and entries for judges and recordings.
 
     Prints notes and warnings. Raises SettingsError for flags that contradict each other, and
     LabelError for labels that cannot be used.
@@ -120,7 +120,7 @@ def read_task_and_entries(
 def with_recordings(
     flags: argparse.Namespace, subject: Subject | None, task: Task, judges: Sequence[JudgeEntry]
 ) -> list[JudgeEntry]:
-    """The judges with the items to judge, then an entry for each recording that flags name."""
+    """Return the judges with items to judge, and an entry for each recording in the flags."""
     values = word_values(flags.values)
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
     verdict_words = verdict_words_of(task.labelled, task.dimension)
@@ -150,7 +150,7 @@ def _recorded_entries(
                 path, dimension, scale, values, pairwise=pairwise
             )
         name = name_in_flag or path.stem
-        scored = task.scored(name, judgement_by_id, None, scale)
+        scored = task.match_judgements(name, judgement_by_id, None, scale)
         if np.array_equal(scored.scores, scored.human):
             print_error(
                 f"warning: {name}: every score equals people's label; are these scores a judge's?"
@@ -166,7 +166,7 @@ def _recorded_entries(
 def read_judge_entries(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> list[JudgeEntry]:
-    """The judges for these pairs of a name (or "") and JUDGE[@MODEL], each on the labels' scale.
+    """Load the judges, from pairs of a name (or "") and JUDGE[@MODEL], on the labels' scale.
 
     A judge without @MODEL gets the model `lm`, if any. Raises SettingsError for --api-base or
     --api-key-env if the judges' models have several providers, since both flags fit only one.
@@ -209,14 +209,14 @@ def check_names(entries: Sequence[JudgeEntry]) -> None:
 
 
 def asking_options(flags: argparse.Namespace) -> ModelOptions:
-    """Options for the requests to all judges' models, and the limits for all of them together."""
+    """Return options for requests to all judges' models, with their common limits."""
     options = request_options(flags)
     options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost
     return options
 
 
 def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
-    """Lines with the estimated cost of each judge that will be asked, and of all of them.
+    """Return the estimated cost of each judge that will be asked, and of all, as lines.
 
     `price` is the value of --price.
     """

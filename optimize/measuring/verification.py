@@ -29,7 +29,7 @@ MAX_MISSES_SHOWN = 3
 
 
 def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Whether a judge's association is clearly larger than people's.
+    """Return whether a judge's association is clearly larger than people's.
 
     `interval` is the interval of the difference.
     """
@@ -53,22 +53,22 @@ class LengthAssociation:
 class Associations:
     """Influences on the scores other than quality; None if inapplicable or unknown.
 
-    `position` is the share of choices for the output shown first, minus that for the second.
-    `repeats` is how often two samples for one row give the same verdict of pass or fail.
+    `position_bias` is the share of choices for the output shown first, minus that for the second.
+    `repeat_agreement` is how often two samples for one row give the same verdict of pass or fail.
     """
 
     length: LengthAssociation | None
-    position: IntervalEstimate | None
-    repeats: float | None
+    position_bias: IntervalEstimate | None = field(metadata={"json": "position"})
+    repeat_agreement: float | None = field(metadata={"json": "repeats"})
 
     @classmethod
     def of(cls, scored: ScoredItems) -> "Associations":
-        position, repeats = None, None
+        position_bias, repeat_agreement = None, None
         if scored.is_pairs:
             preferences = [each for each in scored.judgements if isinstance(each, Preference)]
             rates = win_rate(preferences, documents=scored.documents)
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
-            position = IntervalEstimate(rates.position_bias, interval)
+            position_bias = IntervalEstimate(rates.position_bias, interval)
         elif scored.is_binary:
             agreements = [
                 sum(comb(round(share * each.samples), 2) for share in each.distribution.values())
@@ -76,13 +76,17 @@ class Associations:
                 for each in scored.judgements
                 if isinstance(each, Judgement) and each.distribution and each.samples > 1
             ]
-            repeats = float(np.mean(agreements)) if agreements else None
-        return cls(length=_length_association(scored), position=position, repeats=repeats)
+            repeat_agreement = float(np.mean(agreements)) if agreements else None
+        return cls(
+            length=_length_association(scored),
+            position_bias=position_bias,
+            repeat_agreement=repeat_agreement,
+        )
 
 
 def _length_association(scored: ScoredItems) -> LengthAssociation | None:
     lengths: list[float] = []
-    for row, label in enumerate(scored.labelled):
+    for row, label in enumerate(scored.labelled_items):
         if isinstance(label, LabelledPair):
             lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
         elif output := judged_output_name([*(texts := scored.texts(row))]):
@@ -137,7 +141,7 @@ class Verification:
 
     @classmethod
     def of(cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels) -> "Verification":
-        """The figures on `held_out`, which holds the rows of `scored` that count."""
+        """Return the figures on `held_out`, which holds the rows of `scored` that count."""
         overlap = TuningOverlap.of(scored, held_out)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         return cls(

@@ -171,7 +171,7 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     amount_text = f"{counted(rho.n_outputs, unit)} of {counted(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
         amount_text = counted(n_documents, "pair" if card.is_pairs else "row")
-    weighted_text = ", drawn with unequal chances" if data.weighted else ""
+    weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
     has_interval = any(tile.interval for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
@@ -237,9 +237,9 @@ def labels_text(data: DataCounts, unit: str) -> str:
     """The labels' name and how many documents, systems and outputs (or pairs) they cover."""
     systems = f"{counted(data.n_systems, 'system')}, " if data.n_systems else ""
     documents = counted(data.n_documents, "document")
-    if data.weighted:
+    if data.is_weighted:
         documents += " (weighted; differences are unweighted)"
     number = counted(data.n_outputs, unit.removesuffix("s"))
-    if unit == "outputs" and data.n_outputs == data.n_documents and not data.weighted:
+    if unit == "outputs" and data.n_outputs == data.n_documents and not data.is_weighted:
         return f"{systems}{counted(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"

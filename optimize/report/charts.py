@@ -73,13 +73,13 @@ def count_table(scored: ScoredItems) -> ReportTable:
     if not scored.is_binary:
         return ReportTable((), ())
     rows = []
-    for label, word in zip((1, 0), scored.words, strict=True):
+    for label, word in zip((1, 0), scored.verdict_words, strict=True):
         verdicts = scored.passes[scored.human == label]
         n_passes, n_fails = int((verdicts == 1).sum()), int((verdicts == 0).sum())
         total = max(1, n_passes + n_fails)
         cells = (f"{count:,} ({share_text(count / total)})" for count in (n_passes, n_fails))
         rows.append((word, *cells))
-    header = ("people say", *(f"the judge says {word}" for word in scored.words))
+    header = ("people say", *(f"the judge says {word}" for word in scored.verdict_words))
     return ReportTable(header, rows, "Outputs by what people and the judge say.")
 
 

@@ -31,7 +31,7 @@ RELATIONS = (
 def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> list[str]:
     """A comparison for a terminal: which judge to use, and a table with a row for each judge."""
     answer = comparison_answer(result)
-    left_out = [("Left out", f"{entry.name}: {entry.reason}") for entry in result.left_out]
+    left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
     answer = replace(answer, facts=[*answer.facts, *left_out, cost])
     return answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
@@ -89,6 +89,6 @@ def usage_table(result: JudgeComparison) -> ReportTable:
         usage_cells = ["", "", "recorded"]
         if usage.plan:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
-        failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
+        failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.tie_share)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
     return ReportTable(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")

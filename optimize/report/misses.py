@@ -115,9 +115,9 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList,
 
 def _annotator_texts(scored: ScoredItems, row: int) -> TextList:
     """Each annotator's name, with the label and the comment as far as they are known."""
-    if len(scored.labelled) != len(scored.items):
+    if len(scored.labelled_items) != len(scored.items):
         return []
-    labelled, dimension = scored.labelled[row], scored.dimension
+    labelled, dimension = scored.labelled_items[row], scored.dimension
     if isinstance(labelled, LabelledOutput):
         labels = [*map(scored.label_text, labelled.ratings.get(dimension, ()))]
         names = labelled.annotators.get(dimension, ())

@@ -184,7 +184,7 @@ def _write_misses(path: Path, scored: ScoredItems) -> None:
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     answer = comparison_answer(result)
-    left_out = [(entry.name, entry.reason) for entry in result.left_out]
+    left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
     figures = [(judge.name, judge.card.headline) for judge in result.judges]
     section = Section(
         title="Figures",
@@ -204,8 +204,7 @@ def successful_attacks(probes: ProbeResult, scored: ScoredItems) -> list[tuple[s
     """The attacks that raise scores more than a neutral line, and by which share of the scale."""
     scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next(
-        (shift.mean for attack, shift in probes.shifts if attack.is_control and shift.n_outputs),
-        0.0,
+        (each.mean for attack, each in probes.shifts if attack.is_control and each.n_outputs), 0.0
     )
     return [
         (attack.title, (shift.mean - control) / scale_width)
@@ -220,7 +219,7 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
         (
             attack.title,
             number_text(shift.mean, signed=True),
-            f"{shift.raised:.0%}",
+            f"{shift.raised_share:.0%}",
             str(shift.n_outputs),
         )
         for attack, shift in probes.shifts

@@ -75,14 +75,13 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
-    if (length := associations.length) and exceeds_people(
-        length.judge, length.interval, length.people
-    ):
+    length, position = associations.length, associations.position_bias
+    if length and exceeds_people(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         yield (
             "Length",
             f"Its scores follow length more than people's: rho {judge} against {people}.",
         )
-    if (position := associations.position) and exceeds_people(position.value, position.interval):
+    if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."

@@ -151,9 +151,9 @@ class ActiveRun:
                 for each in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
-            labelled=labelled_in_order(labelled, items),
+            labelled_items=labelled_in_order(labelled, items),
             n_tied=labelled.n_tied,
-            words=verdict_words_of(labelled, subject.name) or PASS_FAIL,
+            verdict_words=verdict_words_of(labelled, subject.name) or PASS_FAIL,
         )
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:

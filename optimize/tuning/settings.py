@@ -203,7 +203,7 @@ def read_settings(values: Mapping[str, object]) -> Settings:
         from optimize.inputs.labelled import only_dimension
 
         # A column's name may contain `=`, which would begin a definition.
-        dimension = only_dimension(settings.labels.outputs())
+        dimension = only_dimension(settings.labels.read_outputs())
         dimension = judge_name(dimension) or dimension
         settings = msgspec.structs.replace(settings, dimension=dimension)
     _check_settings(settings)

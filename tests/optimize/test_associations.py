@@ -84,7 +84,7 @@ def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, pl
 
 
 def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
-    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
+    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position_bias
     assert position.value == 1
     assert not exceeds_people(position.value, position.interval)
 
@@ -97,7 +97,7 @@ def test_samples_tell_how_often_a_verdict_repeats():
         scores = [one.score for one in judgements]
         human = [[n % 2] for n in range(20)]
         evidence = outputs(scores, human, names, judgements=judgements, level="dataset")
-        return Associations.of(evidence).repeats
+        return Associations.of(evidence).repeat_agreement
 
     # Of 4 passes in 5 samples 6 of 10 pairs of samples are alike, of 5 in 5 all.
     four = Judgement(score=0.8, distribution={0: 0.2, 1: 0.8}, samples=5)

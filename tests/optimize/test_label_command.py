@@ -141,7 +141,7 @@ def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and
         post(address, "Eve", "fail")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, "a last line that was cut off is removed" in err) == (0, True)
+    assert (process.returncode, "removed the last line, which was incomplete" in err) == (0, True)
     assert [row["annotator"] for row in read_jsonl(path)][n_lines:] == ["Eve"]
 
 

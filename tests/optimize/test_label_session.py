@@ -318,7 +318,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
     rows = [row | other for row, other in zip(read_jsonl(session.path), others, strict=True)]
     write_jsonl(session.path, rows)
     again = start(here)
-    assert again.notes == ["2 lines about other outputs or another dimension: left unchanged"]
+    assert again.notes == ["ignored 2 lines about other outputs or another dimension"]
     assert again.state("Anna")["done"] == 1
     assert label(again, "Anna", 1, 2)["done"] == 2
     assert read_jsonl(session.path)[:3] == rows
@@ -362,6 +362,6 @@ def test_a_last_line_stays_where_it_is_whole(here, last, is_removed):
     last = last.replace("whole", second)
     session.path.write_bytes(f"{first}\n{last}".encode("latin-1"))
     again = start(here)
-    assert again.notes == ["a last line that was cut off is removed"] * is_removed
+    assert again.notes == ["removed the last line, which was incomplete"] * is_removed
     assert again.state("Anna")["done"] == 2 - is_removed
     assert session.path.read_text() == f"{first}\n" + ("" if is_removed else f"{last}\n")

@@ -18,7 +18,7 @@ def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
     # Of 1, 2 and 3 one rises by 3; the fourth has no score under attack.
     shift = measure_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
     assert (shift.mean, shift.n_outputs) == (1, 3)
-    assert shift.raised == pytest.approx(1 / 3)
+    assert shift.raised_share == pytest.approx(1 / 3)
 
 
 def test_attacks_are_named_apart_and_one_asks_for_nothing():
@@ -47,7 +47,7 @@ def test_an_attack_that_works_shows_by_how_much_and_the_others_stay():
     shifts = probes_of(model, outputs([2] * 6, [[i % 5 + 1] for i in range(6)], "aabbcc"))
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
-    assert shifts["order"].raised == 1.0
+    assert shifts["order"].raised_share == 1.0
     assert model.calls == 6 * len(ATTACKS)
 
 

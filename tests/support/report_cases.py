@@ -75,7 +75,7 @@ def outputs(
     return ScoredItems(
         items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
         judgements=tuple(results),
-        labelled=people,
+        labelled_items=people,
         scale=scale,
         **{"judge": "the judge", "dimension": dimension, "level": level},
     )
@@ -119,7 +119,7 @@ def pairs(
     return ScoredItems(
         items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
         judgements=tuple(preference(ab, ba) for ab, ba in orders),
-        labelled=people,
+        labelled_items=people,
         **{"judge": "the judge", "dimension": "tldr_concise", "level": "dataset"},
     )
 
