@@ -37,7 +37,7 @@ from optimize.inputs.flags import (
     word_values,
 )
 from optimize.inputs.labelled import AnyLabels
-from optimize.inputs.subjects import missing_input_flag, text_names_for_judge, unread_columns_text
+from optimize.inputs.subjects import missing_input_flag, text_names_for_judge, unread_columns
 from optimize.report.answer import Fact
 
 # The title of a line with a command, which is not wrapped so that it can be copied.
@@ -125,12 +125,8 @@ def _check(flags: argparse.Namespace) -> int:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
         last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
-        lines = [
-            *textwrap.wrap(headline, LINE_WIDTH),
-            *_fact_lines(facts),
-            "",
-            *_fact_lines(last_facts),
-        ]
+        head_lines = textwrap.wrap(headline, LINE_WIDTH)
+        lines = [*head_lines, *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))
     return 1 if problems else 0
 
@@ -227,7 +223,7 @@ def _reading_facts(labelled: AnyLabels, mapping: Collection[str]) -> Iterator[Fa
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    if unread := unread_columns_text(reading, texts):
+    if unread := unread_columns(reading, texts):
         yield "not read", unread
 
 
@@ -270,10 +266,8 @@ def _next_facts(
         return
     if isinstance(labelled, LabelledPairs):
         words = ["--pairwise", "preference=which response is better", "--data", flags.file]
-        yield (
-            COMMAND_TITLE,
-            shlex.join(["dspy-judges", "tune", *words, *_reading_flags(flags, None)]),
-        )
+        words += _reading_flags(flags, None)
+        yield COMMAND_TITLE, shlex.join(["dspy-judges", "tune", *words])
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)

@@ -357,12 +357,11 @@ def _result_sentences(run: PanelRun) -> list[str]:
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
-            f"On {title} ({counted(split.difference.n, interval_unit(figures.level))}), "
+            f"On {SPLIT_TITLES[name]} "
+            f"({counted(split.difference.n, interval_unit(figures.level))}), "
             f"{figures.figure_name}: best single judge {figure_text(split.best)}, chosen "
             f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
-            for title, split in zip(
-                SPLIT_TITLES.values(), figures.splits.by_name.values(), strict=False
-            )
+            for name, split in figures.splits.by_name.items()
         ),
         *(f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()),
     ]

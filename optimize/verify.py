@@ -209,12 +209,15 @@ def measure(
             "scores", judgement_by_id, None, recorded_scale(scale, subject)
         )
         return Measurement.of(scored, task.labelled)
-    if not isinstance(judge, AnyJudge | str | os.PathLike):
+    if isinstance(judge, str | os.PathLike):
+        name, judge = os.fspath(judge), load(judge)
+    elif isinstance(judge, AnyJudge):
+        name = judge.name
+    else:
         raise TypeError(
             f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
         )
-    name = judge.name if isinstance(judge, AnyJudge) else os.fspath(judge)
-    judge = on_labels_scale(judge if isinstance(judge, AnyJudge) else load(judge), scale)
+    judge = on_labels_scale(judge, scale)
     if dimension not in (None, judge.name):
         raise TypeError(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "

@@ -113,7 +113,7 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
     return [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
 
 
-def verdict_words_of(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
+def verdict_words(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
     """Return the two answers of a judge for labels with two values, the good one first.
 
     The answers are people's own words, or pass and fail if a judge cannot answer with people's

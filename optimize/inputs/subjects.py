@@ -24,13 +24,7 @@ from judges.labels.names import (
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import NAME
 from optimize.inputs.flags import SettingsError
-from optimize.inputs.labelled import (
-    AnyLabels,
-    LabelSource,
-    judge_scale,
-    read_source,
-    verdict_words_of,
-)
+from optimize.inputs.labelled import AnyLabels, LabelSource, judge_scale, read_source, verdict_words
 
 # A file with problems of these kinds only has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
@@ -112,7 +106,7 @@ def _make_subject(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
-    answers = verdict_words_of(labelled, name) or judge_scale(labelled, name, scale)
+    answers = verdict_words(labelled, name) or judge_scale(labelled, name, scale)
     return loading.dimension_on(name, answers, text_names_for_judge(labelled, columns), definition)
 
 
@@ -165,15 +159,13 @@ def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
         return ""
     further_texts = without_keys(labelled.reading.texts, texts)
     rows = [item.texts for item in labelled.items]
-    complete = (
-        header for name, header in further_texts.items() if all(name in row for row in rows)
-    )
-    return map_flag("input", [column]) if (column := next(complete, "")) else ""
+    for name, column in further_texts.items():
+        if all(name in row for row in rows):
+            return map_flag("input", [column])
+    return ""
 
 
-def unread_columns_text(
-    reading: FileReading, texts: Collection[str], *, is_new: bool = True
-) -> str:
+def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
     """Return the columns that a judge does not read, and the flags with which it would.
 
     Only a judge that `is_new` can read further texts. Empty if every column is read.

@@ -25,7 +25,7 @@ from judges.tables.problems import count
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
 # The source of the answers that an annotator had seen before giving a label.
-AnswerSource = Literal["annotators", "judge"]
+AnswersFrom = Literal["annotators", "judge"]
 
 
 class ClickError(JudgesError, ValueError):
@@ -48,7 +48,7 @@ class LabelRecord(msgspec.Struct):
     labelled_at: datetime
     value: LabelValue | None
     comment: str = ""
-    changed_after: AnswerSource | None = None
+    changed_after: AnswersFrom | None = None
     skipped: bool = False
     unsure: bool = False
 

@@ -20,13 +20,7 @@ from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
 from optimize.items import MARGIN_OF_VOTE
-from optimize.label_page.label_log import (
-    AnswerSource,
-    ClickError,
-    LabelLog,
-    LabelRecord,
-    LabelValue,
-)
+from optimize.label_page.label_log import AnswersFrom, ClickError, LabelLog, LabelRecord, LabelValue
 from optimize.statistics.plain import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
@@ -59,7 +53,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     mark: Mark | None = None
     comment: str = ""
     before: LabelValue | None = None
-    after: AnswerSource | None = None
+    after: AnswersFrom | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -210,9 +204,9 @@ class LabelSession:
     def _judge_of(self, item: int) -> JudgeAnswer | None:
         return (self.judge or {}).get(str(self.rows[item]["id"]))
 
-    def _disagreements(self, annotator: str) -> dict[AnswerSource, list[int]]:
+    def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
         """Return the items on which the annotator disagrees, by the other answer's source."""
-        items: dict[AnswerSource, list[int]] = {"annotators": [], "judge": []}
+        items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
         others = [self._numbers_of(each.values) for each in self._log.of_others(annotator).values()]
         for item, number in sorted(self._numbers_of(self._log.of(annotator).values).items()):

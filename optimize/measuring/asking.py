@@ -29,13 +29,7 @@ from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
 from optimize.inputs.flags import ratings_of_scale, rescale
-from optimize.inputs.labelled import (
-    PASS_FAIL,
-    AnyLabels,
-    LevelOrAuto,
-    check_level,
-    verdict_words_of,
-)
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import (
     judgement_of_replies,
@@ -113,7 +107,7 @@ class Task:
             n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unknown=len(judgements) - len(items),
-            verdict_words=verdict_words_of(self.labelled, self.dimension) or PASS_FAIL,
+            verdict_words=verdict_words(self.labelled, self.dimension) or PASS_FAIL,
         )
 
 
@@ -232,9 +226,8 @@ class JudgeEntry:
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
-        return (
-            record | asdict(self.usage) | ({"why": self.why_unscored} if self.why_unscored else {})
-        )
+        reason = {"why": self.why_unscored} if self.why_unscored else {}
+        return record | asdict(self.usage) | reason
 
 
 def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
@@ -313,9 +306,8 @@ def _ask_judge(
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
     if entry.error:
         return replace(entry, usage=usage)
-    return replace(
-        entry, usage=usage, scored=task.match_judgements(entry.name, judgement_by_id, judge)
-    )
+    scored = task.match_judgements(entry.name, judgement_by_id, judge)
+    return replace(entry, usage=usage, scored=scored)
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:

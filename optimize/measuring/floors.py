@@ -20,15 +20,11 @@ MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
 # For each floor: the figure, the label whose outputs it is a rate of, and its minimum.
-FIGURE_BY_FLOOR = {
-    "spearman": ("rho", "", -1),
-    "tpr": ("TPR", "pass", 0),
-    "tnr": ("TNR", "fail", 0),
-}
+FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
 def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
-    for name, (figure, _, _) in FIGURE_BY_FLOOR.items():
+    for name, (figure, _, _) in FLOORS.items():
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "how often growing labels will be checked in all (1)"
@@ -40,10 +36,10 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
 
     Raises SettingsError for a floor outside the figure's range.
     """
-    values = {name: getattr(flags, f"min_{name}", None) for name in FIGURE_BY_FLOOR}
+    values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
     floors = {name: value for name, value in values.items() if value is not None}
     for name, value in floors.items():
-        figure, _, lowest = FIGURE_BY_FLOOR[name]
+        figure, _, lowest = FLOORS[name]
         if not lowest <= value <= 1:
             raise SettingsError(f"--min-{name} {value:g}: {figure} is between {lowest} and 1")
     return floors
@@ -57,7 +53,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
     for name, floor_value in floors.items():
-        figure_name, label, _ = FIGURE_BY_FLOOR[name]
+        figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
         figure = replace(figure, interval=floor.deciding_interval(figure, looks))
@@ -69,7 +65,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
         if floor_outcome == "holds":
             reason = f"{figure_name} {value_text} >= {floor_value:g}"
         elif floor_outcome == "undecided":
-            reason += f": {_labels_to_add_text(result, figure, label, floor_value)}"
+            reason += f": {_labels_to_add(result, figure, label, floor_value)}"
         reasons[floor_outcome].append(reason)
     held, short, undecided = reasons.values()
     outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
@@ -79,9 +75,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     )
 
 
-def _labels_to_add_text(
-    result: Verification, figure: Figure, label: str, floor_value: float
-) -> str:
+def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value: float) -> str:
     """Return how many more labels would decide, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):

@@ -21,7 +21,7 @@ from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
 from optimize.figures.as_text import counted
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, word_values
-from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words_of
+from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import (
     JudgeEntry,
@@ -123,9 +123,9 @@ def with_recordings(
     """Return the judges with items to judge, and an entry for each recording in the flags."""
     values = word_values(flags.values)
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
-    verdict_words = verdict_words_of(task.labelled, task.dimension)
-    if verdict_words and (subject is None or subject.scale == (0, 1)):
-        scale, values = (0, 1), {verdict_words[0]: 1.0, verdict_words[1]: 0.0, **values}
+    words = verdict_words(task.labelled, task.dimension)
+    if words and (subject is None or subject.scale == (0, 1)):
+        scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:

@@ -63,12 +63,12 @@ class Associations:
 
     @classmethod
     def of(cls, scored: ScoredItems) -> "Associations":
-        position_bias, repeat_agreement = None, None
+        position, repeats = None, None
         if scored.is_pairs:
             preferences = [each for each in scored.judgements if isinstance(each, Preference)]
             rates = win_rate(preferences, documents=scored.documents)
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
-            position_bias = IntervalEstimate(rates.position_bias, interval)
+            position = IntervalEstimate(rates.position_bias, interval)
         elif scored.is_binary:
             agreements = [
                 sum(comb(round(share * each.samples), 2) for share in each.distribution.values())
@@ -76,12 +76,9 @@ class Associations:
                 for each in scored.judgements
                 if isinstance(each, Judgement) and each.distribution and each.samples > 1
             ]
-            repeat_agreement = float(np.mean(agreements)) if agreements else None
-        return cls(
-            length=_length_association(scored),
-            position_bias=position_bias,
-            repeat_agreement=repeat_agreement,
-        )
+            repeats = float(np.mean(agreements)) if agreements else None
+        length = _length_association(scored)
+        return cls(length=length, position_bias=position, repeat_agreement=repeats)
 
 
 def _length_association(scored: ScoredItems) -> LengthAssociation | None:

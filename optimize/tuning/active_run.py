@@ -11,7 +11,7 @@ from judges.catalog import candidate_questions
 from judges.judge import Judge
 from judges.protocol import is_embedded
 from judges.questions import MAX_QUESTIONS
-from optimize.inputs.labelled import PASS_FAIL, verdict_words_of
+from optimize.inputs.labelled import PASS_FAIL, verdict_words
 from optimize.items import Items
 from optimize.measuring.scored import ScoredItems, labelled_in_order
 from optimize.measuring.tuning_result import HeldOut
@@ -153,7 +153,7 @@ class ActiveRun:
             scale=subject.scale,
             labelled_items=labelled_in_order(labelled, items),
             n_tied=labelled.n_tied,
-            verdict_words=verdict_words_of(labelled, subject.name) or PASS_FAIL,
+            verdict_words=verdict_words(labelled, subject.name) or PASS_FAIL,
         )
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:

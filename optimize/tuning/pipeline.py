@@ -17,7 +17,7 @@ from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from optimize.figures.as_json import as_json, judgement_rows
 from optimize.inputs.labelled import AnyPath
-from optimize.inputs.subjects import unread_columns_text
+from optimize.inputs.subjects import unread_columns
 from optimize.measuring.injection import ProbeResult, probe_judge
 from optimize.measuring.tuning_result import TuningResult
 from optimize.search.gate import figure_of
@@ -61,7 +61,7 @@ def tune_in_folder(
         reading = labels.labelled.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
         texts = {*subject.texts, *(RESPONSES if subject.kind == "pairwise" else ())}
-        if unread := unread_columns_text(reading, texts, is_new=subject.name not in JUDGES):
+        if unread := unread_columns(reading, texts, is_new=subject.name not in JUDGES):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:
             print_line(f"note: {note}")

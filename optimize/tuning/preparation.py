@@ -22,7 +22,7 @@ from optimize.inputs.labelled import (
     LevelOrAuto,
     check_level,
     load_labels,
-    verdict_words_of,
+    verdict_words,
 )
 from optimize.inputs.subjects import find_subject, subject_from_labels
 from optimize.items import Items, choose_level, is_two_valued, items_of
@@ -171,7 +171,7 @@ def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> Labels:
     )
     if np.ptp(labels.learned.human) == 0:
         splits_text = " in train and dev" if np.ptp(everything.human) else ""
-        only_rating, words = labels.learned.human[0], verdict_words_of(labelled, subject.name)
+        only_rating, words = labels.learned.human[0], verdict_words(labelled, subject.name)
         label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "

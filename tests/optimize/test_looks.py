@@ -20,7 +20,7 @@ from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
-FIGURE_BY_FLOOR = {"tpr": 0.8, "tnr": 0.8}
+FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
 def sheet(n: int, wrong: int = 10) -> list[str]:
@@ -105,7 +105,7 @@ def test_looks_are_of_a_floor_or_a_swap(words):
 def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
     """Within 10 % of what a simulation needs: a tenth fewer decide less often, a tenth more do."""
     floor, rng = 0.8, np.random.default_rng(2)
-    n = labels_to_decide(FIGURE_BY_FLOOR, fails, errors)
+    n = labels_to_decide(FLOORS, fails, errors)
 
     def power(number: int) -> float:
         of_fails, hits = rng.binomial(number, fails, 4000), np.ones(4000, bool)
@@ -128,13 +128,13 @@ def test_the_pages_have_the_numbers_of_labels_that_decide(page):
         row = re.search(rf"\| true rates of \.{rate} \|(.*)\|\n", text)
         assert row
         cells = [int(cell.replace(",", "")) for cell in row[1].split("|")]
-        numbers = [labels_to_decide(FIGURE_BY_FLOOR, fails, errors) for fails in (0.05, 0.2, 0.5)]
+        numbers = [labels_to_decide(FLOORS, fails, errors) for fails in (0.05, 0.2, 0.5)]
         assert cells == [round_up(number) for number in numbers if number]
 
 
 def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():
     """A fourth of the labels are fails; the numbers are those of `labels_to_decide`, rounded up."""
-    least, more = (labels_to_decide(FIGURE_BY_FLOOR, 0.25, errors) for errors in (0.5, 0.75))
+    least, more = (labels_to_decide(FLOORS, 0.25, errors) for errors in (0.5, 0.75))
     assert (least, more) == (556, 2483)
     rows = [{"id": f"r{i}", "output": f"Text {i}.", "safe": int(i % 4 > 0)} for i in range(200)]
     line = (
