@@ -3,7 +3,6 @@
 import argparse
 import json
 import shlex
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -57,21 +56,20 @@ examples:
   dspy-judges check labels.csv --map map.yaml"""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges check`; returns the exit code, which is 1 if the file has problems."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    flags = parser().parse_args(words[1:] if words[:1] == ["check"] else words)
+    flags = parser().parse_args(arguments)
     return run_command("dspy-judges check", lambda: _check(flags))
 
 
 def parser() -> argparse.ArgumentParser:
-    command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
-    add = command.add_argument
+    command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
+    add = command_parser.add_argument
     add_repeatable = partial(add, action="append", default=[])
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add_repeatable("--map", metavar="NAME=COLUMN,...", help=help_text)
-    add_turns_flag(command)
+    add_turns_flag(command_parser)
     help_text = (
         "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
     )
@@ -87,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     help_text = "write how the columns were read as a mapping file, which --map takes everywhere"
     add("--write-map", type=Path, metavar="FILE.yaml", help=help_text)
     add("--json", action="store_true", help="print as JSON, for machines")
-    return command
+    return command_parser
 
 
 def _check(flags: argparse.Namespace) -> int:
@@ -280,12 +278,11 @@ def _next_facts(
         advice = f"write --dimension {shlex.quote(_draft_spec(names[0], 'a pass'))}"
     else:
         column = dimensions[0]
-        name, name_flag, good_label = judge_name(column), "", "a high rating"
+        name, name_flag = judge_name(column), ""
+        good_label = "a pass" if column in labelled.words else "a high rating"
         if not NAME.match(name):  # a judge cannot have the column's name
             name, name_flag = "quality", f" {map_flag('quality', [column])}"
             options = replace(options, map={**options.map, name: column})
-        if column in labelled.words:
-            good_label = "a pass"
         fact = _tune_fact(labelled, name, _draft_spec(name, good_label), flags, options)
         if fact and fact[0] == COMMAND_TITLE:
             fact = COMMAND_TITLE, f"{fact[1]}{name_flag}"

@@ -60,7 +60,6 @@ class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
     If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
-
     A system with labels on fewer than two documents has no estimate (None). `differences` compares
     every two systems, and the system with the higher mean is named first.
     """
@@ -141,7 +140,7 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     if n_unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
-            "outputs (if nobody rated one, its label is empty), or add --annotations FILE"
+            "outputs (with an empty label if nobody rated them), or add --annotations FILE"
         )
     if n_without_score:
         print_error(f"left out: {counted(n_without_score, 'output')} without a score")
@@ -198,7 +197,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
             system_text += f"; {difference.system} less {name} {figure_text(joint, signed=True)}"
         text_lines.append(f"{name}: {system_text}")
     if differences:
-        text_lines.append("Differences are on shared documents; their intervals hold all at once.")
+        text_lines.append("Differences are on shared documents; all intervals hold at once.")
     return text_lines
 
 

@@ -99,16 +99,21 @@ def label(flags: argparse.Namespace) -> int:
     else:
         texts = text_names_for_judge(labelled, columns)
         inputs, outputs = texts[:-1], {texts[-1]: texts[-1]}
-    subject = _subject(flags, labelled, texts)
-    rows, out = _label_rows(labelled, flags.seed), _label_file(flags, labelled, subject)
-    judge = _judge_of(flags, subject)
+    subject = _label_subject(flags, labelled, texts)
+    rows, out = _label_rows(labelled, flags.seed), _label_file_path(flags, labelled, subject)
+    judge = _load_judge(flags, subject)
     with in_use(out):
         session = LabelSession(
-            subject=subject, rows=rows, texts=inputs, outputs=outputs, path=out, seed=flags.seed
+            subject=subject,
+            rows=rows,
+            text_fields=inputs,
+            output_fields=outputs,
+            path=out,
+            seed=flags.seed,
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
-        session.judge = _ask(judge, rows, flags, subject) if judge else None
+        session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
         n_labels = _serve(session, flags.port)
     last_lines = ["nothing was labelled"]
     if n_labels:
@@ -120,8 +125,9 @@ def label(flags: argparse.Namespace) -> int:
 
 def _serve(session: LabelSession, port: int) -> int:
     with LabelServer(session, port) as server:
+        answers = ", ".join(map(str, answer_numbers(session.subject)))
         lines = [
-            f"{session.subject.name}: {_answers_text(session.subject)}",
+            f"{session.subject.name}: {answers}",
             f"labels go to {session.path}",
             f"open {server.address}",
             "Ctrl-C ends; the same command goes on from there",
@@ -130,10 +136,6 @@ def _serve(session: LabelSession, port: int) -> int:
             print_lines(lines)
             server.serve_forever()
         return session.close()
-
-
-def _answers_text(subject: Subject) -> str:
-    return ", ".join(map(str, answer_numbers(subject)))
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
@@ -163,7 +165,7 @@ def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
     return rows
 
 
-def _subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
+def _label_subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
     """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
     spec, bounds = flags.dimension or flags.pairwise or "", scale_bounds(flags.scale)
     title, _, definition = map(str.strip, spec.partition("="))
@@ -202,7 +204,7 @@ def _new_subject(
     return loading.dimension_on(name, answers, texts, definition)
 
 
-def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
+def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     """Return the judge of --judge; SettingsError if its possible answers differ from people's."""
     if not flags.judge:
         return None
@@ -213,14 +215,15 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
+        answers = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(
             f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
-            f"{subject.name}; name a judge that answers {_answers_text(subject)}"
+            f"{subject.name}; name a judge that answers {answers}"
         )
     return judge
 
 
-def _ask(
+def _ask_judge(
     judge: AnyJudge,
     rows: Sequence[Mapping[str, object]],
     flags: argparse.Namespace,
@@ -238,13 +241,13 @@ def _ask(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[str(row["id"])] = _answer(judgement, subject)
+                    answers[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
     return answers
 
 
-def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
+def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     """Return a judgement as the page shows it, with the possible answer nearest to its score."""
     numbers = answer_numbers(subject)
     value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
@@ -253,7 +256,7 @@ def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
     return JudgeAnswer(value, judgement.score, judgement.rationale or "")
 
 
-def _label_file(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
+def _label_file_path(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")

@@ -274,29 +274,29 @@ def learn_and_measure(
 ) -> PanelFigures:
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
-    first = next(iter(scored.values()))
-    learning = first.of_ids(labels.learning_ids)
+    first_scored = next(iter(scored.values()))
+    learning = first_scored.of_ids(labels.learning_ids)
     fit = learn_panel(
         {name: member.of_ids(labels.learning_ids).scores for name, member in scored.items()},
         learning.human,
         learning.documents,
         learning.systems,
         level=task.level,
-        pairs=first.is_pairs,
+        pairs=first_scored.is_pairs,
         rng=stream(seed, "panel"),
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
     panel_judgements = judgements_from_scores(
-        zip((item.id for item in first.items.items), panel_scores.tolist(), strict=True),
-        pairwise=first.is_pairs,
+        zip((item.id for item in first_scored.items.items), panel_scores.tolist(), strict=True),
+        pairwise=first_scored.is_pairs,
     )
     panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best]
     return PanelFigures(
         dimension=task.dimension,
-        kind="pairwise" if first.is_pairs else "rating",
+        kind="pairwise" if first_scored.is_pairs else "rating",
         seed=seed,
         level=task.level,
-        data=DataCounts.of(task.labelled, first.items),
+        data=DataCounts.of(task.labelled, first_scored.items),
         fit=fit,
         splits=labels.held_out_ids.map(
             lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
@@ -348,7 +348,7 @@ def write_report(path: Path, run: PanelRun) -> None:
 
 
 def _result_sentences(run: PanelRun) -> list[str]:
-    figures, fit = run.figures, run.figures.fit
+    figures, fit, unit = run.figures, run.figures.fit, interval_unit(run.figures.level)
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
     return [
         f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best} is the best alone).",
@@ -357,8 +357,7 @@ def _result_sentences(run: PanelRun) -> list[str]:
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
-            f"On {SPLIT_TITLES[name]} "
-            f"({counted(split.difference.n, interval_unit(figures.level))}), "
+            f"On {SPLIT_TITLES[name]} ({counted(split.difference.n, unit)}), "
             f"{figures.figure_name}: best single judge {figure_text(split.best)}, chosen "
             f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
             for name, split in figures.splits.by_name.items()

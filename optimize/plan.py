@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import mapping
 from judges.labels.cells import without_keys
 from judges.labels.columns import ColumnNames, Columns
-from judges.labels.flags import split_mapping
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
@@ -24,14 +22,7 @@ from judges.tables.problems import Problems
 from judges.terminal import print_error
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
-from optimize.inputs.flags import (
-    CommandOutcome,
-    CommandParser,
-    ScaleBounds,
-    SettingsError,
-    run,
-    word_values,
-)
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, run
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
@@ -68,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add_partial_label_flags(command_parser, needs_scores=False)
+    command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.of` reads these
     help_text = "the wanted width of the intervals (0.1)"
     add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
@@ -139,7 +131,7 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
+    floors, (labelled, dimension) = read_floors(flags), _read_labelled_outputs(flags)
     scores = dict.fromkeys((output.id for output in labelled.outputs), 0.0)
     if flags.scores:
         if not dimension:
@@ -200,30 +192,30 @@ def _labels_for_floors(
     return LabelsNeeded.of(floors, float(1 - decided.label.mean()))
 
 
-def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    columns, values, _ = split_mapping(mapping(flags.map), word_values(flags.values))
-    label_columns, file_columns = columns, columns
+def _read_labelled_outputs(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
+    source = LabelSource.of(flags)
+    label_columns, file_columns = source.map, source.map
     if flags.labels:
         # The mapping may name columns of both files.
-        label_columns = _columns_in(flags.labels, columns)
-        other_columns = without_keys(columns, label_columns)
-        file_columns = {**_columns_in(flags.file, columns), **other_columns}
+        label_columns = _columns_in_file(flags.labels, source.map)
+        other_columns = without_keys(source.map, label_columns)
+        file_columns = {**_columns_in_file(flags.file, source.map), **other_columns}
     items = read_items(flags.file, map=file_columns)
     assert isinstance(items, LabelledSet)
     if not (flags.labels or items.reading.ratings):
         return items, flags.dimension or ""
     if flags.labels and items.reading.ratings:
         print_error(f"note: labels in {flags.file} are not read, since --labels has some")
-    source = LabelSource(data=flags.labels or flags.file, map=label_columns, values=values)
+    source = replace(source, data=flags.labels or flags.file, map=label_columns)
     labelled, dimension = read_rated_outputs(flags, source)
-    rated = {output.id: output for output in labelled.outputs if output.ratings}
-    if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
+    rated_output_by_id = {output.id: output for output in labelled.outputs if output.ratings}
+    if unknown_ids := rated_output_by_id.keys() - {output.id for output in items.outputs}:
         raise LabelError(
-            f"{source.data}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it"
+            f"{source.data}: {min(unknown_ids)!r} is labelled, but {flags.file} lacks it"
         )
     outputs = []
     for output in items.outputs:
-        labels = rated.get(output.id, output)
+        labels = rated_output_by_id.get(output.id, output)
         outputs.append(replace(output, ratings=labels.ratings, weight=labels.weight))
     with_labels = replace(
         items,
@@ -235,15 +227,14 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     return with_labels, dimension
 
 
-def _columns_in(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
+def _columns_in_file(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
     """Return the entries of the mapping whose columns the file has."""
     table = read_table(file, Problems(file))
     if table is None:
         return {}
     columns = Columns(table, mapping)
-    return {
-        n: headers for n, headers in mapping.items() if all(map(columns.has, columns.mapping[n]))
-    }
+    names = [name for name in mapping if all(map(columns.has, columns.mapping[name]))]
+    return {name: mapping[name] for name in names}
 
 
 def plan_figures(
@@ -315,12 +306,9 @@ def plan_lines(result: PlanResult) -> list[str]:
     """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
     labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
-    fewest_text = (
-        f"{MIN_LABELLED_DOCUMENTS} with scores"
-        if result.n_labelled >= MIN_LABELLED_DOCUMENTS
-        else MIN_LABELLED_DOCUMENTS
-    )
-    sentences = [f"{labelled_text}; a plan needs {fewest_text}, so a random round comes first."]
+    with_scores = " with scores" * (result.n_labelled >= MIN_LABELLED_DOCUMENTS)
+    need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
+    sentences = [f"{labelled_text}; {need_text}, so a random round comes first."]
     if labels_needed := result.labels_needed or ():
         sentences = [sentences[0]] if len(labels_needed) > 1 else [f"{labelled_text}."]
         sentences += [f"{each}." for each in labels_needed]

@@ -66,7 +66,7 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "
             "decided on labels drawn at random: leave out the rows with a sampling_weight, or "
-            "verify each judge by itself, which weighs them"
+            "verify each judge by itself, which uses the weights"
         )
     check_names(entries)
     entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
@@ -77,11 +77,11 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
         return decide_by_changed_rows(flags, *new_and_old, task, margin)
     result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        write(Path(flags.report), _page(result))
+        write(Path(flags.report), _swap_page(result))
     return result
 
 
-def _page(result: SwapResult) -> Page:
+def _swap_page(result: SwapResult) -> Page:
     answer = swap_answer(result)
     figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
     return Page(

@@ -204,10 +204,8 @@ def measure(
         subject = find_subject(dimension)
         pairwise = isinstance(subject, Comparison)
         task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
-        judgement_by_id = judgements_from_scores(judge.items(), pairwise=pairwise)
-        scored = task.match_judgements(
-            "scores", judgement_by_id, None, recorded_scale(scale, subject)
-        )
+        judgements = judgements_from_scores(judge.items(), pairwise=pairwise)
+        scored = task.match_judgements("scores", judgements, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if isinstance(judge, str | os.PathLike):
         name, judge = os.fspath(judge), load(judge)

@@ -76,13 +76,8 @@ def file_uri(file: Path) -> str:
 
 def wrap_lines(*sentences: str) -> list[str]:
     """Return lines of at most 80 columns; each sentence starts a line, no word is broken."""
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(
-            sentence, LINE_WIDTH, break_long_words=False, break_on_hyphens=False
-        )
-    ]
+    wrapper = textwrap.TextWrapper(LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [line for sentence in sentences for line in wrapper.wrap(sentence)]
 
 
 def short_name(name: str, length: int = 24) -> str:

@@ -155,7 +155,7 @@ def load_labels(
             f"the starter set has no labels on {name}: name your labels by --data FILE"
         )
     if isinstance(subject, Dimension):
-        labelled = _with_verdict_words(labelled, subject, any_scale=labels.scale == ANY_SCALE)
+        labelled = _with_two_words(labelled, subject, any_scale=labels.scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_text_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
@@ -234,9 +234,7 @@ def agreement_text_of(labelled: LabelledSet, name: str) -> str:
     return text if name in labelled.words else f"{text}, rho {rho}"
 
 
-def _with_verdict_words(
-    labelled: LabelledSet, subject: Dimension, *, any_scale: bool
-) -> LabelledSet:
+def _with_two_words(labelled: LabelledSet, subject: Dimension, *, any_scale: bool) -> LabelledSet:
     """Return the labels with the judge's two words as values; ratings stay unchanged.
 
     Raises LabelError if the judge has two words and the labels do not, or the reverse.
@@ -287,7 +285,7 @@ def _read_on_scale(
             raise
         on_any_scale = read_outputs()
         if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
-            return on_any_scale  # two words, which `_with_verdict_words` refuses
+            return on_any_scale  # two words, which `_with_two_words` refuses
         ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:

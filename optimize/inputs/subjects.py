@@ -49,13 +49,13 @@ def subject_from_labels(
     catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
-    name, unknown_name = judge_name(written_name), ""
+    name, unknown_message = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
     except UnknownDimensionError as error:
-        unknown_name = str(error)  # suggests similar names
+        unknown_message = str(error)  # suggests similar names
     if labels.data is None:
-        advice = f"no --data FILE names labels, and {unknown_name}"
+        advice = f"no --data FILE names labels, and {unknown_message}"
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
@@ -72,7 +72,7 @@ def subject_from_labels(
         kinds = {problem.kind for problem in error.problems}
         if definition or not kinds <= MISSING_LABEL_PROBLEMS:
             raise
-        raise UnknownDimensionError(f"{unknown_name}; and in the labels: {error}") from error
+        raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
     if isinstance(labelled, LabelledSet) and name not in labelled.dimensions:
@@ -121,9 +121,9 @@ def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -
     outputs = [text for text in columns if usual_name(text) in OUTPUTS]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
-    judged = _judged_output(labelled, outputs, mapping)
+    output = _judged_output(labelled, outputs, mapping)
     inputs = [text for text in columns if text in mapping or is_usual_text(text)]
-    return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
+    return _usable_texts([*(text for text in inputs if text != output), output], labelled)
 
 
 def _judged_output(
@@ -134,9 +134,9 @@ def _judged_output(
     `outputs` are the texts with a name that is usual for outputs.
     """
     columns = labelled.reading.texts
-    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(candidates) == 1 and NAME.match(candidates[0]):
-        return candidates[0]
+    possible_outputs = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(possible_outputs) == 1 and NAME.match(possible_outputs[0]):
+        return possible_outputs[0]
     choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
     if not outputs and len(columns) == 2:
         first, second = columns.values()

@@ -53,7 +53,7 @@ class LabelRecord(msgspec.Struct):
     unsure: bool = False
 
     @property
-    def content(self) -> dict[str, object]:
+    def value_and_comment(self) -> dict[str, object]:
         return {"value": self.value, "comment": self.comment}
 
 
@@ -108,14 +108,14 @@ class LabelLog:
         self.path, self.rows, self.notes = path, rows, list[str]()
         self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
         self._answers, self._lock, kind = answers, RLock(), subject.kind
-        self._key = "preferred" if kind == "pairwise" else "rating"
+        self._value_key = "preferred" if kind == "pairwise" else "rating"
         self._common_fields = {} if kind == "pairwise" else {"dimension": subject.name}
         if kind == "rating":
             low, high = min(subject.scale), max(subject.scale)
             self._common_fields["rating_scale"] = f"{low}-{high}"
-        self._read()
+        self._read_file()
 
-    def _read(self) -> None:
+    def _read_file(self) -> None:
         """Open the label file and read its labels; remove an incomplete last line.
 
         Raises LabelError if a line is not a label from this page, or contradicts the session.
@@ -144,7 +144,7 @@ class LabelLog:
         """Add the label of a line; return False if it is on another output or another dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
-            label = msgspec.convert({**row, "value": row[self._key]}, LabelRecord)
+            label = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
             item = item_by_id.get(row["id"]) if isinstance(row["id"], str) else None
             if row.get("dimension") != self._common_fields.get("dimension"):
@@ -194,8 +194,8 @@ class LabelLog:
         Raises ClickError if the label cannot be written; the file is then unchanged.
         """
         fields = msgspec.to_builtins(label)
-        fields[self._key] = fields.pop("value")
-        fields = {name: value for name, value in fields.items() if value or name == self._key}
+        fields[self._value_key] = fields.pop("value")
+        fields = {name: value for name, value in fields.items() if value or name == self._value_key}
         row = {**self.rows[item], **self._common_fields, **fields}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
@@ -226,4 +226,5 @@ class LabelLog:
     def name_in_file(self, annotator: str) -> str:
         """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        return next((known for known in self.labels if known.casefold() == name.casefold()), name)
+        same_names = (each for each in self.labels if each.casefold() == name.casefold())
+        return next(same_names, name)

@@ -59,37 +59,38 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         annotator = parse_qs(self.path.partition("?")[2]).get("annotator", [""])[0]
-        match self._action():
+        match self._requested_action():
             case "":
                 nonce = secrets.token_urlsafe()
                 page = PAGE_FILE.read_text("utf-8").replace(NONCE_PLACEHOLDER, nonce)
-                self._answer(200, page.encode(), "text/html; charset=utf-8", nonce)
+                self._send(200, page.encode(), "text/html; charset=utf-8", nonce)
             case "state" | "review" as action:
-                self._respond(action, annotator)
+                self._call_session(action, annotator)
             case _:
                 self.send_error(404)
 
     def do_POST(self) -> None:
-        action, length = self._action(), self.headers.get("Content-Length", "")
+        action, length = self._requested_action(), self.headers.get("Content-Length", "")
         if action not in ("label", "undo"):
             return self.send_error(404)
         has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES
         if self.headers.get_content_type() != "application/json" or not has_valid_length:
             self.close_connection = True  # because the request's body was not read
-            return self._answer(413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"})
+            return self._send(413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"})
         try:
-            self._respond(action, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
+            click = msgspec.json.decode(self.rfile.read(int(length)), type=Click)
+            self._call_session(action, click)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._answer(400, {"error": f"the request is not a click on the page: {error}"})
+            self._send(400, {"error": f"the request is not a click on the page: {error}"})
 
-    def _respond(self, action: str, argument: str | Click) -> None:
+    def _call_session(self, action: str, argument: str | Click) -> None:
         """Call this method of the session, and respond with its result or with why it refused."""
         try:
-            self._answer(200, getattr(self.server.session, action)(argument))
+            self._send(200, getattr(self.server.session, action)(argument))
         except ClickError as error:
-            self._answer(error.status, {"error": str(error)})
+            self._send(error.status, {"error": str(error)})
 
-    def _action(self) -> str | None:
+    def _requested_action(self) -> str | None:
         """Return the action that follows the token in the request's address.
 
         It is None if the token or the header Host is wrong, or if another website sent the request.
@@ -100,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         has_token = compare_digest(token.encode(), self.server.token.encode())
         return action if has_token and is_same_origin else None
 
-    def _answer(
+    def _send(
         self, status: int, body: object, content_type: str = "application/json", nonce: str = ""
     ) -> None:
         body_bytes = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -115,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: object = None, explain: object = None) -> None:
         """Answer every bad request with an empty 404, so that the sender learns nothing."""
         self.close_connection = True
-        self._answer(404, b"", "text/plain")
+        self._send(404, b"", "text/plain")
 
     def log_message(self, format: str, *args: object) -> None:
         """Log no request, because its address contains the token."""

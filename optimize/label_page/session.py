@@ -58,29 +58,29 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(kw_only=True, eq=False)
 class LabelSession:
-    """The items in a random order, and the log with their labels. All methods are thread-safe.
+    """Items in a random order, and the file with their labels. All methods are thread-safe.
 
-    `rows` has the fields of each output or pair; `texts` names the fields that the page shows above
-    the outputs, and `outputs` the fields that hold the outputs, by the outputs' names on the page.
-    `path` is the label file. `judge` has the judge's answers by the items' ids.
+    `rows` has the fields of each output or pair. `text_fields` are the fields that the page shows
+    above the outputs, and `output_fields` has the field of each output by its name on the page.
+    `path` is the label file. `judge_answers` has the judge's answers by the items' ids.
     """
 
     subject: Subject
     rows: Sequence[Mapping[str, object]]
-    texts: Sequence[str]
-    outputs: Mapping[str, str]
+    text_fields: Sequence[str]
+    output_fields: Mapping[str, str]
     path: Path
     seed: int = 0
-    judge: Mapping[str, JudgeAnswer] | None = None
+    judge_answers: Mapping[str, JudgeAnswer] | None = None
 
     def __post_init__(self) -> None:
         # Documents come in a random order, and so do the items of each document.
-        rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document, self.rows))]
+        rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document_id, self.rows))]
         shuffled_documents = rng.sample(documents, len(documents))
         self._document_numbers = {name: n for n, name in enumerate(shuffled_documents, 1)}
         self.rows = sorted(
             rng.sample(self.rows, len(self.rows)),
-            key=lambda row: self._document_numbers[_document(row)],
+            key=lambda row: self._document_numbers[_document_id(row)],
         )
         self._numbers = answer_numbers(self.subject)
         self._log = LabelLog(self.path, self.subject, self.rows, self._numbers)
@@ -100,8 +100,8 @@ class LabelSession:
             raise ClickError(f"give a name of 1 to {MAX_NAME_LENGTH} letters")
         return name
 
-    def _content(self, item: int) -> PageState:
-        row, documents = self.rows[item], [*map(_document, self.rows)]
+    def _item_content(self, item: int) -> PageState:
+        row, documents = self.rows[item], [*map(_document_id, self.rows)]
         document = documents[item]
         return {
             "item": item,
@@ -109,8 +109,10 @@ class LabelSession:
             "documents": len(self._document_numbers),
             "place": item - documents.index(document) + 1,
             "of_document": documents.count(document),
-            "texts": [{"name": name, "text": row[name]} for name in self.texts],
-            "judged": [{"name": name, "text": row[key]} for name, key in self.outputs.items()],
+            "texts": [{"name": name, "text": row[name]} for name in self.text_fields],
+            "judged": [
+                {"name": name, "text": row[key]} for name, key in self.output_fields.items()
+            ],
         }
 
     def state(
@@ -123,26 +125,27 @@ class LabelSession:
         """
         with self._log.locked():
             annotator = self._log.name_in_file(annotator)
-            own = self._log.of(annotator)
-            skipped = [i for i, mark in own.marks.items() if mark.skipped]
+            own_labels = self._log.of(annotator)
+            skipped = [i for i, mark in own_labels.marks.items() if mark.skipped]
             if item is None:
-                unlabelled = sorted({*range(len(self.rows))} - own.latest.keys() - own.marks.keys())
+                labelled = own_labels.latest.keys() | own_labels.marks.keys()
+                unlabelled = sorted({*range(len(self.rows))} - labelled)
                 item = next(iter([*unlabelled, *skipped]), None)
             disagreements, shown = self._disagreements(annotator), None
             n_disagreements = len(disagreements["annotators"])
             if item is not None:
-                shown = self._content(item) | {"undone": undone and undone.content}
+                shown = self._item_content(item) | {"undone": undone and undone.value_and_comment}
             else:  # the judge's answers stay hidden as long as the annotator labels
                 n_disagreements += len(disagreements["judge"])
             return {
                 "task": _task_json(self.subject),
                 "outputs": len(self.rows),
-                "done": len(own.latest),
-                "unsure": len(own.marks) - len(skipped),
+                "done": len(own_labels.latest),
+                "unsure": len(own_labels.marks) - len(skipped),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self._log.labels),
                 "disagreements": n_disagreements,
-                "has_judge": self.judge is not None,
+                "has_judge": self.judge_answers is not None,
                 "item": shown,
             }
 
@@ -170,8 +173,8 @@ class LabelSession:
         """Take back the annotator's newest label or mark; return the state that shows its item."""
         with self._log.locked():
             name = self._checked_name(click.annotator)
-            own = self._log.of(name)
-            entries = [*own.latest.items(), *own.marks.items()]
+            own_labels = self._log.of(name)
+            entries = [*own_labels.latest.items(), *own_labels.marks.items()]
             if not entries:
                 return self.state(name)
             item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
@@ -188,21 +191,21 @@ class LabelSession:
             own, items = self._log.of(annotator).latest, list[PageState]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    labels: PageState = {"own": own[item].content, "after": source}
+                    labels: PageState = {"own": own[item].value_and_comment, "after": source}
                     labels |= {"others": [], "judge": None}
                     if source == "judge":
-                        labels["judge"] = msgspec.to_builtins(self._judge_of(item))
+                        labels["judge"] = msgspec.to_builtins(self._judge_answer(item))
                     else:
                         labels["others"] = [
-                            {"annotator": name, **other.latest[item].content}
+                            {"annotator": name, **other.latest[item].value_and_comment}
                             for name, other in self._log.of_others(annotator).items()
                             if item in other.latest
                         ]
-                    items.append(self._content(item) | labels)
+                    items.append(self._item_content(item) | labels)
             return {"items": items}
 
-    def _judge_of(self, item: int) -> JudgeAnswer | None:
-        return (self.judge or {}).get(str(self.rows[item]["id"]))
+    def _judge_answer(self, item: int) -> JudgeAnswer | None:
+        return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
     def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
         """Return the items on which the annotator disagrees, by the other answer's source."""
@@ -213,7 +216,7 @@ class LabelSession:
             differences = [abs(number - other.get(item, number)) for other in others]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
-            elif judge := self._judge_of(item):
+            elif judge := self._judge_answer(item):
                 is_rating = self.subject.kind == "rating"
                 judge_number = judge.score if is_rating else self._numbers[judge.value]
                 if abs(number - judge_number) >= 1:
@@ -238,7 +241,7 @@ class LabelSession:
         return {item: numbers[value] for item, value in values.items() if value in numbers}
 
 
-def _document(row: Mapping[str, object]) -> str:
+def _document_id(row: Mapping[str, object]) -> str:
     return str(row["group"])
 
 

@@ -31,12 +31,7 @@ from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
 from optimize.inputs.flags import ratings_of_scale, rescale
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, items_of
-from optimize.measuring.recorded import (
-    judgement_of_replies,
-    preference_of_replies,
-    read_pair_replies,
-    read_replies,
-)
+from optimize.measuring.recorded import judgement_of, preference_of, read_pair_replies, read_replies
 from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_ids
 from optimize.statistics.correlations import Level
 
@@ -88,11 +83,11 @@ class Task:
         if not len(items):
             judged_id, labelled_id = next(iter(judgements), ""), all_items.items[0].id
             likely_names = self.labelled.reading.likely_names
-            id_column = next((c for c, name in likely_names.items() if name == "id"), "COLUMN")
+            id_columns = [column for column, name in likely_names.items() if name == "id"]
             raise LabelError(
                 "no record's id is the id of a labelled output: the first record has "
                 f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
-                f"column of ids, as in {map_flag('id', [id_column])}"
+                f"column of ids, as in {map_flag('id', [*id_columns, 'COLUMN'][:1])}"
             )
         return ScoredItems(
             judge=name,
@@ -172,9 +167,9 @@ def judgements_from_replies(
             "id, and put replies to different prompts into separate files"
         )
     if pairwise:
-        return {record.id: preference_of_replies(record, values=values) for record in records}
+        return {record.id: preference_of(record, values=values) for record in records}
     return {
-        record.id: judgement_of_replies(record.replies, scale, values=values, names=(dimension,))
+        record.id: judgement_of(record.replies, scale, values=values, names=(dimension,))
         for record in records
     }
 

@@ -78,8 +78,8 @@ def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
     if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        missing = words[int(items.human[0])] if words else "other rating"
-        advice = [f"no {missing} among {len(items):,} labels, so nothing to learn or to measure"]
+        absent = words[int(items.human[0])] if words else "other rating"
+        advice = [f"no {absent} among {len(items):,} labels, so nothing to learn or to measure"]
     mean, fails = items.human.mean(), 1 - float(items.human.mean())
     distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
@@ -112,9 +112,9 @@ def _tuning_capacity(
     train, dev, test = (items_of(part, name) for part in (splits.train, splits.dev, splits.test))
     intervals_text += f"; tune on test, {_figures_with_interval(test, words, level)}"
     advice = _advice_for_intervals(items, test, words, level)
-    learned = Items((*train.items, *dev.items))
-    if np.ptp(learned.human):
-        gain_text, n_needed = chance_of_gain(items, learned, goal="balanced" if words else level)
+    training = Items((*train.items, *dev.items))
+    if np.ptp(training.human):
+        gain_text, n_needed = chance_of_gain(items, training, goal="balanced" if words else level)
         if (n_more := n_needed - len(items.documents)) > 0:
             advice.append(f"{n_more:,} more documents to show a gain of {GAIN:g}")
     return intervals_text, gain_text, advice
@@ -122,13 +122,13 @@ def _tuning_capacity(
 
 def _contrast_text(items: Items) -> str:
     document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
-    n_documents, n_several = len(items.documents), len(document_ratings)
-    if not n_several:
+    n_documents, n_with_several = len(items.documents), len(document_ratings)
+    if not n_with_several:
         return "none within documents, which have one output each"
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
-    text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
-    if n_single := n_documents - n_several:
-        text += f" with several outputs; {n_single:,} of {n_documents:,} with only one"
+    text = f"people tell outputs apart in {n_varied:,} of {count(n_with_several, 'document')}"
+    if n_with_one := n_documents - n_with_several:
+        text += f" with several outputs; {n_with_one:,} of {n_documents:,} with only one"
     return text
 
 
@@ -148,9 +148,8 @@ def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> 
 
 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
-    figures = [
-        figure for figure, n in n_missing_for_intervals(items, words, level).items() if not n
-    ]
+    n_missing = n_missing_for_intervals(items, words, level)
+    figures = [figure for figure, n in n_missing.items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
@@ -165,7 +164,7 @@ def _advice_for_intervals(
     label_names = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
     n_missing = n_missing_for_intervals(test, words, level).items()
     for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
-        # The total grows in proportion to test; some documents in test may have no contrast.
+        # Test grows with the total in proportion; some of its documents may have no contrast.
         n_needed = n_on_test * n_documents / max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)
         if words:  # so that test has MIN_OUTPUTS_FOR_RATES of this label in nine of ten splits
             n_needed = MIN_OUTPUTS_FOR_RATES + float(
@@ -174,7 +173,7 @@ def _advice_for_intervals(
             n_needed -= int((all_items.human == label).sum())
         if n_on_test:
             amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
-            # How many documents with this label test lacks, if it has enough outputs.
+            # How many documents with this label test lacks, although it has enough outputs.
             rows = np.flatnonzero(test.human == label)
             n_short = MIN_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
             if words and rows.size >= MIN_OUTPUTS_FOR_RATES and n_short > 0:

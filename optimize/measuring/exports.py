@@ -115,9 +115,8 @@ def read_any_scores(
     Raises RecordingError for a file in another format, and if labels without ids are joined by row
     numbers to scores of other texts.
     """
-    exported = read_export(path, dimension, labelled, warn, metric)
-    if exported is not None:
-        return exported
+    if (scores := read_export(path, dimension, labelled, warn, metric)) is not None:
+        return scores
     if _has_row_numbers(labelled) and not _has_same_texts(path, labelled):
         warn(
             f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
@@ -141,10 +140,10 @@ def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
         cells = as_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
-            if not isinstance(other := cells.get(column), str):
+            if not isinstance(other_text := cells.get(column), str):
                 continue
             n_compared += 1
-            if other.split() != text.split():
+            if other_text.split() != text.split():
                 raise RecordingError(
                     f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
                     "which have no ids; score the labelled file itself, or give both files the "
@@ -343,8 +342,8 @@ def _choose_metric(
     }
     if len(metrics) != 1:
         raise RecordingError(
-            f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(metrics))}; say "
-            "which is meant, as in --scores METRIC=FILE"
+            f"{file}: no score is called {names[-1]!r}; its scores: "
+            f"{joined_names(sorted(metrics))}; say which is meant, as in --scores METRIC=FILE"
         )
     return metrics.pop()
 

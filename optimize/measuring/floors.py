@@ -19,7 +19,7 @@ from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, TwoValue
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
-# For each floor: the figure, the label whose outputs it is a rate of, and its minimum.
+# For each floor: its figure, the label of the outputs that a rate is of, the figure's minimum.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
@@ -51,7 +51,7 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     Intervals are widened to hold in all of `looks` looks at a growing set of labels.
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
-    reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
+    reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
     for name, floor_value in floors.items():
         figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
@@ -88,7 +88,7 @@ def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value
     return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
 
 
-def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
+def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
     """Yield each reason why the gate fails, whatever the figures are."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
     at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
@@ -101,7 +101,7 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
     if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
         yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
     if result.overlap.tuned_on_these_labels:
-        yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
+        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
 def suggested_floor_flags(card: Scorecard) -> str:

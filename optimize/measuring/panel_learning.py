@@ -154,12 +154,9 @@ def _weighted_members(
         slopes_and_intercepts = transforms / transforms[:, 0].max() * (1, 0)
     else:
         # The panel's scores get the mean and standard deviation of people's ratings.
-        joined = scores.standardised @ weights
-        scale = scores.human.std() / joined.std()
-        slopes_and_intercepts = transforms * scale + (
-            0,
-            scores.human.mean() - scale * joined.mean(),
-        )
+        panel = scores.standardised @ weights
+        scale = scores.human.std() / panel.std()
+        slopes_and_intercepts = transforms * scale + (0, scores.human.mean() - scale * panel.mean())
     member_values = np.column_stack([weights, slopes_and_intercepts]).tolist()
     order = [member for member in np.argsort(-weights, kind="stable") if weights[member] > 0]
     return tuple(WeightedMember(names[member], *member_values[member]) for member in order)

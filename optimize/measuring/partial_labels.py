@@ -41,8 +41,8 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
     )
     dimension = only_dimension(labelled)
     if dimension in labelled.words:
-        rated = [output for output in labelled.outputs if dimension in output.ratings]
-        if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated):
+        rated_outputs = [output for output in labelled.outputs if dimension in output.ratings]
+        if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated_outputs):
             ties = counted(n_tied, "output")
             print_error(f"note: annotators are tied on {ties}, each of which counts half a pass")
     return labelled, dimension

@@ -122,7 +122,7 @@ def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
                 f"score, at most {MAX_SCORE:g}"
             ) from error
         if item_id in scores:
-            raise RecordingError(f"{location}: {item_id!r:.60} has a score already")
+            raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         scores[item_id] = value
     if not scores:
         raise RecordingError(
@@ -194,7 +194,7 @@ def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> fl
     return value
 
 
-def judgement_of_replies(
+def judgement_of(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
@@ -232,7 +232,7 @@ def judgement_of_replies(
     )
 
 
-def preference_of_replies(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
+def preference_of(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
     """Return the preference of both orders' replies; a tie if they contradict each other.
 
     `values` says which words stand for the output shown first ("A"), for the output shown second

@@ -92,9 +92,8 @@ class TwoValueFigures:
         labels, weight = (scored.human, scored.documents), scored.items.weights
         judge = two_values(scored.scores, *labels, weight=weight)
         constant_verdicts = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        return cls(
-            judge=judge, constant_judge=two_values(constant_verdicts, *labels, weight=weight)
-        )
+        constant_judge = two_values(constant_verdicts, *labels, weight=weight)
+        return cls(judge=judge, constant_judge=constant_judge)
 
     @property
     def constant_verdict(self) -> str:
@@ -178,15 +177,15 @@ class PeopleFigures:
         return [first, self.names[row.second]]
 
     def to_json(self) -> JsonObject:
-        excluded = "first", "second"
+        excluded_fields = "first", "second"
         judge_rows, annotator_rows = self.with_judge, self.among_annotators
         agreement = {
             "judge": [
-                {"annotator": self.names[row.second], **fields_json(row, *excluded)}
+                {"annotator": self.names[row.second], **fields_json(row, *excluded_fields)}
                 for row in judge_rows
             ],
             "annotators": [
-                {"annotators": self.pair_of(row), **fields_json(row, *excluded)}
+                {"annotators": self.pair_of(row), **fields_json(row, *excluded_fields)}
                 for row in annotator_rows
             ],
         }

@@ -151,8 +151,8 @@ def with_both_scores(a: ScoredItems, b: ScoredItems) -> tuple[ScoredItems, Score
 
 def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
     """Return the labelled outputs or pairs of these items, in the items' order."""
-    by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
-    return tuple(by_id[item.id] for item in items.items if item.id in by_id)
+    labelled_by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
+    return tuple(labelled_by_id[item.id] for item in items.items if item.id in labelled_by_id)
 
 
 def tuned_ids(

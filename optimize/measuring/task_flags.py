@@ -144,13 +144,11 @@ def _recorded_entries(
         path = Path(file)
         if spec in flags.scores:
             scores = read_any_scores(path, dimension, task.labelled, print_error, name_in_flag)
-            judgement_by_id = judgements_from_scores(scores.items(), pairwise=pairwise)
+            judgements = judgements_from_scores(scores.items(), pairwise=pairwise)
         else:
-            judgement_by_id = judgements_from_replies(
-                path, dimension, scale, values, pairwise=pairwise
-            )
+            judgements = judgements_from_replies(path, dimension, scale, values, pairwise=pairwise)
         name = name_in_flag or path.stem
-        scored = task.match_judgements(name, judgement_by_id, None, scale)
+        scored = task.match_judgements(name, judgements, None, scale)
         if np.array_equal(scored.scores, scored.human):
             print_error(
                 f"warning: {name}: every score equals people's label; are these scores a judge's?"

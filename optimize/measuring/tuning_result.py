@@ -58,8 +58,8 @@ class HeldOut(Generic[T]):
     @property
     def by_name(self) -> dict[str, T]:
         """The values by the names that the splits have in files."""
-        named = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: split for name, split in named.items() if split is not None}
+        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: split for name, split in split_by_name.items() if split is not None}
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
         return HeldOut(*map(function, self.by_name.values()))

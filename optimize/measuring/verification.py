@@ -102,9 +102,9 @@ def _length_association(scored: ScoredItems) -> LengthAssociation | None:
 class Gate:
     """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
-    `outcome` is None if no floors were set and nothing is wrong. If figures do
-    not count, for example because too many judgements failed, `short` says why. Intervals are
-    widened to hold in all of `looks` looks at a growing set of labels.
+    `outcome` is None if no floors were set and nothing is wrong. `short` also has
+    reasons why no figure counts, such as many failed judgements. Intervals are widened to hold in
+    all of `looks` looks at a growing set of labels.
     """
 
     outcome: str | None = field(metadata={"json": "gate"})

@@ -17,8 +17,8 @@ from judges.judgement import NoScoreError
 from optimize.measuring.recorded import (
     RecordedReplies,
     RecordingError,
-    judgement_of_replies,
-    preference_of_replies,
+    judgement_of,
+    preference_of,
     read_choice,
     read_pair_replies,
     read_replies,
@@ -85,7 +85,7 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for row, reply in summeval_replies(model):
         if row["prompt"] == prompt:
-            result = judgement_of_replies(reply.replies[-1:], SUMMEVAL, values=values)
+            result = judgement_of(reply.replies[-1:], SUMMEVAL, values=values)
             scores[row["dimension"]][reply.id] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
@@ -108,7 +108,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     for row, reply in with_rows(read_replies, DATA / "topical_chat_judges" / file):
-        result = judgement_of_replies(reply.replies, TOPICAL[row["dimension"]][0])
+        result = judgement_of(reply.replies, TOPICAL[row["dimension"]][0])
         scores[row["dimension"]][reply.id] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
@@ -154,7 +154,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     for pair in read_pair_replies(path):
         first, second = (read_choice(text, "ABC") for text in pair.replies)
         same.append(first == other[second])
-        assert preference_of_replies(pair, values={"C": "tie"}).failure is None
+        assert preference_of(pair, values={"C": "tie"}).failure is None
     assert (sum(same), len(same)) == (2853, 4400)
 
 
@@ -172,7 +172,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
     pair = RecordedReplies(id="1", replies=replies)
-    result = preference_of_replies(pair, values=values)
+    result = preference_of(pair, values=values)
     assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (result.preferred, result.order_ba, result.margin) == verdict
@@ -204,7 +204,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("replies", "values", "score", "unparsable"), SAMPLES)
 def test_samples_are_read_or_counted(replies, values, score, unparsable):
-    result = judgement_of_replies(replies, SUMMEVAL, values=values)
+    result = judgement_of(replies, SUMMEVAL, values=values)
     assert (None if result.failure else result.score) == score
     assert (result.samples, result.unparsable) == (len(replies) - unparsable, unparsable)
 

@@ -12,7 +12,7 @@ from jsonl import write_jsonl
 
 import data
 from optimize.__main__ import command as tune
-from optimize.check import main as check
+from optimize.check import command as check
 from optimize.items import Item, Items
 from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation

@@ -69,7 +69,7 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here
     about = {"output": "Say.", "date": "2026-10-01"}
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
-    output_of(check.main, sheet, "--write-map", "map.yaml")
+    output_of(check.command, sheet, "--write-map", "map.yaml")
     subject = subject_from_labels(
         "label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml")))
     )

@@ -31,7 +31,11 @@ def server(tmp_path: Path) -> Iterator[LabelServer]:
     subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
     session = LabelSession(
-        subject=subject, rows=rows, texts=TEXTS[:1], outputs={"summary": "summary"}, path=path
+        subject=subject,
+        rows=rows,
+        text_fields=TEXTS[:1],
+        output_fields={"summary": "summary"},
+        path=path,
     )
     with LabelServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -55,7 +55,11 @@ def start(
         rows.append(row | (sides if kind == "pairwise" else output) | (draw or {}))
     pair = {"A": "response_a", "B": "response_b"}
     outputs = pair if kind == "pairwise" else {"summary": "summary"}
-    about: Any = {"texts": TEXTS[:1], "outputs": outputs, "path": folder / f"{name}.jsonl"}
+    about: Any = {
+        "text_fields": TEXTS[:1],
+        "output_fields": outputs,
+        "path": folder / f"{name}.jsonl",
+    }
     _open.append(LabelSession(subject=SUBJECTS[kind], rows=rows, **about, **more))
     return _open[-1]
 
@@ -267,7 +271,7 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(here):
 def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(here):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[shown_ids(here, "rating")[4]]  # it failed
-    session = start(here, judge=judge)
+    session = start(here, judge_answers=judge)
     label_all(session, "Anna", [4, 1, 2, 2, 5])
     label_all(session, "Ben", [2, 2, 2, 3])
     items = session.review("Anna")["items"]
