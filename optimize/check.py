@@ -199,19 +199,17 @@ def _counts_text(labelled: AnyLabels) -> str:
 def _reading_facts(labelled: AnyLabels, mapping: Collection[str]) -> Iterator[Fact]:
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labelled.grouped_by
+    reading, texts = labelled.reading, labelled.reading.texts
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
             yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
+        # A judge without a definition only reads texts with a usual name or in the user's mapping.
+        read_names = [name for name in texts if is_usual_text(name) or name in mapping]
+        texts = {name: texts[name] for name in read_names or texts}
     else:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    reading = labelled.reading
-    texts = reading.texts
-    if isinstance(labelled, LabelledSet):
-        # A judge without a definition only reads texts with a usual name or in the user's mapping.
-        read_names = [name for name in texts if is_usual_text(name) or name in mapping]
-        texts = {name: texts[name] for name in read_names or texts}
     phrases = [
         *starmap(_reading_text, reading.rows.items()),
         *(f"text {_reading_text(name, (column,))}" for name, column in texts.items()),
@@ -272,8 +270,7 @@ def _next_facts(
     defined = [
         name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
     ]
-    two_valued = _names_without_definition(labelled, dimensions)
-    if names := defined or two_valued:
+    if names := defined or _names_without_definition(labelled, dimensions):
         fact = _tune_fact(labelled, names[0], flag_values.get(names[0], names[0]), flags, options)
         advice = f"write --dimension {shlex.quote(_draft_spec(names[0], 'a pass'))}"
     else:

@@ -20,7 +20,6 @@ from judges.labels.rating_columns import close_name
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
-from judges.prompt import NAME
 from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
@@ -37,7 +36,7 @@ from optimize.inputs.flags import (
     scale_of_labels,
 )
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
-from optimize.inputs.subjects import find_subject, text_names_for_judge
+from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
 from optimize.measuring.asking import on_labels_scale
@@ -93,8 +92,7 @@ def label(flags: argparse.Namespace) -> int:
     columns = split_mapping(mapping(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
-        names = [name for name in labelled.reading.texts if NAME.match(name)]
-        texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
+        texts = usable_texts(labelled.reading.texts, labelled)
         inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
     else:
         texts = text_names_for_judge(labelled, columns)

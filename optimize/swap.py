@@ -21,6 +21,7 @@ from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
+from optimize.measuring.floors import read_floors
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.measuring.task_flags import (
@@ -40,7 +41,6 @@ from optimize.report.page import Page, Section, source_section, write
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
 MAX_PRINTED_ROWS = 3
-FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
 def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
@@ -95,8 +95,7 @@ def _swap_page(result: SwapResult) -> Page:
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
-    values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
-    if any(value is not None and value is not False for value in values):  # a floor may be 0
+    if read_floors(flags) or flags.all:
         raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
     if flags.report and flags.changed is not None:
         raise SettingsError(

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
@@ -93,7 +94,7 @@ def judgement_rows(
     SCORE_failure, with the judge's name in place of SCORE. Columns text_NAME with the texts that
     were judged come last.
     """
-    texts = dict.fromkeys(name for item in items for name in item.texts)
+    text_names = dict.fromkeys(chain.from_iterable(item.texts for item in items))
     rows = []
     for number, item in enumerate(items):
         row: JsonObject = {"id": item.id, **({"split": split} if split else {})}
@@ -105,7 +106,7 @@ def judgement_rows(
                 row[f"{name}_rating"] = judgement.rating
             row[f"{name}_comment"] = judgement.rationale
             row[f"{name}_failure"] = judgement.failure
-        rows.append(row | {f"text_{name}": item.texts.get(name) for name in texts})
+        rows.append(row | {f"text_{name}": item.texts.get(name) for name in text_names})
     return rows
 
 

@@ -24,15 +24,14 @@ def number_text(value: float | None, *, signed: bool = False) -> str:
     if value is None or not math.isfinite(value):
         return "undefined"
     # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
-    value = round(value, JSON_DECIMALS) + 0.0
-    return f"{value:+.3f}" if signed else f"{value:.3f}"
+    return f"{round(value, JSON_DECIMALS) + 0.0:{'+' * signed}.3f}"
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
     """Return the ends of an interval in brackets; a note if there is no interval."""
     if interval is None:
         return TOO_FEW_FOR_INTERVAL
-    low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
+    low, high = number_text(interval.low, signed=signed), number_text(interval.high, signed=signed)
     return f"[{low}, {high}]"
 
 

@@ -99,7 +99,7 @@ def _make_subject(
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
-        texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
+        texts = usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
@@ -122,8 +122,9 @@ def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
     output = _judged_output(labelled, outputs, mapping)
-    inputs = [text for text in columns if text in mapping or is_usual_text(text)]
-    return _usable_texts([*(text for text in inputs if text != output), output], labelled)
+    further_texts = without_keys(columns, [output])
+    inputs = [text for text in further_texts if text in mapping or is_usual_text(text)]
+    return usable_texts([*inputs, output], labelled)
 
 
 def _judged_output(
@@ -147,10 +148,10 @@ def _judged_output(
     raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
 
 
-def _usable_texts(texts: Iterable[str], labelled: AnyLabels) -> list[str]:
-    """Keep the texts that every row has and whose names can be used in a prompt."""
-    rows = [item.texts for item in labelled.items]
-    return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
+def usable_texts(names: Iterable[str], labelled: AnyLabels) -> list[str]:
+    """Return the names that every row has a text for, and that can be used in a prompt."""
+    names_by_row = [item.texts.keys() for item in labelled.items]
+    return [name for name in names if NAME.match(name) and all(name in row for row in names_by_row)]
 
 
 def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:

@@ -127,15 +127,16 @@ def rank_differences(scored: ScoredItems) -> Vector:
     alike.
     """
     judge, human = scored.scores, scored.human
-    differences = np.zeros(len(human))
     if scored.is_pairs:
         has_same_sign = np.sign(judge) == np.sign(human)
         differences = np.where(has_same_sign | (human == 0), 0, (judge - human) / 2)
-    for rows in [] if scored.is_pairs else scored.ranked_rows:
-        scored_rows = rows[~np.isnan(judge[rows])]
-        if scored_rows.size > 1 and np.unique(human[scored_rows]).size > 1:
-            ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
-            differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
+    else:
+        differences = np.zeros(len(human))
+        for rows in scored.ranked_rows:
+            scored_rows = rows[~np.isnan(judge[rows])]
+            if np.unique(human[scored_rows]).size > 1:
+                ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
+                differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
     differences[np.isnan(differences) | (np.abs(judge - human) < MIN_VISIBLE_DIFFERENCE)] = 0
     return differences
 

@@ -155,8 +155,9 @@ class TuningResult:
         record["gain"] = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
-        if self.test is None or (card := self.card) is None:
+        if self.test is None:
             return record
+        card = self.test.of(self.shipped)
         record["order"] = self._of_both(lambda each: each.order)
         record["scales"] = to_json(card.scales)
         if card.people:
