@@ -342,10 +342,10 @@ def _tune_fact(
     command = shlex.join([*command_words, *_reading_flags(flags, scale)])
     if dimension is None:
         try:
-            flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
+            input_flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
         except LabelError as error:
             return "judge", str(error)
-        command += f" {flag}" if flag else ""
+        command += f" {input_flag}" if input_flag else ""
     return COMMAND_TITLE, command
 
 

@@ -105,12 +105,12 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         overall = mean_of(sample)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
-    by_system: dict[str, Estimate | None] = {}
+    estimate_by_system: dict[str, Estimate | None] = {}
     for name in sorted(set(sample.system.tolist()) - {""}):
-        by_system[name] = None
+        estimate_by_system[name] = None
         with suppress(ValueError):
-            by_system[name] = mean_of(sample.select(sample.system == name))
-    means = {name: each.value for name, each in by_system.items() if each}
+            estimate_by_system[name] = mean_of(sample.select(sample.system == name))
+    means = {name: each.value for name, each in estimate_by_system.items() if each}
     result = EstimateResult(
         data=labelled,
         dimension=dimension,
@@ -118,7 +118,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         is_rate=is_rate,
         is_weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
-        systems=by_system,
+        systems=estimate_by_system,
         differences=system_differences(
             sorted(means, key=means.__getitem__, reverse=True),
             sample.label,
@@ -186,8 +186,8 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     on_these = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
     differences = result.differences
-    best = differences[0].system if differences else ""
-    difference_from_best = {pair.less: pair for pair in differences if pair.system == best}
+    best_system = differences[0].system if differences else ""
+    difference_from_best = {pair.less: pair for pair in differences if pair.system == best_system}
     for name, system_estimate in result.systems.items():
         system_text = "too few labels (two documents or more are needed)"
         if system_estimate is not None:

@@ -188,7 +188,7 @@ class DataCounts:
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
-    """Return a digest of texts, 16 hex digits, the same for any whitespace and order of texts."""
+    """Return 16 hex digits that identify texts, whatever their whitespace and their order."""
     normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
     return sha256("\0".join(normalised_texts).encode(errors="surrogatepass")).hexdigest()[:16]
 

@@ -223,6 +223,6 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
 
 
 def _cost_and_time(judge: ComparedJudge) -> str:
-    seconds = judge.usage.seconds_per_1000_rows
+    seconds = judge.entry.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"
+    return f"{cost_text(judge.entry.usage.cost_per_1000_rows)}, {time_text}"

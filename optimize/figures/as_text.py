@@ -60,7 +60,7 @@ def counted(number: int, unit: str) -> str:
 
 
 def cost_text(dollars: float | None) -> str:
-    """Return dollars, precise for cheap models; "free" for 0, "cost unknown" for None."""
+    """Return dollars, below $10 with four decimals; "free" for 0, "cost unknown" for None."""
     if dollars is None:
         return "cost unknown"
     if dollars == 0:

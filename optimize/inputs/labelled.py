@@ -1,4 +1,4 @@
-"""Read the human labels for a command, on the scale or with the words of what is judged."""
+"""Read a command's human labels, on the scale or with the words of what is judged."""
 
 import argparse
 import os
@@ -132,7 +132,7 @@ def load_labels(
 ) -> AnyLabels:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
-    `subject` is what is judged; None if the scores exist already. If `pairwise`, the labels are on
+    `subject` is what is judged; None if all scores are recorded. If `pairwise`, the labels are on
     pairs, even if the subject is unknown. Raises LabelError if the labels are on outputs instead of
     pairs or the reverse, or if no label is on the subject.
     """

@@ -69,8 +69,8 @@ def subject_from_labels(
         source = replace(labels, map=columns, scale=None)
         labelled = read_source(source, name, pairwise=pairwise)
     except LabelError as error:
-        kinds = {problem.kind for problem in error.problems}
-        if definition or not kinds <= MISSING_LABEL_PROBLEMS:
+        problem_kinds = {problem.kind for problem in error.problems}
+        if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
@@ -111,7 +111,7 @@ def _make_subject(
 
 
 def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
-    """Choose the texts that a new judge reads; the judged output comes last.
+    """Return the names of the texts that a new judge reads; the judged output comes last.
 
     A judge reads the texts with a usual name and the texts that the user's mapping names, if every
     row has them. Other texts are left out, because they may give the label away. Raises LabelError

@@ -11,7 +11,7 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.items import DataCounts
-from optimize.measuring.asking import JudgeEntry, JudgeUsage, Task, total_dollars
+from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics.balanced import balanced_contrast
@@ -51,10 +51,6 @@ class ComparedJudge:
     @property
     def name(self) -> str:
         return self.entry.name
-
-    @property
-    def usage(self) -> JudgeUsage:
-        return self.entry.usage
 
     @property
     def relation_to_best(self) -> RelationToBest:

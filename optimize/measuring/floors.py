@@ -8,7 +8,6 @@ from dataclasses import replace
 from judges.cli.flags import count
 from optimize.figures.as_text import VERDICT_PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
-from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
 from optimize.statistics.correlations import Correlation
@@ -104,16 +103,12 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
         yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
-def suggested_floor_flags(card: Scorecard) -> str:
+def floor_flags(figures: Correlation | TwoValues) -> str:
     """Return floors that an equally good judge holds nine times of ten on as many new labels.
 
-    The text is empty if labels are too few: on new labels, figures may then have no interval.
+    The flags are for a rho, or for the figures of pass and fail. The text is empty if labels are
+    too few: on new labels, figures may then have no interval.
     """
-    return floor_flags(card.two_values.judge if card.two_values else card.rho)
-
-
-def floor_flags(figures: Correlation | TwoValues) -> str:
-    """Return the flags of `suggested_floor_flags`, for a rho or for figures of pass and fail."""
     if isinstance(figures, TwoValues):
         floor_values = []
         for rate in (figures.tpr, figures.tnr):

@@ -144,6 +144,6 @@ def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:
     """Return the name of the text to attack, and the sign of scores that are better for it."""
     if isinstance(judge.subject, Comparison):
         field_a, field_b = judge.subject.fields
-        # The side that was not preferred can gain most.
+        # An attack can help the side most that was not preferred.
         return (field_a, 1.0) if score < 0 else (field_b, -1.0)
     return judged_output_name(judge.texts) or judge.texts[-1], 1.0

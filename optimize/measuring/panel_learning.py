@@ -129,14 +129,14 @@ def learn_panel(
             "learn weights from: label more documents"
         )
     learning_data = labelled.learning_data(np.ones(labelled.human.size, bool))
-    best, weights = learning_data.best_member(all_members), learning_data.weights(all_members)
+    best_index, weights = learning_data.best_member(all_members), learning_data.weights(all_members)
     kind: PanelKind = "own"
-    members: tuple[WeightedMember, ...] = (WeightedMember(names[best], 1),)
+    members: tuple[WeightedMember, ...] = (WeightedMember(names[best_index], 1),)
     if gain.value > gain.error:
         kind, members = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
     return PanelFit(
         kind=kind,
-        best=names[best],
+        best=names[best_index],
         members=members,
         gain=gain,
         rho_alone=dict(zip(names, learning_data.member_rhos.tolist(), strict=True)),

@@ -1,7 +1,7 @@
 """Read recorded judgements of any judge: files of scores, or of raw replies.
 
 A reply is first read in the format of our own judges' replies. If that fails, a rating or choice is
-searched in sentences that judges with other prompts write: "I would give it a score of 4.",
+searched for in sentences that judges with other prompts write: "I would give it a score of 4.",
 "Therefore, Output (a) is better." Published tables were often made with parsers that find a number
 in nearly any reply, so their figures may differ a little.
 """

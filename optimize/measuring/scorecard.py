@@ -164,10 +164,6 @@ class PeopleFigures:
         )
 
     @property
-    def with_judge(self) -> list[AnnotatorAgreement]:
-        return [row for row in self.agreement if row.first is None]
-
-    @property
     def among_annotators(self) -> list[AnnotatorAgreement]:
         return [row for row in self.agreement if row.first is not None]
 
@@ -178,15 +174,15 @@ class PeopleFigures:
 
     def to_json(self) -> JsonObject:
         excluded_fields = "first", "second"
-        judge_rows, annotator_rows = self.with_judge, self.among_annotators
         agreement = {
             "judge": [
                 {"annotator": self.names[row.second], **fields_json(row, *excluded_fields)}
-                for row in judge_rows
+                for row in self.agreement
+                if row.first is None
             ],
             "annotators": [
                 {"annotators": self.pair_of(row), **fields_json(row, *excluded_fields)}
-                for row in annotator_rows
+                for row in self.among_annotators
             ],
         }
         return {**fields_json(self, "names"), "agreement": agreement}

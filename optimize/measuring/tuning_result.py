@@ -121,11 +121,6 @@ class TuningResult:
     answers: Sequence[AnswerShare] | None = None
 
     @property
-    def cost_usd(self) -> float | None:
-        """Dollars at list price; None if a model's price is unknown."""
-        return self.spending.cost_usd
-
-    @property
     def splits(self) -> dict[str, SplitResult]:
         return HeldOut(self.test, self.unseen).by_name if self.test else {}
 

@@ -221,7 +221,7 @@ def people_facts(card: Scorecard | None) -> Iterator[Fact]:
     """Yield the agreement for the judge and each annotator, and for each pair of annotators."""
     if not (card and (people := card.people)):
         return
-    for row in [*people.with_judge, *people.among_annotators]:
+    for row in people.agreement:
         text = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
         if not card.two_values:
             text += f", rho {number_text(row.rho)}"

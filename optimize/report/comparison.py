@@ -66,7 +66,7 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     rows: list[tuple[str, ...]] = []
     rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
-        difference, cost = judge.difference, judge.usage.cost_per_1000_rows
+        difference, cost = judge.difference, judge.entry.usage.cost_per_1000_rows
         difference_text = (
             figure_text(difference, signed=True) if difference else judge.relation_to_best
         )
@@ -85,7 +85,7 @@ def usage_table(result: JudgeComparison) -> ReportTable:
     header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
-        usage, seconds = judge.usage, judge.usage.seconds_per_1000_rows
+        usage, seconds = judge.entry.usage, judge.entry.usage.seconds_per_1000_rows
         usage_cells = ["", "", "recorded"]
         if usage.plan:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]

@@ -142,9 +142,9 @@ def _cost(result: TuningResult) -> str:
     if result.cached_calls:
         calls += f" ({result.cached_calls:,} more from the reply cache)"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
-    text = f"{cost_text(result.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
+    text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
-        return f"{text} 1,000 rows are free, too." if result.cost_usd == 0 else text
+        return f"{text} 1,000 rows are free, too." if result.spending.cost_usd == 0 else text
     shipped_cost, untuned_cost = costs.of(result.shipped), costs.untuned
     text += f" 1,000 rows will cost {cost_text(shipped_cost)}"
     if result.shipped == "tuned" and untuned_cost:
@@ -154,7 +154,7 @@ def _cost(result: TuningResult) -> str:
 
 def _search_end(result: TuningResult) -> Iterator[Fact]:
     """Yield why the search ended, and what further rounds would cost and gain."""
-    last_round, spent = result.last_round, result.cost_usd
+    last_round, spent = result.last_round, result.spending.cost_usd
     if not last_round or result.max_cost is None or spent is None:
         return
     ending, unspent_text = "A limit ended the search. Its last rounds gained", ""
