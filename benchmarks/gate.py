@@ -24,7 +24,7 @@ from judges.catalog import find_subject
 from judges.judgement import Judgement, Preference
 from judges.prompt import LETTERS, Value
 from judges.questions import Question
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.evaluator import Evaluator, ItemJudgement
@@ -160,7 +160,7 @@ class World:
                 places = divmod(np.arange(human.size), self.outputs)
                 gap = contrast_judges(tuned, untuned, human, *places, level=self.level)
                 contrasts.append([gap])
-            decisions.append(decide_by_gain([contrasts], self.level, rng, RISK))
+            decisions.append(decide_by_gain([contrasts], self.level, rng, DEFAULT_RISK))
         return decisions
 
 
@@ -188,8 +188,8 @@ def row_of_gains(simulations: int, row: tuple[float, tuple[Level, int]]) -> str:
     for labelled in LABELLED:
         n = round(DECIDING_SHARE * labelled)
         equal, better = (world.choices(n, simulations, each) for each in (0, gain))
-        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - RISK))
-        promised = power(n, outputs - (level == "summary"), gain, RISK)
+        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - DEFAULT_RISK))
+        promised = power(n, outputs - (level == "summary"), gain, DEFAULT_RISK)
         cells.append(f"{shipped(better):.2f} ({promised:.2f}, {oracle:.2f})")
     return f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
 
@@ -259,7 +259,7 @@ def with_questions(
         train=Items(tuple(rows[:half])),
         dev=Items(tuple(rows[half:])),
         goal=goal,
-        options=SearchOptions(seed=int(rng.integers(2**31)), risk=RISK),
+        options=SearchOptions(seed=int(rng.integers(2**31)), risk=DEFAULT_RISK),
     )
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     nothing = Exploration(finalists=(), candidate_ids=())

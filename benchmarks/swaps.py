@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
-from optimize.measuring.swap import difference_of, outcome_of
+from optimize.measuring.swap import swap_difference, swap_outcome
 from optimize.statistics.changed import gain_terms, interval_on_these_rows
 from optimize.statistics.correlations import Level, rho
 from optimize.statistics.intervals import Interval, cautious_interval
@@ -124,7 +124,7 @@ def side(scores: np.ndarray, human: np.ndarray, level: Level) -> Any:
 
 
 def passes(interval: Interval | None, margin: float) -> bool:
-    return outcome_of(interval, margin) in ("better", "not worse")
+    return swap_outcome(interval, margin) in ("better", "not worse")
 
 
 def lines(simulations: int) -> Iterator[str]:
@@ -159,7 +159,7 @@ def lines(simulations: int) -> Iterator[str]:
                     rng, passed = np.random.default_rng([n, round(1000 * margin)]), []
                     for worse in [loss, 0] * simulations:
                         *both, human = world(rng, n, worse)
-                        interval = difference_of(*(side(each, human, level) for each in both))[1]
+                        interval = swap_difference(*(side(each, human, level) for each in both))[1]
                         passed.append(passes(interval, margin))
                     cells.append(f"{np.mean(passed[::2]):.3f} ({np.mean(passed[1::2]):.2f})")
                 yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"

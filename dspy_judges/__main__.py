@@ -10,7 +10,7 @@ from dspy_judges.startup import run, wrap_output_streams
 JUDGES_COMMAND = "judges.cli.main:command"
 # For each command: its summary in the help, and the MODULE:FUNCTION that runs it.
 COMMANDS = {
-    "check": ("what a label file holds, and every problem", "optimize.check:main"),
+    "check": ("what a label file holds, and every problem", "optimize.check:command"),
     "label": ("a page to give labels, one output at a time", "optimize.label:command"),
     "plan": ("which documents to label next, and how many", "optimize.plan:command"),
     "tune": ("tune a judge to human labels", "optimize.__main__:command"),

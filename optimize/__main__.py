@@ -15,7 +15,7 @@ from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
 from judges.client import check_model_name
 from judges.terminal import print_note
-from optimize.inputs.flags import CommandParser, Outcome, add_label_flags, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, run
 from optimize.tuning.settings import read_settings
 
 ABOUT = """\
@@ -39,12 +39,12 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 PROPOSER_PREFIX = "proposer="
 # These flags set the judge's model, or the proposer's if their value begins with PROPOSER_PREFIX.
 MODEL_FLAGS = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
-# The flags that are no settings of a run, with their defaults.
-NO_SETTINGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
+# The flags that are not settings of a run, with their defaults.
+OTHER_FLAGS = {"out": None, "dry_run": False, "json": False, "quiet": False}
 
 
 def parser() -> CommandParser:
-    """The parser for the command's flags; its result has only the flags that the user gave."""
+    """Return the parser; its result has only the flags that the user gave."""
     parser = CommandParser(
         prog="dspy-judges tune",
         usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
@@ -96,7 +96,7 @@ def parser() -> CommandParser:
     }
     for flag, help_text in help_by_flag.items():
         group.add_argument(flag, action="store_true", help=help_text)
-    parser.set_defaults(**NO_SETTINGS)
+    parser.set_defaults(**OTHER_FLAGS)
     return parser
 
 
@@ -112,24 +112,24 @@ def command(arguments: Sequence[str]) -> int:
         from optimize.tuning.pipeline import tune_in_folder
         from optimize.tuning.preparation import prepare_run
 
-    def tune(flags: argparse.Namespace) -> Outcome:
-        settings = read_settings(_settings(flags))
+    def tune(flags: argparse.Namespace) -> CommandOutcome:
+        settings = read_settings(_settings_from_flags(flags))
         for lm in (settings.lm, settings.proposer.lm):
             check_model_name(lm)
         if flags.dry_run:
             budget = plan_budget(prepare_run(settings))
-            return Outcome(budget_json(budget), budget_lines(budget))
+            return CommandOutcome(budget_json(budget), budget_lines(budget))
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr
         )
-        return Outcome(result, tuning_lines(result, str(folder)))
+        return CommandOutcome(result, tuning_lines(result, str(folder)))
 
     return run(parser().prog, flags, tune)
 
 
-def _settings(flags: argparse.Namespace) -> dict[str, object]:
+def _settings_from_flags(flags: argparse.Namespace) -> dict[str, object]:
     """Convert flags to settings: `--price proposer=1,2` becomes `proposer_price`."""
-    settings = {name: value for name, value in vars(flags).items() if name not in NO_SETTINGS}
+    settings = {name: value for name, value in vars(flags).items() if name not in OTHER_FLAGS}
     for name in MODEL_FLAGS:
         for value in settings.pop(name, []):
             setting = f"proposer_{name}" if value.startswith(PROPOSER_PREFIX) else name

@@ -3,7 +3,6 @@
 import argparse
 import json
 import shlex
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,20 +27,20 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
-from optimize.figures.as_text import WIDTH
+from optimize.figures.as_text import LINE_WIDTH
 from optimize.inputs.flags import (
     add_turns_flag,
-    bounds_of,
-    fitting_scale,
+    narrowest_scale,
+    scale_bounds,
     scale_of_labels,
-    values_of,
+    word_values,
 )
-from optimize.inputs.labelled import Labelled
-from optimize.inputs.subjects import input_flag, judged_texts, unread_text
+from optimize.inputs.labelled import AnyLabels
+from optimize.inputs.subjects import missing_input_flag, text_names_for_judge, unread_columns
 from optimize.report.answer import Fact
 
-# A line of the output: a title of one word, and a sentence or a command.
-COMMAND = "next"  # this title marks a command, which stays on one line so that it can be copied
+# The title of a line with a command, which is not wrapped so that it can be copied.
+COMMAND_TITLE = "next"
 _MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
@@ -57,25 +56,24 @@ examples:
   dspy-judges check labels.csv --map map.yaml"""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges check`; returns the exit code, which is 1 if the file has problems."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    flags = parser().parse_args(words[1:] if words[:1] == ["check"] else words)
+    flags = parser().parse_args(arguments)
     return run_command("dspy-judges check", lambda: _check(flags))
 
 
 def parser() -> argparse.ArgumentParser:
-    command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
-    add = command.add_argument
-    add_list = partial(add, action="append", default=[])
+    command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
+    add = command_parser.add_argument
+    add_repeatable = partial(add, action="append", default=[])
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
-    add_list("--map", metavar="NAME=COLUMN,...", help=help_text)
-    add_turns_flag(command)
+    add_repeatable("--map", metavar="NAME=COLUMN,...", help=help_text)
+    add_turns_flag(command_parser)
     help_text = (
         "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
     )
-    add_list("--values", metavar="WORD=NUMBER,...", help=help_text)
+    add_repeatable("--values", metavar="WORD=NUMBER,...", help=help_text)
     help_text = "read only labels on this dimension; there must be some; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
     help_text = "the scale that people used, as in 1-5; a rating outside it is a problem (none)"
@@ -87,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     help_text = "write how the columns were read as a mapping file, which --map takes everywhere"
     add("--write-map", type=Path, metavar="FILE.yaml", help=help_text)
     add("--json", action="store_true", help="print as JSON, for machines")
-    return command
+    return command_parser
 
 
 def _check(flags: argparse.Namespace) -> int:
@@ -95,20 +93,20 @@ def _check(flags: argparse.Namespace) -> int:
 
     Returns the exit code, which is 1 if the file has problems.
     """
-    options = _options(flags)
+    options = _read_options(flags)
     labelled, problems = check_file(flags.file, options)
-    notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
+    notes = [] if labelled is None else [*labelled.notes, *_dimension_notes(labelled)]
     capacity: dict[str, str] = {}
     if labelled is not None and not problems:
         # A slow import that a file with problems does not need.
-        from optimize.measuring.capacity import capacity_of
+        from optimize.measuring.capacity import capacity_texts
 
         measured_name = "margin for A"
         if isinstance(labelled, LabelledSet):
             measured_name = _dimensions_of(labelled, options)[0]
-        capacity = capacity_of(labelled, measured_name)
+        capacity = capacity_texts(labelled, measured_name)
         if flags.write_map is not None:
-            write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
+            write_atomically(flags.write_map, mapping_yaml(labelled.reading, options).encode())
     if flags.json:
         record = {
             "file": flags.file,
@@ -123,15 +121,16 @@ def _check(flags: argparse.Namespace) -> int:
         print_output("\n".join(_problem_lines(problems)))
     else:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
-        facts = [*_facts(labelled, options.map), *(("note", note) for note in notes)]
+        facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
         last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
-        lines = [*textwrap.wrap(headline, WIDTH), *_lines(facts), "", *_lines(last_facts)]
+        head_lines = textwrap.wrap(headline, LINE_WIDTH)
+        lines = [*head_lines, *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))
     return 1 if problems else 0
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Lines for the first ten problems of each kind and column, and the number of all problems."""
+    """Return lines for ten problems of each kind and column, and the number of all problems."""
     counts = Counter[tuple[str, str | None]]()
     lines = []
     for problem in problems:
@@ -145,9 +144,9 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     return [*lines, f"{count(len(problems), 'problem')}{remark}"]
 
 
-def _options(flags: argparse.Namespace) -> ReadOptions:
-    options = read_options(read_map_flags(flags.map), values_of(flags.values))
-    bounds = bounds_of(scale_of_labels(flags))
+def _read_options(flags: argparse.Namespace) -> ReadOptions:
+    options = read_options(read_map_flags(flags.map), word_values(flags.values))
+    bounds = scale_bounds(scale_of_labels(flags))
     return replace(
         options,
         dimensions=[*_dimension_values(flags)] or None,
@@ -157,12 +156,12 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
 
 
 def _dimension_values(flags: argparse.Namespace) -> dict[str, str]:
-    """The dimensions that --dimension names, each with the flag's value NAME or NAME=DEFINITION."""
+    """Return the dimensions that --dimension names, each with its NAME or NAME=DEFINITION."""
     return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
 
 
-def _set_notes(labelled: Labelled) -> list[str]:
-    """Notes on all labels of a dimension together: some are left out, or all are equal."""
+def _dimension_notes(labelled: AnyLabels) -> list[str]:
+    """Return notes on labels of two values: some are left out, or all are equal."""
     if isinstance(labelled, LabelledPairs):
         return []
     # `with_ratings` adds such notes only to labels with two values.
@@ -171,8 +170,8 @@ def _set_notes(labelled: Labelled) -> list[str]:
     return [note for name in dimensions for note in with_ratings(labelled, name).notes[n_before:]]
 
 
-def map_file(reading: FileReading, options: ReadOptions) -> str:
-    """The YAML text of a mapping file for --map: columns, the meaning of words, and the scale."""
+def mapping_yaml(reading: FileReading, options: ReadOptions) -> str:
+    """Return a mapping file for --map as YAML: columns, meaning of words, and scale."""
     import yaml
 
     content: dict[str, object] = {}
@@ -191,28 +190,26 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
     return yaml_text
 
 
-def _counts_text(labelled: Labelled) -> str:
+def _counts_text(labelled: AnyLabels) -> str:
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
     text = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
 
 
-def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
+def _reading_facts(labelled: AnyLabels, mapping: Collection[str]) -> Iterator[Fact]:
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labelled.grouped_by
+    reading, texts = labelled.reading, labelled.reading.texts
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
             yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
+        # A judge without a definition only reads texts with a usual name or in the user's mapping.
+        read_names = [name for name in texts if is_text_name(name) or name in mapping]
+        texts = {name: texts[name] for name in read_names or texts}
     else:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
-    reading = labelled.reading
-    texts = reading.texts
-    if isinstance(labelled, LabelledSet):
-        # A judge without a definition only reads texts with a usual name or in the user's mapping.
-        read_names = [name for name in texts if is_text_name(name) or name in mapping]
-        texts = {name: texts[name] for name in read_names or texts}
     phrases = [
         *starmap(_reading_text, reading.rows.items()),
         *(f"text {_reading_text(name, (column,))}" for name, column in texts.items()),
@@ -222,7 +219,7 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
     if reading.comments:
         comment_columns = ", ".join(reading.comments)
         yield "comments", f"{comment_columns}: what people wrote on their labels; tuning uses it"
-    if unread := unread_text(reading, texts):
+    if unread := unread_columns(reading, texts):
         yield "not read", unread
 
 
@@ -231,7 +228,7 @@ def _reading_text(name: str, columns: tuple[str, ...]) -> str:
 
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
-    """A phrase on a dimension: its range of ratings, its rated outputs, and its annotators."""
+    """Return a phrase with the range of ratings, and the numbers of outputs and annotators."""
     outputs = [output for output in labelled.outputs if dimension in output.ratings]
     ratings = [rating for output in outputs for rating in output.ratings[dimension]]
     annotators_by_output = [output.annotators.get(dimension, ()) for output in outputs]
@@ -251,63 +248,62 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
 
 
 def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """The dimensions that the user named, else all; those that can be tuned at once come first."""
+    """Return the dimensions that the user named, else all; those that need no definition first."""
     dimensions_in_map = [name for name in options.map if name in labelled.dimensions]
     names = options.dimensions or dimensions_in_map or labelled.dimensions
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
 
 def _next_facts(
-    labelled: Labelled, flags: argparse.Namespace, options: ReadOptions
+    labelled: AnyLabels, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[Fact]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
     if isinstance(labelled, LabelledPairs):
         words = ["--pairwise", "preference=which response is better", "--data", flags.file]
-        yield COMMAND, shlex.join(["dspy-judges", "tune", *words, *_reading_flags(flags, None)])
+        words += _reading_flags(flags, None)
+        yield COMMAND_TITLE, shlex.join(["dspy-judges", "tune", *words])
         yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
         return
     dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
     defined = [
         name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
     ]
-    two_valued = _names_without_definition(labelled, dimensions)
-    if names := defined or two_valued:
+    if names := defined or _names_without_definition(labelled, dimensions):
         fact = _tune_fact(labelled, names[0], flag_values.get(names[0], names[0]), flags, options)
-        advice = f"write --dimension {shlex.quote(_definition(names[0], 'a pass'))}"
+        advice = f"write --dimension {shlex.quote(_draft_spec(names[0], 'a pass'))}"
     else:
         column = dimensions[0]
-        name, name_flag, earned = judge_name(column), "", "a high rating"
+        name, name_flag = judge_name(column), ""
+        good_label = "a pass" if column in labelled.words else "a high rating"
         if not VALID_NAME.match(name):  # a judge cannot have the column's name
             name, name_flag = "quality", f" {map_flag('quality', [column])}"
             options = replace(options, map={**options.map, name: column})
-        if column in labelled.words:
-            earned = "a pass"
-        fact = _tune_fact(labelled, name, _definition(name, earned), flags, options)
-        if fact and fact[0] == COMMAND:
-            fact = COMMAND, f"{fact[1]}{name_flag}"
+        fact = _tune_fact(labelled, name, _draft_spec(name, good_label), flags, options)
+        if fact and fact[0] == COMMAND_TITLE:
+            fact = COMMAND_TITLE, f"{fact[1]}{name_flag}"
         advice = f"write your own line there{_catalogue_advice(labelled, column)}"
     if fact:
         yield fact
-        if fact[0] == COMMAND and not defined:
+        if fact[0] == COMMAND_TITLE and not defined:
             yield "define", f"a definition is worth about as much as tuning; {advice}"
 
 
-def _definition(name: str, earned: str) -> str:
-    """The value of --dimension that defines a judge, for the user to complete."""
-    return f"{name}=one line that says what earns {earned}"
+def _draft_spec(name: str, good_label: str) -> str:
+    """Return a value of --dimension with a definition that the user is to complete."""
+    return f"{name}=one line that says what earns {good_label}"
 
 
 def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
-    """How to use a catalogue judge for the ratings; "" if the file lacks its texts."""
+    """Return how to use a catalogue judge for the ratings; "" if the file lacks its texts."""
     if not labelled.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
         return ""
     return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
 
 
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
-    """Names for judges of labels with two values; these can be tuned without a definition."""
+    """Return names for judges of pass or fail, which can be tuned without a definition."""
     judge_names = [judge_name(name) for name in names if name in labelled.words]
     return [name for name in judge_names if VALID_NAME.match(name) and name not in catalog.names()]
 
@@ -315,7 +311,7 @@ def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> li
 def _tune_fact(
     labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
 ) -> Fact | None:
-    """The command that tunes a judge on these labels, or why the labels cannot be split.
+    """Return the command that tunes a judge on these labels, or why they cannot be split.
 
     Returns None if all labels are the same, because a note already says so.
     """
@@ -341,28 +337,28 @@ def _tune_fact(
     scale = options.scales.get("*")
     if dimension and not scale:
         ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
-        scale = _scale_beyond(dimension.scale, [*ratings])
+        scale = _wider_scale(dimension.scale, [*ratings])
     command_words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
     command = shlex.join([*command_words, *_reading_flags(flags, scale)])
     if dimension is None:
         try:
-            flag = input_flag(outputs, judged_texts(outputs, options.map))
+            input_flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
         except LabelError as error:
             return "judge", str(error)
-        command += f" {flag}" if flag else ""
-    return COMMAND, command
+        command += f" {input_flag}" if input_flag else ""
+    return COMMAND_TITLE, command
 
 
-def _scale_beyond(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
-    """A scale that fits ratings outside the judge's scale; None if all ratings are on it."""
+def _wider_scale(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
+    """Return a scale that fits ratings outside the judge's scale; None if all are on it."""
     low, high = min(ratings), max(ratings)
     if scale[0] <= low and high <= scale[-1]:
         return None
-    return fitting_scale(ratings) or (low // 1, -(-high // 1))
+    return narrowest_scale(ratings) or (low // 1, -(-high // 1))
 
 
 def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None) -> list[str]:
-    """The flags with which another command reads the labels in the same way."""
+    """Return the flags with which another command reads the labels in the same way."""
     values_by_flag = {
         "--annotations": [flags.annotations] if flags.annotations else [],
         "--map": [str(flags.write_map)] if flags.write_map else flags.map,
@@ -377,14 +373,14 @@ def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None)
     ]
 
 
-def _lines(facts: Iterable[Fact]) -> Iterator[str]:
+def _fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
     for title, text in facts:
-        if title == COMMAND:
+        if title == COMMAND_TITLE:
             yield f"{title:<11}{text}"
         else:
             yield from textwrap.wrap(
                 textwrap.shorten(text, 2000, placeholder=" ..."),
-                WIDTH,
+                LINE_WIDTH,
                 initial_indent=f"{title:<11}",
                 subsequent_indent=" " * 11,
                 break_on_hyphens=False,

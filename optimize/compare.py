@@ -17,26 +17,26 @@ from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
-from optimize.figures.as_json import FLAT, object_json
-from optimize.inputs.flags import CommandParser, Outcome, SettingsError, run
+from optimize.figures.as_json import INLINED_IN_JSON, dataclass_json
+from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.asking import Entry, Task, ask_entries
+from optimize.measuring.asking import JudgeEntry, Task, ask_entries
 from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
     check_names,
-    expectation_lines,
-    name_dimension,
-    read_judges,
+    cost_lines,
+    read_judge_entries,
     read_task_and_entries,
+    set_only_dimension,
 )
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
 from optimize.tuning import folder as run_folder
 from optimize.tuning.folder import RunConfig, open_run, write_json
 
-NAME = "dspy-judges compare"
+COMMAND_NAME = "dspy-judges compare"
 ABOUT = """\
 Compare judges and models on one labelled set: how far each agrees with people,
 how far it is behind the best (with intervals), what it costs and how long it
@@ -56,8 +56,8 @@ interrupted (run the same command again to go on)"""
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
-        usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
+        prog=COMMAND_NAME,
+        usage=f"{COMMAND_NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
         epilog=EXAMPLES,
         # This --lm can be repeated, and replaces the --lm of `add_model_flags`.
@@ -86,7 +86,7 @@ class CompareRun:
     """A comparison, and the seed, duration and folder of its run."""
 
     command: str = "optimize.compare"
-    comparison: JudgeComparison = field(metadata=FLAT)
+    comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
     seed: int
     seconds: float
     folder: str
@@ -95,13 +95,13 @@ class CompareRun:
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
-    return run(NAME, flags, compare)
+    return run(COMMAND_NAME, flags, compare)
 
 
-def compare(flags: argparse.Namespace) -> Outcome | None:
+def compare(flags: argparse.Namespace) -> CommandOutcome | None:
     """Ask all judges and write the run; returns None after --dry-run, which only prints costs."""
     start_time = time.monotonic()
-    name_dimension(flags)
+    set_only_dimension(flags)
     judges, prompt_source = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
     if flags.lm and not (prompt_source and find_subject(prompt_source)):
         if not judges:
@@ -112,30 +112,30 @@ def compare(flags: argparse.Namespace) -> Outcome | None:
         prompt_source = judges[0][1].partition("@")[0]
     model_specs = [(name or lm, f"{prompt_source}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*model_specs, *judges]
-    task, entries = read_task_and_entries(flags, read_judges(flags, specs))
+    task, entries = read_task_and_entries(flags, read_judge_entries(flags, specs))
     check_names(entries)
     if flags.dry_run:
-        print_lines(expectation_lines(entries, flags.price))
+        print_lines(cost_lines(entries, flags.price))
         return None
-    with ask_all(flags, "compare", task, entries) as (folder, entries):
+    with open_run_and_ask(flags, "compare", task, entries) as (folder, entries):
         result = CompareRun(
             comparison=compare_judges(entries, task),
             seed=flags.seed,
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
-        write_json(folder / run_folder.SUMMARY_FILE, object_json(result))
+        write_json(folder / run_folder.SUMMARY_FILE, dataclass_json(result))
         write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out
-    faults = [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
-    return Outcome(result, lines, faults)
+    faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
+    return CommandOutcome(result, lines, faults)
 
 
 @contextmanager
-def ask_all(
-    flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
-) -> Iterator[tuple[Path, list[Entry]]]:
+def open_run_and_ask(
+    flags: argparse.Namespace, name: str, task: Task, entries: Sequence[JudgeEntry]
+) -> Iterator[tuple[Path, list[JudgeEntry]]]:
     """Open a new or interrupted run's folder and ask all judges; yields folder and entries."""
     config = RunConfig(
         command=f"optimize.{name}",
@@ -144,7 +144,7 @@ def ask_all(
         judges=[entry.name for entry in entries],
     )
     with open_run(flags.out, name, config, print_note) as folder:
-        for line in expectation_lines(entries, flags.price):
+        for line in cost_lines(entries, flags.price):
             print_note(line)
         options = asking_options(flags)
         options["store"] = folder / run_folder.REPLIES_FILE

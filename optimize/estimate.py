@@ -13,14 +13,14 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import Bounds, CommandParser, Outcome, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, run
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
     label_bounds,
-    read_dimension,
-    scores_by_id,
+    read_rated_outputs,
+    read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.balanced import verdicts
@@ -32,12 +32,12 @@ from optimize.statistics.corrected import (
 )
 from optimize.statistics.intervals import IntervalEstimate
 
-NAME = "dspy-judges estimate"
+COMMAND_NAME = "dspy-judges estimate"
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
+        prog=COMMAND_NAME,
         description="Estimate the mean label that people would give to all outputs (for pass and\n"
         "fail, the share of passes) from few labels and many judgements. The labelled\n"
         "outputs must be a random sample, or have sampling weights.",
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(NAME, parser().parse_args(arguments), estimate)
+    return run(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,6 @@ class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
     If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
-
     A system with labels on fewer than two documents has no estimate (None). Because of
     `unlabelled_systems` the labelled outputs are hardly a random sample. `differences` compares
     every two systems, and the system with the higher mean is named first.
@@ -68,9 +67,9 @@ class EstimateResult:
 
     data: LabelledSet
     dimension: str
-    scale: Bounds
+    scale: ScaleBounds
     is_rate: bool
-    weighted: bool
+    is_weighted: bool
     overall: MeanEstimate
     systems: Mapping[str, MeanEstimate | None]
     unlabelled_systems: Sequence[str]
@@ -81,20 +80,20 @@ class EstimateResult:
             "data": {"name": self.data.name, "sha256": self.data.sha256},
             "dimension": self.dimension,
             "scale": self.scale,
-            "weighted": self.weighted,
+            "weighted": self.is_weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
             "unlabelled_systems": [*self.unlabelled_systems],
             "differences": [
-                {**fields_json(item, "estimate", digits=None), **_estimate_json(item.estimate)}
+                {**fields_json(item, "estimate", decimals=None), **_estimate_json(item.estimate)}
                 for item in self.differences
             ],
         }
 
 
-def estimate(flags: argparse.Namespace) -> Outcome:
+def estimate(flags: argparse.Namespace) -> CommandOutcome:
     """Estimate the mean label, over all outputs and by system, from the files that flags name."""
-    labelled, dimension = read_dimension(flags, LabelSource.of(flags))
+    labelled, dimension = read_rated_outputs(flags, LabelSource.of(flags))
     sample = _read_sample(flags, labelled, dimension)
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued
@@ -109,20 +108,20 @@ def estimate(flags: argparse.Namespace) -> Outcome:
         overall = mean_of(sample)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
-    by_system: dict[str, MeanEstimate | None] = {}
+    estimate_by_system: dict[str, MeanEstimate | None] = {}
     for name in sorted(set(sample.system.tolist()) - {""}):
-        by_system[name] = None
+        estimate_by_system[name] = None
         with suppress(ValueError):
-            by_system[name] = mean_of(sample.select(sample.system == name))
-    means = {name: each.value for name, each in by_system.items() if each}
+            estimate_by_system[name] = mean_of(sample.select(sample.system == name))
+    means = {name: each.value for name, each in estimate_by_system.items() if each}
     result = EstimateResult(
         data=labelled,
         dimension=dimension,
         scale=bounds,
         is_rate=is_rate,
-        weighted=np.unique(sample.weight[sample.has_label]).size > 1,
+        is_weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
-        systems=by_system,
+        systems=estimate_by_system,
         unlabelled_systems=sample.unlabelled_systems,
         differences=system_differences(
             sorted(means, key=means.__getitem__, reverse=True),
@@ -134,18 +133,18 @@ def estimate(flags: argparse.Namespace) -> Outcome:
             bounds=bounds,
         ),
     )
-    return Outcome(result, lines(result))
+    return CommandOutcome(result, estimate_lines(result))
 
 
 def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: str) -> PartialLabels:
-    scores = scores_by_id(flags.scores, labelled, dimension)
+    scores = read_scores_by_id(flags.scores, labelled, dimension)
     outputs = [output for output in labelled.outputs if output.id in scores]
     n_without_score = len(labelled.outputs) - len(outputs)
     n_unknown = len(scores) - len(outputs)
     if n_unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
-            "outputs (if nobody rated one, its label is empty), or add --annotations FILE"
+            "outputs (with an empty label if nobody rated them), or add --annotations FILE"
         )
     if n_without_score:
         print_error(f"left out: {counted(n_without_score, 'output')} without a score")
@@ -154,21 +153,21 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
-def _halved_width(estimate: MeanEstimate) -> tuple[float | None, int | None]:
-    """Half of the interval's width, and how many more labels would give it; None if unknown."""
+def _half_width_target(estimate: MeanEstimate) -> tuple[float | None, int | None]:
+    """Return half of the interval's width, and how many more labels give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:
-    target_width, n_more = _halved_width(estimate)
-    record = fields_json(estimate, "label_sd", "agreement", digits=None)
+    target_width, n_more = _half_width_target(estimate)
+    record = fields_json(estimate, "label_sd", "agreement", decimals=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}
 
 
-def lines(result: EstimateResult) -> list[str]:
-    """Lines on all outputs, then a line for each system, with its difference from the best."""
+def estimate_lines(result: EstimateResult) -> list[str]:
+    """Return lines on all outputs, then one for each system, compared with the best system."""
     overall = result.overall
     figure_name = "true rate" if result.is_rate else "true mean"
     text_lines = [
@@ -179,14 +178,14 @@ def lines(result: EstimateResult) -> list[str]:
         f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
         f"{number_text(overall.judge_only)}",
     ]
-    if result.weighted:
+    if result.is_weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
     if missing := result.unlabelled_systems:
         text_lines.append(
             f"  Warning: {len(missing):,} of {counted(len(result.systems), 'system')} have no "
             "label, so this is no random sample: trust only the systems' own estimates."
         )
-    target_width, n_more = _halved_width(overall)
+    target_width, n_more = _half_width_target(overall)
     if target_width:
         width_text = "Labels on all outputs would not halve the interval."
         if n_more is not None:
@@ -196,8 +195,8 @@ def lines(result: EstimateResult) -> list[str]:
     on_these = IntervalEstimate(overall.value, overall.given_interval)
     text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
     differences = result.differences
-    best = differences[0].system if differences else ""
-    difference_from_best = {pair.less: pair for pair in differences if pair.system == best}
+    best_system = differences[0].system if differences else ""
+    difference_from_best = {pair.less: pair for pair in differences if pair.system == best_system}
     for name, system_estimate in result.systems.items():
         system_text = "too few labels (two documents or more are needed)"
         if system_estimate is not None:
@@ -207,7 +206,7 @@ def lines(result: EstimateResult) -> list[str]:
             system_text += f"; {difference.system} less {name} {figure_text(joint, signed=True)}"
         text_lines.append(f"{name}: {system_text}")
     if differences:
-        text_lines.append("Differences are on shared documents; their intervals hold all at once.")
+        text_lines.append("Differences are on shared documents; all intervals hold at once.")
     return text_lines
 
 

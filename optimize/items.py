@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -20,14 +20,14 @@ from optimize.statistics.intervals import Matrix, Vector
 
 Indices = npt.NDArray[np.intp]
 
-# `choose_level` takes summary level only if documents have this many outputs on average.
-OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# `choose_level` takes summary level only if more than this share of the documents have different
-# labels, since rho is undefined within the other documents.
-SHARE_FOR_SUMMARY_LEVEL = 0.5
+# `choose_level` chooses summary level only if documents have this many outputs on average.
+MIN_OUTPUTS_FOR_SUMMARY_LEVEL = 3
+# `choose_level` chooses summary level only if the labels differ within more than this share of the
+# documents, since rho is undefined within the others.
+MIN_SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # The number that each vote on a pair counts; the mean over votes is the margin in favour of A.
-VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
+MARGIN_OF_VOTE: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def items_of(
                 system=None,
                 texts=texts,
                 human=pair.margin,
-                ratings=tuple(VOTES[vote] for vote in pair.votes),
+                ratings=tuple(MARGIN_OF_VOTE[vote] for vote in pair.votes),
                 comment=" ".join(pair.comments),
             )
         )
@@ -157,8 +157,8 @@ def items_of(
 class DataCounts:
     """Which labels a result was computed from, and their counts: the object `data` in summary.json.
 
-    `n_tied` outputs were left out because their annotators are tied (None for no output). If
-    `weighted`, documents were sampled with different probabilities.
+    `n_tied` outputs were left out because their annotators are tied (None for no output). If data
+    `is_weighted`, documents were sampled with different probabilities.
     """
 
     name: str
@@ -167,7 +167,7 @@ class DataCounts:
     n_systems: int
     n_outputs: int
     n_tied: int | None = None
-    weighted: bool = False
+    is_weighted: bool = field(default=False, metadata={"json": "weighted"})
 
     @classmethod
     def of(cls, labelled: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
@@ -178,7 +178,7 @@ class DataCounts:
             n_systems=len(items.systems),
             n_outputs=len(items),
             n_tied=labelled.n_tied or None,
-            weighted=bool(items.is_weighted),
+            is_weighted=bool(items.is_weighted),
         )
 
     @property
@@ -187,27 +187,27 @@ class DataCounts:
         return is_constructed(self.sha256)
 
 
-def text_key(texts: Mapping[str, str]) -> str:
-    """A digest of texts in 16 hex digits, which ignores extra whitespace and the texts' order."""
+def texts_digest(texts: Mapping[str, str]) -> str:
+    """Return 16 hex digits that identify texts, whatever their whitespace and their order."""
     normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
     return sha256("\0".join(normalised_texts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def tuned_keys(items: Items, subject: Subject) -> list[str]:
-    """Digests of all rows and documents, which tell `verify` what the judge was tuned on."""
+def tuning_digests(items: Items, subject: Subject) -> list[str]:
+    """Return the digests of rows and documents that a judge's file has for its tuning labels."""
     texts_of_rows = [item.texts for item in items.items]
-    texts_of_documents = (given_texts(texts, subject) for texts in texts_of_rows)
-    return sorted({text_key(texts) for texts in (*texts_of_rows, *texts_of_documents) if texts})
+    texts_of_documents = (input_texts(texts, subject) for texts in texts_of_rows)
+    return sorted({texts_digest(texts) for texts in (*texts_of_rows, *texts_of_documents) if texts})
 
 
-def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
-    """The texts that systems got as input: all texts that are not outputs."""
-    output = None if isinstance(subject, Comparison) else output_name(subject.texts)
+def input_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
+    """Return the texts that systems got as input: all texts that are not outputs."""
+    output = None if isinstance(subject, Comparison) else judged_output_name(subject.texts)
     return {name: texts[name] for name in subject.inputs if name != output}
 
 
-def output_name(texts: Sequence[str]) -> str | None:
-    """The name among `texts` that is the judged output; None if `texts` is empty.
+def judged_output_name(texts: Sequence[str]) -> str | None:
+    """Return the name among `texts` that is the judged output; None if `texts` is empty.
 
     It is the last name that is usual for an output; without a usual name, it is the last name.
     """
@@ -216,7 +216,7 @@ def output_name(texts: Sequence[str]) -> str | None:
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """The scores (for pairs, margins) of judgements as a vector; NaN where the judge failed."""
+    """Return the scores (for pairs, margins) of judgements; NaN for a failed judgement."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
@@ -253,23 +253,23 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    named = [output.annotators.get(dimension, ()) for output in labelled.outputs]
-    rated = [output.ratings.get(dimension, ()) for output in labelled.outputs]
-    rated = [
+    name_lists = [output.annotators.get(dimension, ()) for output in labelled.outputs]
+    rating_lists = [output.ratings.get(dimension, ()) for output in labelled.outputs]
+    rating_lists = [
         ratings if names or len(ratings) > 1 else ()
-        for names, ratings in zip(named, rated, strict=True)
+        for names, ratings in zip(name_lists, rating_lists, strict=True)
     ]
-    numbers_of_ratings = {len(ratings) for ratings in rated} - {0}
+    numbers_of_ratings = {len(ratings) for ratings in rating_lists} - {0}
     if max(numbers_of_ratings, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's rating, in `annotations` or a long file (--annotations)"
         )
-    if len(numbers_of_ratings) == 1 and not any(named):
-        named = [tuple(map(str, range(1, len(ratings) + 1))) for ratings in rated]
-    annotators = tuple(sorted({*chain.from_iterable(named)}))
-    matrix = np.full((len(rated), len(annotators)), np.nan)
-    rows = zip(labelled.outputs, named, rated, strict=True)
+    if len(numbers_of_ratings) == 1 and not any(name_lists):
+        name_lists = [tuple(map(str, range(1, len(ratings) + 1))) for ratings in rating_lists]
+    annotators = tuple(sorted({*chain.from_iterable(name_lists)}))
+    matrix = np.full((len(rating_lists), len(annotators)), np.nan)
+    rows = zip(labelled.outputs, name_lists, rating_lists, strict=True)
     for row, (output, names, ratings) in enumerate(rows):
         if ratings and len(names) != len(ratings):
             raise LabelError(
@@ -282,7 +282,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 
 
 def is_two_valued(human: Vector) -> bool:
-    """Whether every label is 1 (pass) or 0 (fail)."""
+    """Return whether every label is 1 (pass) or 0 (fail)."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
@@ -297,13 +297,13 @@ def choose_level(items: Items) -> Level:
         return "dataset"
     n_documents = max(1, len(items.documents))
     n_varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
-    has_enough_outputs = len(items) / n_documents >= OUTPUTS_FOR_SUMMARY_LEVEL
-    is_varied = n_varied > SHARE_FOR_SUMMARY_LEVEL * n_documents
+    has_enough_outputs = len(items) / n_documents >= MIN_OUTPUTS_FOR_SUMMARY_LEVEL
+    is_varied = n_varied > MIN_SHARE_FOR_SUMMARY_LEVEL * n_documents
     return "summary" if has_enough_outputs and is_varied else "dataset"
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels at which rho can be computed for these items; the most informative comes first."""
+    """Return the levels at which rho can be computed; the most informative comes first."""
     has_several_outputs = len(items) > len(items.documents)
     levels: list[Level] = ["summary", "dataset"] if has_several_outputs else ["dataset"]
     if len(items.systems) > 1:

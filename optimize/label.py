@@ -20,7 +20,6 @@ from judges.labels.rating_columns import similar_name
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
-from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
@@ -31,19 +30,19 @@ from optimize.inputs.flags import (
     CommandParser,
     SettingsError,
     add_turns_flag,
-    bounds_of,
+    ratings_of_scale,
     rescale,
+    scale_bounds,
     scale_of_labels,
-    whole_ratings,
 )
-from optimize.inputs.labelled import PASS_FAIL, Labelled
-from optimize.inputs.subjects import find_subject, judged_texts
-from optimize.label_page.server import Server
-from optimize.label_page.session import JudgeAnswer, LabelSession, numbers_of
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
+from optimize.label_page.server import LabelServer
+from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
 from optimize.measuring.asking import on_labels_scale
 from optimize.measuring.task_flags import asking_options
 
-COMMAND = "dspy-judges label"
+COMMAND_NAME = "dspy-judges label"
 MAX_ANSWERS = 10
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
@@ -60,7 +59,7 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 
 
 def parser() -> CommandParser:
-    command_parser = CommandParser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
+    command_parser = CommandParser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     group = command_parser.add_mutually_exclusive_group(required=True)
@@ -69,13 +68,13 @@ def parser() -> CommandParser:
     group.add_argument("--pairwise", metavar="NAME", help="the same, for pairs: which is better")
     help_text = "the labels (FILE's name with .NAME.jsonl)"
     add("--out", type=Path, metavar="FILE.jsonl", help=help_text)
-    add_list = partial(add, action="append", default=[])
-    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_repeatable = partial(add, action="append", default=[])
+    add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add_turns_flag(command_parser)
     help_text = f"its answers are shown at the end if they differ: {JUDGE_HELP}"
-    add_list("--judge", metavar="JUDGE", help=help_text)
+    add_repeatable("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
     return command_parser
@@ -84,7 +83,7 @@ def parser() -> CommandParser:
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges label`; return 0 after Ctrl-C, 1 if it failed, 2 if its usage was wrong."""
     flags = parser().parse_args(arguments)
-    return run_command(COMMAND, lambda: label(flags), quiet=flags.quiet)
+    return run_command(COMMAND_NAME, lambda: label(flags), quiet=flags.quiet)
 
 
 def label(flags: argparse.Namespace) -> int:
@@ -93,22 +92,26 @@ def label(flags: argparse.Namespace) -> int:
     columns = split_mapping(read_map_flags(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
-        names = [name for name in labelled.reading.texts if VALID_NAME.match(name)]
-        texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
+        texts = usable_texts(labelled.reading.texts, labelled)
         inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
     else:
-        texts = judged_texts(labelled, columns)
+        texts = text_names_for_judge(labelled, columns)
         inputs, outputs = texts[:-1], {texts[-1]: texts[-1]}
-    subject = _subject(flags, labelled, texts)
-    rows, out = _label_rows(labelled, flags.seed), _label_file(flags, labelled, subject)
-    judge = _judge_of(flags, subject)
+    subject = _label_subject(flags, labelled, texts)
+    rows, out = _label_rows(labelled, flags.seed), _label_file_path(flags, labelled, subject)
+    judge = _load_judge(flags, subject)
     with exclusive_lock(out):
         session = LabelSession(
-            subject=subject, rows=rows, texts=inputs, outputs=outputs, path=out, seed=flags.seed
+            subject=subject,
+            rows=rows,
+            text_fields=inputs,
+            output_fields=outputs,
+            path=out,
+            seed=flags.seed,
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
-        session.judge = _ask(judge, rows, flags, subject) if judge else None
+        session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
         n_labels = _serve(session, flags.port)
     last_lines = ["nothing was labelled"]
     if n_labels:
@@ -119,8 +122,8 @@ def label(flags: argparse.Namespace) -> int:
 
 
 def _serve(session: LabelSession, port: int) -> int:
-    with Server(session, port) as server:
-        answers = ", ".join(map(str, numbers_of(session.subject)))
+    with LabelServer(session, port) as server:
+        answers = ", ".join(map(str, answer_numbers(session.subject)))
         lines = [
             f"{session.subject.name}: {answers}",
             f"labels go to {session.path}",
@@ -143,8 +146,8 @@ def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
 
-def _label_rows(labelled: Labelled, seed: int) -> list[Mapping[str, object]]:
-    """The fields of each output or pair for the label file; a pair's order is random."""
+def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
+    """Return each output's or pair's fields for the label file; a pair's order is random."""
     if isinstance(labelled, LabelledSet):
         return [output.row for output in labelled.outputs]
     rows: list[Mapping[str, object]] = []
@@ -160,9 +163,9 @@ def _label_rows(labelled: Labelled, seed: int) -> list[Mapping[str, object]]:
     return rows
 
 
-def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
-    """The dimension or comparison to label; raises SettingsError if flags contradict each other."""
-    spec, bounds = flags.dimension or flags.pairwise or "", bounds_of(flags.scale)
+def _label_subject(flags: argparse.Namespace, labelled: AnyLabels, texts: Sequence[str]) -> Subject:
+    """Return the dimension or comparison to label; SettingsError if flags contradict each other."""
+    spec, bounds = flags.dimension or flags.pairwise or "", scale_bounds(flags.scale)
     title, _, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
         raise SettingsError(f"--scale {flags.scale}: a scale is for ratings, as in 1-5")
@@ -175,7 +178,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
         raise SettingsError(f"{subject.name}: name it by {flag}")
     else:
         subject = rescale(subject, flags.scale)
-    if (n_answers := len(numbers_of(subject))) > MAX_ANSWERS:
+    if (n_answers := len(answer_numbers(subject))) > MAX_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {n_answers} answers, and the page has keys for {MAX_ANSWERS}; "
             "give people fewer answers, as in --scale 1-10"
@@ -184,23 +187,23 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
 
 
 def _new_subject(
-    name: str, definition: str, labelled: Labelled, texts: Sequence[str], scale: str | None
+    name: str, definition: str, labelled: AnyLabels, texts: Sequence[str], scale: str | None
 ) -> Subject:
-    """A new subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
+    """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
     if not definition and name not in names and (similar := similar_name(name, names)):
         raise SettingsError(
             f"{name}: did you mean {similar}? If not, say what it means: '{name}=...'"
         )
     if isinstance(labelled, LabelledPairs):
-        return loading.comparison_on(name, texts, labelled.candidate, definition)
-    ratings = whole_ratings(scale)
+        return loading.make_comparison(name, texts, labelled.candidate, definition)
+    ratings = ratings_of_scale(scale)
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-    return loading.dimension_on(name, answers, texts, definition)
+    return loading.make_dimension(name, answers, texts, definition)
 
 
-def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
-    """The judge that --judge names; SettingsError if its possible answers differ from people's."""
+def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
+    """Return the judge of --judge; SettingsError if its possible answers differ from people's."""
     if not flags.judge:
         return None
     if len(flags.judge) > 1:
@@ -210,20 +213,21 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
+        answers = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(
             f"--judge {flags.judge[0]}: a {judge.kind} judge, which does not give the answers of "
-            f"{subject.name}; name a judge that answers {', '.join(map(str, numbers_of(subject)))}"
+            f"{subject.name}; name a judge that answers {answers}"
         )
     return judge
 
 
-def _ask(
+def _ask_judge(
     judge: AnyJudge,
     rows: Sequence[Mapping[str, object]],
     flags: argparse.Namespace,
     subject: Subject,
 ) -> dict[str, JudgeAnswer]:
-    """The judge's answers, in the words of `subject`, by the rows' ids; as many as limits allow."""
+    """Return the judge's answers by the rows' ids, as many as limits allow."""
     columns, answers = find_columns(judge.subject, {}, rows[0]), dict[str, JudgeAnswer]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
@@ -235,22 +239,22 @@ def _ask(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    answers[str(row["id"])] = _answer(judgement, subject)
+                    answers[str(row["id"])] = _page_answer(judgement, subject)
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
     return answers
 
 
-def _answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
-    """A judgement as the page shows it, with the possible answer that is nearest to its score."""
-    numbers = numbers_of(subject)
+def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
+    """Return a judgement as the page shows it, with the possible answer nearest to its score."""
+    numbers = answer_numbers(subject)
     value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
     if isinstance(judgement, Preference):
         value = judgement.preferred
     return JudgeAnswer(value, judgement.score, judgement.rationale or "")
 
 
-def _label_file(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
+def _label_file_path(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in STARTER_FILE_BY_NAME else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")

@@ -19,22 +19,28 @@ from judges.cli.flags import split_name
 from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
-from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, FLAT, JsonObject, fields_json, object_json
+from optimize.compare import add_judges_flags, open_run_and_ask
+from optimize.figures.as_json import (
+    INLINED_IN_JSON,
+    JSON_DECIMALS,
+    JsonObject,
+    dataclass_json,
+    fields_json,
+)
 from optimize.figures.as_text import (
-    SPLITS,
+    SPLIT_TITLES,
     cost_text,
     counted,
     figure_text,
     interval_unit,
     number_text,
     table_lines,
-    wrapped,
+    wrap_lines,
 )
-from optimize.inputs.flags import CommandParser, Outcome, SettingsError, run
-from optimize.items import DataCounts, tuned_keys
-from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
-from optimize.measuring.comparison import contrast_of, on_common_rows
+from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run
+from optimize.items import DataCounts, tuning_digests
+from optimize.measuring.asking import JudgeEntry, Task, judgements_from_scores, total_dollars
+from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import (
     PanelFit,
     PanelGain,
@@ -42,12 +48,12 @@ from optimize.measuring.panel_learning import (
     WeightedMember,
     learn_panel,
 )
-from optimize.measuring.scorecard import order_figures, rho
-from optimize.measuring.scored import Scored, tuned_ids, with_both_scores
+from optimize.measuring.scorecard import order_figures, rho_of
+from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import (
     check_names,
-    expectation_lines,
-    read_judges,
+    cost_lines,
+    read_judge_entries,
     read_task_and_entries,
 )
 from optimize.measuring.tuning_result import HeldOut
@@ -58,7 +64,7 @@ from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import Rate
 from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
-NAME = "dspy-judges panel"
+COMMAND_NAME = "dspy-judges panel"
 ABOUT = """\
 Join several judges in a panel, whose score is a weighted mean of its members'
 scores. If the panel is not clearly better, the best single judge ships. Both
@@ -93,8 +99,8 @@ class PanelSplit:
 class PanelLabels:
     """The ids of the labels to learn a panel from, and of those to measure it on, by split."""
 
-    learning: frozenset[str]
-    measuring: HeldOut[frozenset[str]]
+    learning_ids: frozenset[str]
+    held_out_ids: HeldOut[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +114,8 @@ class PanelFigures:
     seed: int
     level: Level
     data: DataCounts
-    fit: PanelFit = field(metadata=FLAT)
-    splits: HeldOut[PanelSplit] = field(metadata=FLAT)
+    fit: PanelFit = field(metadata=INLINED_IN_JSON)
+    splits: HeldOut[PanelSplit] = field(metadata=INLINED_IN_JSON)
 
     @property
     def figure_name(self) -> str:
@@ -120,32 +126,32 @@ class PanelFigures:
 class MemberResult:
     """A member's weight in the judge that ships, and its figures in `PanelFit`."""
 
-    entry: Entry = field(metadata=FLAT)
+    entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
     weight: float
-    alone: float | None
-    adds: PanelGain | None
-    passed_over: str | None
+    rho_alone: float | None = field(metadata={"json": "alone"})
+    rho_added: PanelGain | None = field(metadata={"json": "adds"})
+    why_excluded: str | None = field(metadata={"json": "passed_over"})
 
     @classmethod
-    def of(cls, entry: Entry, fit: PanelFit) -> "MemberResult":
+    def of(cls, entry: JudgeEntry, fit: PanelFit) -> "MemberResult":
         weights, name = {member.name: member.weight for member in fit.members}, entry.name
         return cls(
             entry=entry,
-            weight=round(weights.get(name, 0.0), DIGITS),
-            alone=fit.alone.get(name),
-            adds=fit.adds.get(name),
-            passed_over=fit.passed_over.get(name),
+            weight=round(weights.get(name, 0.0), JSON_DECIMALS),
+            rho_alone=fit.rho_alone.get(name),
+            rho_added=fit.rho_added.get(name),
+            why_excluded=fit.why_excluded.get(name),
         )
 
     def to_json(self) -> JsonObject:
-        return fields_json(self, digits=None)
+        return fields_json(self, decimals=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
     """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
 
-    figures: PanelFigures = field(metadata=FLAT)
+    figures: PanelFigures = field(metadata=INLINED_IN_JSON)
     members: Sequence[MemberResult]
     cost_per_1000_rows: float | None
     cost_usd: float | None
@@ -156,8 +162,8 @@ class PanelRun:
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
-        usage=f"{NAME} --data FILE JUDGE ... [options]",
+        prog=COMMAND_NAME,
+        usage=f"{COMMAND_NAME} --data FILE JUDGE ... [options]",
         description=ABOUT,
         epilog=EXAMPLES,
     )
@@ -167,10 +173,10 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships; returns the exit code."""
-    return run(NAME, parser().parse_intermixed_args(arguments), join)
+    return run(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
 
 
-def join(flags: argparse.Namespace) -> Outcome | None:
+def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
     """Join the members and write the run; returns None after --dry-run, which prints its cost."""
     start_time = time.monotonic()
     if flags.data is None:
@@ -179,19 +185,19 @@ def join(flags: argparse.Namespace) -> Outcome | None:
             "best of its members"
         )
     specs = map(split_name, flags.judges)
-    task, entries = read_task_and_entries(flags, read_judges(flags, specs, flags.lm or ""))
+    task, entries = read_task_and_entries(flags, read_judge_entries(flags, specs, flags.lm or ""))
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:
         # If the judges cannot be joined or saved, this fails before anything is paid.
-        _join(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
+        _make_panel(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
     labels = split_held_out(task, list(judges.values()), flags.seed)
-    ids = labels.learning.union(*labels.measuring.by_name.values())
+    ids = labels.learning_ids.union(*labels.held_out_ids.by_name.values())
     entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
-        print_lines(expectation_lines(entries, flags.price))
+        print_lines(cost_lines(entries, flags.price))
         return None
-    with ask_all(flags, "panel", task, entries) as (folder, entries):
+    with open_run_and_ask(flags, "panel", task, entries) as (folder, entries):
         figures = learn_and_measure(task, _scored_by_name(entries), labels, flags.seed)
         usage = {entry.name: entry.usage for entry in entries if entry.judge}
         shipped_judges = usage.keys() & {member.name for member in figures.fit.members}
@@ -204,24 +210,26 @@ def join(flags: argparse.Namespace) -> Outcome | None:
             cost_usd=total_dollars(each.cost_usd for each in usage.values()),
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
-            why_no_judge=_save(task, figures, judges, labels, folder),
+            why_no_judge=_save_judge(task, figures, judges, labels, folder),
         )
-        write_json(folder / SUMMARY_FILE, object_json(result))
-        write_page(folder / REPORT_FILE, result)
-    return Outcome(result, panel_lines(result))
+        write_json(folder / SUMMARY_FILE, dataclass_json(result))
+        write_report(folder / REPORT_FILE, result)
+    return CommandOutcome(result, panel_lines(result))
 
 
-def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
+def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
+    scored: dict[str, ScoredItems] = {}
     for entry in entries:
         if entry.scored is None:
             raise SettingsError(
-                f"{entry.name} has no scores: {entry.reason}; run the same command again "
+                f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
                 "(with a larger limit) to go on, or leave this judge out"
             )
-    return {entry.name: entry.scored for entry in entries if entry.scored}
+        scored[entry.name] = entry.scored
+    return scored
 
 
-def _save(
+def _save_judge(
     task: Task,
     figures: PanelFigures,
     judges: Mapping[str, AnyJudge],
@@ -237,11 +245,11 @@ def _save(
         )
     judge: AnyJudge = judges[fit.best]
     if fit.kind != "own":
-        panel = _join(judges, fit.members)
-        data_json = {**object_json(figures.data), "constructed": figures.data.is_constructed}
-        provenance = object_json(figures) | {"data": data_json}
-        items = task.items(panel).of_ids(labels.learning)
-        provenance["tuned_on"] = tuned_keys(items, panel.subject)
+        panel = _make_panel(judges, fit.members)
+        data_json = {**dataclass_json(figures.data), "constructed": figures.data.is_constructed}
+        provenance = dataclass_json(figures) | {"data": data_json}
+        items = task.items(panel).of_ids(labels.learning_ids)
+        provenance["tuned_on"] = tuning_digests(items, panel.subject)
         judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE_FILE, overwrite=True)
     return None
@@ -258,57 +266,57 @@ def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLa
     ids = {item.id for item in task.labelled.items} - tuned
     splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
-    return PanelLabels(learning=train | dev, measuring=HeldOut(*held_out))
+    return PanelLabels(learning_ids=train | dev, held_out_ids=HeldOut(*held_out))
 
 
 def learn_and_measure(
-    task: Task, scored: Mapping[str, Scored], labels: PanelLabels, seed: int
+    task: Task, scored: Mapping[str, ScoredItems], labels: PanelLabels, seed: int
 ) -> PanelFigures:
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
     scored = on_common_rows(scored)
-    first = next(iter(scored.values()))
-    learning = first.of_ids(labels.learning)
+    first_scored = next(iter(scored.values()))
+    learning = first_scored.of_ids(labels.learning_ids)
     fit = learn_panel(
-        {name: member.of_ids(labels.learning).scores for name, member in scored.items()},
+        {name: member.of_ids(labels.learning_ids).scores for name, member in scored.items()},
         learning.human,
         learning.documents,
         learning.systems,
         level=task.level,
-        pairs=first.is_pairs,
+        pairs=first_scored.is_pairs,
         rng=stream(seed, "panel"),
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
-    panel_judgements = from_numbers(
-        zip((item.id for item in first.items.items), panel_scores.tolist(), strict=True),
-        pairwise=first.is_pairs,
+    panel_judgements = judgements_from_scores(
+        zip((item.id for item in first_scored.items.items), panel_scores.tolist(), strict=True),
+        pairwise=first_scored.is_pairs,
     )
-    panel_and_best = task.scored("panel", panel_judgements, None), scored[fit.best]
+    panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best]
     return PanelFigures(
         dimension=task.dimension,
-        kind="pairwise" if first.is_pairs else "rating",
+        kind="pairwise" if first_scored.is_pairs else "rating",
         seed=seed,
         level=task.level,
-        data=DataCounts.of(task.labelled, first.items),
+        data=DataCounts.of(task.labelled, first_scored.items),
         fit=fit,
-        splits=labels.measuring.map(
+        splits=labels.held_out_ids.map(
             lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
         ),
     )
 
 
-def _held_out_figures(panel: Scored, best: Scored) -> PanelSplit:
+def _held_out_figures(panel: ScoredItems, best: ScoredItems) -> PanelSplit:
     panel, best = with_both_scores(panel, best)
     figures = [
-        order_figures(scored) if scored.is_pairs else rho(scored) for scored in (best, panel)
+        order_figures(scored) if scored.is_pairs else rho_of(scored) for scored in (best, panel)
     ]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
-    contrast = contrast_of(panel, best)
+    contrast = figure_contrast(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)
     return PanelSplit(best=rates[0], panel=rates[1], difference=difference)
 
 
-def _join(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Panel:
-    """The panel of these members; what it judges is read from the first member."""
+def _make_panel(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Panel:
+    """Return the panel of these members, which judges what its first member judges."""
     members = [Member(judge=judges[each.name], **each._asdict()) for each in weighted]
     return Panel.join(members[0].judge.subject, members)
 
@@ -316,14 +324,14 @@ def _join(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -> Pane
 def panel_lines(run: PanelRun) -> list[str]:
     head, rows = _member_table(run)
     judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE_FILE}"
-    table, sentences = table_lines(head, rows), wrapped(*_sentences(run))
-    return [*sentences, "", *table, "", *wrapped(ADDS_NOTE, judge_line)]
+    table, sentences = table_lines(head, rows), wrap_lines(*_result_sentences(run))
+    return [*sentences, "", *table, "", *wrap_lines(ADDS_NOTE, judge_line)]
 
 
-def write_page(path: Path, run: PanelRun) -> None:
+def write_report(path: Path, run: PanelRun) -> None:
     header, rows = _member_table(run)
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
-    verdict, *sentences = _sentences(run)
+    verdict, *sentences = _result_sentences(run)
     figure_name, test = run.figures.figure_name, run.figures.splits.test
     answer = ReportAnswer(
         title=f"A panel for {run.figures.dimension}",
@@ -339,8 +347,8 @@ def write_page(path: Path, run: PanelRun) -> None:
     save_page(path, Page(answer=answer, sections=[members]))
 
 
-def _sentences(run: PanelRun) -> list[str]:
-    figures, fit = run.figures, run.figures.fit
+def _result_sentences(run: PanelRun) -> list[str]:
+    figures, fit, unit = run.figures, run.figures.fit, interval_unit(run.figures.level)
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
     return [
         f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best} is the best alone).",
@@ -349,25 +357,25 @@ def _sentences(run: PanelRun) -> list[str]:
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
-            f"On {title} ({counted(split.difference.n, interval_unit(figures.level))}), "
+            f"On {SPLIT_TITLES[name]} ({counted(split.difference.n, unit)}), "
             f"{figures.figure_name}: best single judge {figure_text(split.best)}, chosen "
             f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
-            for title, split in zip(SPLITS.values(), figures.splits.by_name.values(), strict=False)
+            for name, split in figures.splits.by_name.items()
         ),
-        *(f"{name} is left out: it {reason}." for name, reason in fit.passed_over.items()),
+        *(f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()),
     ]
 
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    members = sorted(run.members, key=lambda member: (-member.weight, -(member.alone or 0)))
+    members = sorted(run.members, key=lambda member: (-member.weight, -(member.rho_alone or 0)))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (
             member.entry.name,
             f"{member.weight:.3f}",
-            number_text(member.alone),
+            number_text(member.rho_alone),
             f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}",
             cost_text(member.entry.usage.cost_per_1000_rows) if member.entry.judge else "recorded",
         )
         for member in members
-        if (adds := member.adds)
+        if (adds := member.rho_added)
     ]

@@ -12,29 +12,27 @@ from pathlib import Path
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.cli.flags import read_map_flags
 from judges.labels.cells import without_keys
 from judges.labels.columns import ColumnNames, Columns
-from judges.labels.flags import split_mapping
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import read_table
 from judges.tables.problems import Problems
 from judges.terminal import print_error
-from optimize.figures.as_json import FLAT, JsonObject, figure_json
-from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
-from optimize.inputs.flags import Bounds, CommandParser, Outcome, SettingsError, run, values_of
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
+from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, run
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Items, choose_level, items_of
-from optimize.measuring.capacity import Decision, missing_for_intervals
+from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
 from optimize.measuring.floors import read_floors
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
     label_bounds,
-    read_dimension,
-    scores_by_id,
+    read_rated_outputs,
+    read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.corrected import labels_needed
@@ -42,17 +40,17 @@ from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
 from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 
-NAME = "dspy-judges plan"
+COMMAND_NAME = "dspy-judges plan"
 # With fewer labelled documents than the minimum, figures are too uncertain to plan from; then a
 # first round of documents is to be labelled.
 MIN_LABELLED_DOCUMENTS, FIRST_ROUND_DOCUMENTS = 20, 30
 # The shares of fails that a plan assumes while the labels are too few to estimate the share.
-FAILS = (0.05, 0.2, 0.5)
+ASSUMED_FAIL_SHARES = (0.05, 0.2, 0.5)
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
+        prog=COMMAND_NAME,
         description="How many documents to label next, and which, so that the true rate or mean\n"
         "and the judge's agreement with people have intervals of a given width. They are\n"
         "written in random order: it is fine to label only the first ones.",
@@ -61,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help="a file with all outputs")
     add("--labels", metavar="FILE", help="the labels so far, with the same ids as FILE")
     add_partial_label_flags(command_parser, needs_scores=False)
+    command_parser.set_defaults(data=None, annotations=None)  # `LabelSource.of` reads these
     help_text = "the wanted width of the intervals (0.1)"
     add("--target-width", metavar="W", type=float, default=0.1, help=help_text)
     for name in ("tpr", "tnr"):
@@ -73,15 +72,15 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges plan`; returns 0, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(NAME, parser().parse_args(arguments), plan)
+    return run(COMMAND_NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFigure:
-    """A figure on the labels so far, and how many more labelled documents its interval needs.
+    """A figure on the labels so far, and how many more labelled documents it needs.
 
-    They give the target width; or any interval, if the figure has none yet. `more_documents` is
-    None if even all unlabelled documents do not suffice.
+    With `more_documents` further documents, the interval has the target width, or exists if there
+    is none yet. `more_documents` is None if even all unlabelled documents do not suffice.
     """
 
     figure: Figure
@@ -97,7 +96,7 @@ class PlannedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextFile:
+class DocumentsToLabel:
     """The file with the documents to label, `out`, and the command that labels them, `next`."""
 
     out: str
@@ -110,7 +109,7 @@ class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
     `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
-    or if `decisions` about floors are planned instead. `file` is the file with the `n_next`
+    or if `labels_needed` for floors are planned instead. `file` is the file with the `n_next`
     documents to label; None if there are none.
     """
 
@@ -120,22 +119,24 @@ class PlanResult:
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
-    decisions: Sequence[Decision] | None = None
+    labels_needed: Sequence[LabelsNeeded] | None = field(
+        default=None, metadata={"json": "decisions"}
+    )
     n_next: int
     drawn: str = "at random"
-    file: NextFile | None = field(default=None, metadata=FLAT)
+    file: DocumentsToLabel | None = field(default=None, metadata=INLINED_IN_JSON)
 
 
-def plan(flags: argparse.Namespace) -> Outcome:
+def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, (labelled, dimension) = read_floors(flags), _read_labels(flags)
+    floors, (labelled, dimension) = read_floors(flags), _read_labelled_outputs(flags)
     scores = dict.fromkeys((output.id for output in labelled.outputs), 0.0)
     if flags.scores:
         if not dimension:
             raise SettingsError("--scores needs --dimension NAME if no labels name it")
-        scores = scores_by_id(flags.scores, labelled, dimension)
+        scores = read_scores_by_id(flags.scores, labelled, dimension)
     sample = PartialLabels.of(labelled, labelled.outputs, dimension, scores)
     if np.ptp(sample.weight):
         raise SettingsError(
@@ -146,22 +147,21 @@ def plan(flags: argparse.Namespace) -> Outcome:
     labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
     figures: dict[str, PlannedFigure] = {}
-    decisions = [Decision.of(floors, share) for share in FAILS] if floors else []
+    for_floors = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
     n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
     n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
     if n_with_label_and_score >= MIN_LABELLED_DOCUMENTS:
         bounds = label_bounds(flags, labelled, dimension, sample)
         if floors:
-            decision = _decision(sample, bounds, floors)
-            decisions = [decision]
-            n_needed = next(iter(decision.n_labels.values())) or math.inf
+            for_floors = [_labels_for_floors(sample, bounds, floors)]
+            n_needed = next(iter(for_floors[0].n_labels.values())) or math.inf
             n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
             n_to_label = math.ceil(
                 min(unlabelled.size, n_missing * documents.size / sample.score.size)
             )
         else:
             items = items_of(labelled, dimension)
-            figures = figures_of(sample, items, bounds, flags.target_width)
+            figures = plan_figures(sample, items, bounds, flags.target_width)
             more_by_figure = [figure.more_documents for figure in figures.values()]
             n_if_unreachable = unlabelled.size if None in more_by_figure else 0
             n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
@@ -176,44 +176,46 @@ def plan(flags: argparse.Namespace) -> Outcome:
         n_labelled=labelled_documents.size,
         target_width=flags.target_width,
         figures=figures,
-        decisions=decisions or None,
+        labels_needed=for_floors or None,
         n_next=len(drawn_documents),
-        file=_write(flags, labelled, drawn_documents) if drawn_documents else None,
+        file=_write_documents(flags, labelled, drawn_documents) if drawn_documents else None,
     )
-    return Outcome(result, lines(result))
+    return CommandOutcome(result, plan_lines(result))
 
 
-def _decision(sample: PartialLabels, bounds: Bounds, floors: Mapping[str, float]) -> Decision:
+def _labels_for_floors(
+    sample: PartialLabels, bounds: ScaleBounds, floors: Mapping[str, float]
+) -> LabelsNeeded:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     decided = sample.select(sample.has_label & (sample.label != 0.5))
-    return Decision.of(floors, float(1 - decided.label.mean()))
+    return LabelsNeeded.of(floors, float(1 - decided.label.mean()))
 
 
-def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    columns, values, _ = split_mapping(read_map_flags(flags.map), values_of(flags.values))
-    label_columns, file_columns = columns, columns
+def _read_labelled_outputs(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
+    source = LabelSource.of(flags)
+    label_columns, file_columns = source.map, source.map
     if flags.labels:
         # The mapping may name columns of both files.
-        label_columns = _columns_in(flags.labels, columns)
-        other_columns = without_keys(columns, label_columns)
-        file_columns = {**_columns_in(flags.file, columns), **other_columns}
+        label_columns = _columns_in_file(flags.labels, source.map)
+        other_columns = without_keys(source.map, label_columns)
+        file_columns = {**_columns_in_file(flags.file, source.map), **other_columns}
     items = read_items(flags.file, map=file_columns)
     assert isinstance(items, LabelledSet)
     if not (flags.labels or items.reading.ratings):
         return items, flags.dimension or ""
     if flags.labels and items.reading.ratings:
         print_error(f"note: labels in {flags.file} are not read, since --labels has some")
-    source = LabelSource(data=flags.labels or flags.file, map=label_columns, values=values)
-    labelled, dimension = read_dimension(flags, source)
-    rated = {output.id: output for output in labelled.outputs if output.ratings}
-    if unknown_ids := rated.keys() - {output.id for output in items.outputs}:
+    source = replace(source, data=flags.labels or flags.file, map=label_columns)
+    labelled, dimension = read_rated_outputs(flags, source)
+    rated_output_by_id = {output.id: output for output in labelled.outputs if output.ratings}
+    if unknown_ids := rated_output_by_id.keys() - {output.id for output in items.outputs}:
         raise LabelError(
-            f"{source.data}: {min(unknown_ids)!r} is labelled, and {flags.file} lacks it"
+            f"{source.data}: {min(unknown_ids)!r} is labelled, but {flags.file} lacks it"
         )
     outputs = []
     for output in items.outputs:
-        labels = rated.get(output.id, output)
+        labels = rated_output_by_id.get(output.id, output)
         outputs.append(replace(output, ratings=labels.ratings, weight=labels.weight))
     with_labels = replace(
         items,
@@ -225,21 +227,20 @@ def _read_labels(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     return with_labels, dimension
 
 
-def _columns_in(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
-    """The entries of the mapping whose columns the file has."""
+def _columns_in_file(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
+    """Return the entries of the mapping whose columns the file has."""
     table = read_table(file, Problems(file))
     if table is None:
         return {}
     columns = Columns(table, mapping)
-    return {
-        n: headers for n, headers in mapping.items() if all(map(columns.has, columns.mapping[n]))
-    }
+    names = [name for name in mapping if all(map(columns.has, columns.mapping[name]))]
+    return {name: mapping[name] for name in names}
 
 
-def figures_of(
-    sample: PartialLabels, items: Items, bounds: Bounds, target: float
+def plan_figures(
+    sample: PartialLabels, items: Items, bounds: ScaleBounds, target: float
 ) -> dict[str, PlannedFigure]:
-    """How many more documents each figure needs: the mean label, and the judge's agreement.
+    """Return how many more documents the mean label and the judge's agreement need.
 
     `items` are the labelled outputs.
     """
@@ -262,7 +263,7 @@ def figures_of(
             figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
         else:
             figures[f"{level}-level rho"] = correlation(level, *score_label_document)
-        missing_by_figure = missing_for_intervals(items, answer_words, level)
+        missing_by_figure = n_missing_for_intervals(items, answer_words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
         n_more = math.inf
@@ -279,9 +280,9 @@ def figures_of(
     return planned
 
 
-def _write(
+def _write_documents(
     flags: argparse.Namespace, labelled: LabelledSet, drawn_documents: Sequence[str]
-) -> NextFile:
+) -> DocumentsToLabel:
     """Write all outputs of the drawn documents, in the order of the draw, for people to label."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
@@ -298,27 +299,24 @@ def _write(
     label_words = ["dspy-judges", "label", str(out), "--dimension", name]
     label_words += ["--scale", scale] if scale else []
     label_command = shlex.join([*label_words, "--out", label_file])
-    return NextFile(out=str(out), n_outputs=len(drawn), next=label_command)
+    return DocumentsToLabel(out=str(out), n_outputs=len(drawn), next=label_command)
 
 
-def lines(result: PlanResult) -> list[str]:
-    """Lines for the terminal: what is labelled, each figure, the written file, the next command."""
+def plan_lines(result: PlanResult) -> list[str]:
+    """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
     labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
-    fewest_text = (
-        f"{MIN_LABELLED_DOCUMENTS} with scores"
-        if result.n_labelled >= MIN_LABELLED_DOCUMENTS
-        else MIN_LABELLED_DOCUMENTS
-    )
-    sentences = [f"{labelled_text}; a plan needs {fewest_text}, so a random round comes first."]
-    if decisions := result.decisions or ():
-        sentences = [sentences[0]] if len(decisions) > 1 else [f"{labelled_text}."]
-        sentences += [f"{each}." for each in decisions]
+    with_scores = " with scores" * (result.n_labelled >= MIN_LABELLED_DOCUMENTS)
+    need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
+    sentences = [f"{labelled_text}; {need_text}, so a random round comes first."]
+    if labels_needed := result.labels_needed or ():
+        sentences = [sentences[0]] if len(labels_needed) > 1 else [f"{labelled_text}."]
+        sentences += [f"{each}." for each in labels_needed]
     if result.figures:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
     for name, planned in result.figures.items():
         width, n_more = planned.width, planned.more_documents
-        width_text = TOO_FEW if width is None else f"width {width:.3f}"
+        width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
         if n_more is None:
             outlook = f"not by all {n_left:,} left" if n_left else "not reached"
         elif n_more == 0:
@@ -327,9 +325,10 @@ def lines(result: PlanResult) -> list[str]:
             outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
         sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
     if (file := result.file) is None:
-        return wrapped(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
+        return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
-    return [*wrapped(*sentences, f"{file.out}: {counts}, drawn {result.drawn}; next:"), file.next]
+    file_line = f"{file.out}: {counts}, drawn {result.drawn}; next:"
+    return [*wrap_lines(*sentences, file_line), file.next]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from judges.protocol import Model
 from judges.tables.atomic_write import exclusive_lock
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
-from optimize.inputs.flags import RISK, SettingsError
+from optimize.inputs.flags import DEFAULT_RISK, SettingsError
 from optimize.items import Items
 from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.report.tuning import tuning_lines
@@ -130,7 +130,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
         optimizer: str | Optimizer = "rank",
-        risk: float = RISK,
+        risk: float = DEFAULT_RISK,
         num_threads: int | None = None,
         seed: int = 0,
         folder: Path | str | None = None,
@@ -253,7 +253,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         )
 
     def _models(self, program: UserProgram) -> tuple[Settings, dict[str, Model]]:
-        """The settings of the run, and the models that are dspy.LMs, by role."""
+        """Return the settings of the run, and the models that are dspy.LMs, by role."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.
         settings: dict[str, object] = {"dimension": slug(program.answer.name), "reasoning": "none"}

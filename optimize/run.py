@@ -18,7 +18,7 @@ from judges.tables.formats import read_records
 from judges.tables.in_memory import Rows
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.tuning_result import TuningResult
 from optimize.report.tuning import tuning_lines
@@ -118,7 +118,7 @@ def tune(
     max_demos: int | None = None,
     max_calls: int | None = None,
     max_cost: float | None = None,
-    risk: float = RISK,
+    risk: float = DEFAULT_RISK,
     ship: ShipPolicy = "better",
     probes: bool = False,
     seed: int = 0,

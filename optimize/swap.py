@@ -7,29 +7,30 @@ from pathlib import Path
 
 from judges.cli.flags import split_name
 from optimize.figures.as_text import (
-    address,
     cost_text,
     counted,
+    file_uri,
     interval_text,
     interval_unit,
     looks_text,
     number_text,
     short_name,
-    wrapped,
+    wrap_lines,
 )
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
-from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
+from optimize.measuring.changed import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
+from optimize.measuring.floors import read_floors
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapResult, certificate
+from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.measuring.task_flags import (
     NamedSubject,
-    all_entries,
     asking_options,
     check_names,
-    read_judges,
+    read_judge_entries,
     read_task_and_entries,
+    with_recordings,
 )
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
@@ -39,15 +40,14 @@ from optimize.report.page import Page, Section, save_page, source_section
 from optimize.statistics.changed import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import ceil_two_digits
 
-MARGIN = 0.03
+DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
 MAX_PRINTED_ROWS = 3
-FLAGS_FOR_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "all")
 
 
-def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
-    """The new judge compared with the old one; raises SettingsError if flags do not name both."""
-    margin = MARGIN if flags.margin is None else flags.margin
+def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
+    """Compare the new judge with the old one; SettingsError if flags do not name both."""
+    margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]
@@ -57,18 +57,18 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
             "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
             "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
-    judges = read_judges(flags, map(split_name, specs), flags.lm or "")
+    judges = read_judge_entries(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
         named_subject = NamedSubject.of(flags, judges)
         task = unlabelled_task(flags, named_subject)
-        entries = all_entries(flags, named_subject.subject, task, judges)
+        entries = with_recordings(flags, named_subject.subject, task, judges)
     else:
         task, entries = read_task_and_entries(flags, judges)
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "
             "decided on labels drawn at random: leave out the rows with a sampling_weight, or "
-            "verify each judge by itself, which weighs them"
+            "verify each judge by itself, which uses the weights"
         )
     check_names(entries)
     entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
@@ -76,14 +76,14 @@ def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     old_index = names.index(flags.against) if is_recorded else len(specs) - 1
     new_and_old = entries[1 - old_index], entries[old_index]
     if flags.changed is not None:
-        return changed_swap(flags, *new_and_old, task, margin)
-    result = certificate(*new_and_old, task, margin, flags.looks)
+        return decide_by_changed_rows(flags, *new_and_old, task, margin)
+    result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        save_page(Path(flags.report), _page(result))
+        save_page(Path(flags.report), _swap_page(result))
     return result
 
 
-def _page(result: SwapResult) -> Page:
+def _swap_page(result: SwapResult) -> Page:
     answer = swap_answer(result)
     figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
     return Page(
@@ -97,8 +97,7 @@ def _page(result: SwapResult) -> Page:
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
-    values = [getattr(flags, name) for name in FLAGS_FOR_ONE_JUDGE]
-    if any(value is not None and value is not False for value in values):  # a floor may be 0
+    if read_floors(flags) or flags.all:
         raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
     if flags.report and flags.changed is not None:
         raise SettingsError(
@@ -106,14 +105,14 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
         )
 
 
-def changed_lines(result: ChangedSwap) -> list[str]:
-    """Lines on a swap that labels on changed rows decide: the verdict, or which rows to label."""
+def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
+    """Return lines on a swap by labels on changed rows: the verdict, or the rows to label."""
     n_changed, new, old = result.n_changed, short_name(result.new), short_name(result.old)
     n_outputs = counted(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
         return [
-            *wrapped(
+            *wrap_lines(
                 f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
                 "outputs tell nothing about the difference between the judges.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
@@ -124,19 +123,19 @@ def changed_lines(result: ChangedSwap) -> list[str]:
             str(result.next),
         ]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
-    return wrapped(
+    return wrap_lines(
         result.verdict,
         f"{changes_text}; {labelled_text}: {new} alone is right on {result.n_gained:,}, {old} "
         f"alone on {result.n_lost:,}.",
         f"Difference in accuracy {number_text(difference.value, signed=True)} on these outputs, "
-        f"90% interval {interval_text(result.interval_here, signed=True)}. On documents like these "
-        f"(n={difference.n_documents:,}) its 90% interval is "
+        f"90% interval {interval_text(result.sample_interval, signed=True)}. On documents like "
+        f"these (n={difference.n_documents:,}) its 90% interval is "
         f"{interval_text(difference.interval, signed=True)}.",
-        f"Next: {_changed_step(result)}",
+        f"Next: {_next_step(result)}",
     )
 
 
-def _outputs_to_add(result: ChangedSwap) -> str:
+def _outputs_to_add(result: ChangedRowsSwap) -> str:
     """Return a sentence on how many outputs to bring, if fewer outputs change than need a label."""
     if result.n_needed <= max(result.n_changed, MIN_ROWS_TO_LABEL):
         return ""
@@ -144,7 +143,7 @@ def _outputs_to_add(result: ChangedSwap) -> str:
     return f" About {n_outputs:,} outputs would have that many changes: bring more if you can."
 
 
-def _changed_step(result: ChangedSwap) -> str:
+def _next_step(result: ChangedRowsSwap) -> str:
     if result.outcome == "worse":
         return "Keep the old judge."
     if result.outcome != "undecided":
@@ -156,17 +155,17 @@ def _changed_step(result: ChangedSwap) -> str:
 
 
 def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
-    """Lines on a swap, the verdict first; `page` is the path of the report."""
+    """Return lines on a swap, the verdict first; `page` is the path of the report."""
     rows = []
     for row in result.changed[:MAX_PRINTED_ROWS]:
         human = label_text(result, row.human)
         rows.append(row.remarks.line(f"{change_text(result, row)} (people {human})", row.id))
-    page_lines = [f"What changes: {address(Path(page))}"] if page else []
+    page_lines = [f"What changes: {file_uri(Path(page))}"] if page else []
     return swap_answer(result).lines(VERIFY_LINES, extra=rows, last=page_lines)
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
-    """The answer on a swap: its verdict, both judges' figures, what changes, and the next step."""
+    """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
     comparison, looks = result.comparison, looks_text(result.looks)
     new, old = short_name(result.new), short_name(result.old)
     judges = [*zip((new, old), comparison.judges, strict=True)]
@@ -237,6 +236,6 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
 
 
 def _cost_and_time(judge: ComparedJudge) -> str:
-    seconds = judge.usage.seconds_per_1000_rows
+    seconds = judge.entry.usage.seconds_per_1000_rows
     time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-    return f"{cost_text(judge.usage.cost_per_1000_rows)}, {time_text}"
+    return f"{cost_text(judge.entry.usage.cost_per_1000_rows)}, {time_text}"

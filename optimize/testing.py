@@ -204,7 +204,7 @@ class CoefficientContract:
     coefficient: ClassVar[Coefficient]
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """A judge's noisy scores, and people's ratings: two arrays of 20 documents by 6 outputs."""
+        """Return a judge's noisy scores and people's ratings, of 20 documents by 6 outputs."""
         rng = np.random.default_rng(0)
         human = rng.integers(1, 6, (20, 6)).astype(float)
         human[:, :2] = 1, 5  # no document has six equal ratings

@@ -25,46 +25,46 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import JsonObject, judgement_rows, object_json
+from optimize.figures.as_json import JsonObject, dataclass_json, judgement_rows
 from optimize.inputs.flags import (
+    CommandOutcome,
     CommandParser,
-    Outcome,
     SettingsError,
     refuse_secret,
     run,
-    values_of,
+    word_values,
 )
-from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, LabelSource, load_labels
+from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
-    Entry,
+    JudgeEntry,
     Task,
     ask_entries,
-    from_numbers,
+    judgements_from_scores,
     on_labels_scale,
     recorded_scale,
 )
-from optimize.measuring.changed import ChangedSwap
+from optimize.measuring.changed import ChangedRowsSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
-from optimize.measuring.scorecard import correlation_of, rho
-from optimize.measuring.scored import Scored
+from optimize.measuring.scorecard import correlation_with_people, rho_of
+from optimize.measuring.scored import ScoredItems
 from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
-    read_judges,
+    read_judge_entries,
     read_task_and_entries,
 )
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
 from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined
-from optimize.swap import MARGIN, changed_lines, swap, swap_lines
+from optimize.swap import DEFAULT_MARGIN, changed_swap_lines, swap_lines, verify_swap
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME = "dspy-judges verify"
+COMMAND_NAME = "dspy-judges verify"
 ABOUT = """\
 Measure how far a judge, or a recording of its replies or scores, agrees with
 people: Spearman's rho, the accuracy on pairs, or for pass and fail the rates of
@@ -86,7 +86,7 @@ exit codes: 0 done; 1 failed, fell short, or more than a tenth of the judgements
 failed; 2 wrong usage; 3 a floor or the margin lies within the interval, so that
 these labels cannot tell"""
 # The exit code if the labels do not suffice to decide about the floors or the margin.
-UNDECIDED = 3
+UNDECIDED_EXIT_CODE = 3
 MAX_LOOKS = 100
 
 
@@ -99,28 +99,28 @@ class Measurement:
     `tuned_on_these_labels` is true in the summary.
     """
 
-    scored: Scored
-    held_out: Scored
-    labelled: Labelled
+    scored: ScoredItems
+    held_out: ScoredItems
+    labelled: AnyLabels
 
     @classmethod
-    def of(cls, scored: Scored, labelled: Labelled) -> "Measurement":
+    def of(cls, scored: ScoredItems, labelled: AnyLabels) -> "Measurement":
         return cls(scored=scored, held_out=scored.without(scored.tuned_ids), labelled=labelled)
 
     @property
     def rho(self) -> Correlation:
         """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
-        return rho(self.held_out)
+        return rho_of(self.held_out)
 
     def at(
         self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
     ) -> Correlation:
-        """The correlation at a given level, by a given coefficient.
+        """Return the correlation at a given level, by a given coefficient.
 
         `undefined` says what counts for a document to whose outputs the judge gives equal scores:
         0 by default. Most published tables leave such documents out (`undefined="left_out"`).
         """
-        return correlation_of(self.held_out, level, coefficient, undefined)
+        return correlation_with_people(self.held_out, level, coefficient, undefined)
 
     @property
     def judgements(self) -> "pd.DataFrame":
@@ -136,8 +136,8 @@ class Measurement:
         return Verification.of(self.scored, self.held_out, self.labelled)
 
     def summary(self) -> JsonObject:
-        """The figures as the JSON object that `dspy-judges verify --json` prints."""
-        return object_json(self.result)
+        """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
+        return dataclass_json(self.result)
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))
@@ -147,14 +147,14 @@ class Measurement:
 
 def measure(
     judge: AnyPath | AnyJudge | Mapping[str, float],
-    data: AnyPath | Labelled | Rows | None = None,
+    data: AnyPath | AnyLabels | Rows | None = None,
     *,
     dimension: str | None = None,
     map: Mapping[str, MapEntry] | str | Path | None = None,
     values: Mapping[str, float | str | None] | None = None,
     scale: str | tuple[float, float] | None = None,
     annotations: AnyPath | None = None,
-    level: AnyLevel = "auto",
+    level: LevelOrAuto = "auto",
     seed: int = 0,
     keep_going: bool = True,
     **options: Unpack[ModelOptions],
@@ -193,7 +193,7 @@ def measure(
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
         raise TypeError(f"scale is {scale!r}; it must be '0-100', (0, 100) or 'any'")
-    columns, value_by_word, mapping_scale = split_mapping(map, values_of(values or {}))
+    columns, value_by_word, mapping_scale = split_mapping(map, word_values(values or {}))
     scale = mapping_scale if scale is None else scale
     source = LabelSource(
         data=data, map=columns, values=value_by_word, annotations=annotations, scale=scale
@@ -204,15 +204,18 @@ def measure(
         subject = find_subject(dimension)
         pairwise = isinstance(subject, Comparison)
         task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
-        judgement_by_id = from_numbers(judge.items(), pairwise=pairwise)
-        scored = task.scored("scores", judgement_by_id, None, recorded_scale(scale, subject))
+        judgements = judgements_from_scores(judge.items(), pairwise=pairwise)
+        scored = task.match_judgements("scores", judgements, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
-    if not isinstance(judge, AnyJudge | str | os.PathLike):
+    if isinstance(judge, str | os.PathLike):
+        name, judge = os.fspath(judge), load(judge)
+    elif isinstance(judge, AnyJudge):
+        name = judge.name
+    else:
         raise TypeError(
             f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
         )
-    name = judge.name if isinstance(judge, AnyJudge) else os.fspath(judge)
-    judge = on_labels_scale(judge if isinstance(judge, AnyJudge) else load(judge), scale)
+    judge = on_labels_scale(judge, scale)
     if dimension not in (None, judge.name):
         raise TypeError(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
@@ -224,7 +227,7 @@ def measure(
     models = {}
     if isinstance(judge, Judge) and (model := judge.configured_model()):
         judge, models = judge.with_model(model.name), {model.name: model}
-    entry = Entry(name=name, judge=judge, items=task.items(judge))
+    entry = JudgeEntry(name=name, judge=judge, items=task.items(judge))
     (entry,) = ask_entries(
         [entry], task, seed=seed, keep_going=keep_going, models=models, only_live=True, **options
     )
@@ -236,8 +239,8 @@ def measure(
 
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
-        prog=NAME,
-        usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
+        prog=COMMAND_NAME,
+        usage=f"{COMMAND_NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
     )
@@ -248,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
     add_floor_flags(command_parser)
     help_text = "whether JUDGE may replace OLD, a judge or a recording"
     add("--against", metavar="OLD", help=help_text)
-    help_text = f"how much worse JUDGE may be than OLD ({MARGIN})"
+    help_text = f"how much worse JUDGE may be than OLD ({DEFAULT_MARGIN})"
     add("--margin", type=float, metavar="X", help=help_text)
     help_text = "decide by labels on the outputs whose verdict changes"
     add("--changed", metavar="FILE", help=help_text)
@@ -261,35 +264,35 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
-    return run(NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
+    return run(COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
 
 
-def verify(flags: argparse.Namespace) -> Outcome:
+def verify(flags: argparse.Namespace) -> CommandOutcome:
     """Measure the judge that flags name, alone or against an old judge."""
     floors = read_floors(flags)
     _check_flags(flags, floors)
-    result = _verify_one(flags, floors) if flags.against is None else swap(flags)
+    result = _verify_one(flags, floors) if flags.against is None else verify_swap(flags)
     if isinstance(result, Verification):
         lines = verification_lines(result, everything=flags.all, page=flags.report)
-    elif isinstance(result, ChangedSwap):
-        lines = changed_lines(result)
+    elif isinstance(result, ChangedRowsSwap):
+        lines = changed_swap_lines(result)
     else:
         lines = swap_lines(result, flags.report)
-    code = UNDECIDED if result.is_undecided else FAILED
-    return Outcome(result, lines, result.faults, code)
+    code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED
+    return CommandOutcome(result, lines, result.faults, code)
 
 
 def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verification:
     sources = [*flags.judges, *flags.scores, *flags.replies]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
+    judges = read_judge_entries(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task_and_entries(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
-        raise JudgesError(entry.reason)
+        raise JudgesError(entry.why_unscored)
     measured = Measurement.of(entry.scored, task.labelled)
     result = replace(measured.result, judge=sources[0])
     if floors.keys() - {"spearman"} and not result.card.two_values:

@@ -168,4 +168,6 @@ def test_ctrl_c_while_tuning_says_how_to_go_on(openai_server):
     running.send_signal(signal.SIGINT)
     code, err = end_of(running)
     assert code == 130
-    assert err.splitlines()[-1].endswith("interrupted: the same command again goes on from here")
+    assert err.splitlines()[-1].endswith(
+        "interrupted: run the same command again to go on from here"
+    )

@@ -25,7 +25,7 @@ from judges.ray import JudgeBatch
 from judges.scoring import ONE
 from optimize import measure
 from optimize.__main__ import command as optimize_command
-from optimize.check import main as data_command
+from optimize.check import command as data_command
 from optimize.verify import command as verify_command
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"
@@ -134,7 +134,7 @@ def test_a_strangers_labels_reach_no_host(stranger):
     own = {"group": f"file://{url}", "document": url}
     rows = [{**own, "id": i, "summary": f"hf:{url}{i}", "coherence": 1 + i % 5} for i in range(12)]
     path = write_jsonl("theirs.jsonl", rows)
-    run(data_command, "check", path)
+    run(data_command, path)
     run(verify_command, "coherence", "--data", path, "--report", "r.html")
     page = Path("r.html").read_text()
     assert f'href="http://{stranger}' not in page
@@ -143,7 +143,7 @@ def test_a_strangers_labels_reach_no_host(stranger):
 
 @pytest.mark.parametrize("name", ["../x", "http://{}/x", "json", "./folder", "a/b/c", "/x"])
 def test_a_data_set_of_the_hub_has_an_owner_and_a_name(name, stranger):
-    result = run(data_command, "check", f"hf:{name.format(stranger)}")
+    result = run(data_command, f"hf:{name.format(stranger)}")
     assert result.code == 1
     assert "hf:owner/name" in result.stdout
 

@@ -12,7 +12,7 @@ from rating_files import weather_rows
 
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
-from optimize.check import main as data_command
+from optimize.check import command as data_command
 from optimize.compare import command as compare
 from optimize.verify import command as verify
 

@@ -4,11 +4,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import utf8_text
-from optimize.figures.as_text import DIGITS as DIGITS
+from optimize.figures.as_text import JSON_DECIMALS as JSON_DECIMALS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
 
@@ -16,43 +17,46 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 JsonObject = dict[str, object]
-# The metadata {"json": KEY} gives a dataclass field another key in JSON. A field marked FLAT holds
-# a dataclass, whose fields are put into the enclosing object.
-FLAT = {"json": ""}
+# The metadata {"json": KEY} gives a dataclass field another key in JSON. With this metadata,
+# a field's value is a dataclass, whose fields are put into the enclosing object.
+INLINED_IN_JSON = {"json": ""}
 
 
-def json_number(value: float, digits: int | None = None) -> float | None:
-    """The number for JSON: None in place of NaN and infinity, 0 in place of -0."""
+def json_number(value: float, decimals: int | None = None) -> float | None:
+    """Return the number for JSON: None in place of NaN and infinity, 0 in place of -0."""
     if not math.isfinite(value):
         return None
-    return (float(value) if digits is None else round(float(value), digits)) + 0.0
+    return (float(value) if decimals is None else round(float(value), decimals)) + 0.0
 
 
-def to_json(result: object, digits: int | None = DIGITS) -> object:
-    """The result as values for JSON; a dataclass becomes an object (see `object_json`)."""
+def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> object:
+    """Return the result as values for JSON; a dataclass as `dataclass_json` has it."""
     if is_dataclass(result) and not isinstance(result, type):
-        return object_json(result, digits)
+        return dataclass_json(result, decimals)
     if hasattr(result, "_asdict"):
         return result._asdict()
     if isinstance(result, Mapping):
-        return {name: to_json(value, digits) for name, value in result.items()}
-    return [to_json(v, digits) for v in result] if isinstance(result, list | tuple) else result
+        return {name: to_json(value, decimals) for name, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [to_json(item, decimals) for item in result]
+    return result
 
 
-def object_json(result: "DataclassInstance", digits: int | None = DIGITS) -> JsonObject:
-    """A dataclass as a JSON object, by its method `to_json` if it has one.
+def dataclass_json(result: "DataclassInstance", decimals: int | None = JSON_DECIMALS) -> JsonObject:
+    """Return a dataclass as a JSON object, by its method `to_json` if it has one.
 
-    Numbers are rounded to `digits` decimals (None: not rounded), and undefined ones are null.
+    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null.
     """
-    record: JsonObject
-    record = result.to_json() if hasattr(result, "to_json") else fields_json(result, digits=digits)
-    return record
+    if hasattr(result, "to_json"):
+        record: JsonObject = result.to_json()
+        return record
+    return fields_json(result, decimals=decimals)
 
 
 def fields_json(
-    result: "DataclassInstance", *excluded: str, digits: int | None = DIGITS
+    result: "DataclassInstance", *excluded: str, decimals: int | None = JSON_DECIMALS
 ) -> JsonObject:
-    """A dataclass' fields as values for JSON, without those named in `excluded`.
+    """Return a dataclass' fields as values for JSON, without those named in `excluded`.
 
     An interval becomes two fields for its ends, null if there is no interval. A field whose default
     is None or False is left out if it has that value.
@@ -68,29 +72,29 @@ def fields_json(
         if key.endswith("interval"):
             for end_name in ("low", "high"):
                 number = getattr(value, end_name, math.nan)
-                record[key.removesuffix("interval") + end_name] = json_number(number, digits)
+                record[key.removesuffix("interval") + end_name] = json_number(number, decimals)
         elif not key:
-            record |= object_json(value, digits)
+            record |= dataclass_json(value, decimals)
         else:
             is_number = isinstance(value, float)
-            record[key] = json_number(value, digits) if is_number else to_json(value, digits)
+            record[key] = json_number(value, decimals) if is_number else to_json(value, decimals)
     return record
 
 
-def figure_json(figure: Figure, digits: int | None = DIGITS) -> JsonObject:
-    return fields_json(IntervalEstimate(figure.value, figure.interval), digits=digits)
+def figure_json(figure: Figure, decimals: int | None = JSON_DECIMALS) -> JsonObject:
+    return fields_json(IntervalEstimate(figure.value, figure.interval), decimals=decimals)
 
 
 def judgement_rows(
     items: Sequence[Item], by_judge: Mapping[str, Sequence[AnyJudgement]], split: str = ""
 ) -> list[JsonObject]:
-    """A flat row for each item, with people's mean rating (or margin for A) and each judge's score.
+    """Return a flat row for each item: people's mean rating (or margin for A), judges' scores.
 
     A judge's columns are SCORE, SCORE_rating (if one reply gave the score), SCORE_comment and
     SCORE_failure, with the judge's name in place of SCORE. Columns text_NAME with the texts that
     were judged come last.
     """
-    texts = dict.fromkeys(name for item in items for name in item.texts)
+    text_names = dict.fromkeys(chain.from_iterable(item.texts for item in items))
     rows = []
     for number, item in enumerate(items):
         row: JsonObject = {"id": item.id, **({"split": split} if split else {})}
@@ -102,12 +106,12 @@ def judgement_rows(
                 row[f"{name}_rating"] = judgement.rating
             row[f"{name}_comment"] = judgement.rationale
             row[f"{name}_failure"] = judgement.failure
-        rows.append(row | {f"text_{name}": item.texts.get(name) for name in texts})
+        rows.append(row | {f"text_{name}": item.texts.get(name) for name in text_names})
     return rows
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """The value as JSON text; raises ValueError for NaN.
+    """Return the value as JSON text; raises ValueError for NaN.
 
     A lone surrogate, as in some file names, is escaped, since UTF-8 cannot encode it.
     """

@@ -10,39 +10,38 @@ if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
     from optimize.statistics.intervals import Figure, Interval
 
-WIDTH = 80
-# Figures in JSON have so many decimals.
-DIGITS = 6
-TOO_FEW = "too few for an interval"
-SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
-# The verdicts, and their plurals.
-PLURALS = {"fail": "fails", "pass": "passes"}
+LINE_WIDTH = 80
+# Figures in JSON are rounded to this number of decimals.
+JSON_DECIMALS = 6
+TOO_FEW_FOR_INTERVAL = "too few for an interval"
+SPLIT_TITLES = {"test": "test", "test_unseen_systems": "unseen systems"}
+# The plurals of the verdicts.
+VERDICT_PLURALS = {"fail": "fails", "pass": "passes"}
 
 
 def number_text(value: float | None, *, signed: bool = False) -> str:
-    """The number with three decimals; "undefined" for None and NaN."""
+    """Return the number with three decimals; "undefined" for None and NaN."""
     if value is None or not math.isfinite(value):
         return "undefined"
     # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
-    value = round(value, DIGITS) + 0.0
-    return f"{value:+.3f}" if signed else f"{value:.3f}"
+    return f"{round(value, JSON_DECIMALS) + 0.0:{'+' * signed}.3f}"
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
-    """The ends of an interval in brackets; a note if there is no interval."""
+    """Return the ends of an interval in brackets; a note if there is no interval."""
     if interval is None:
-        return TOO_FEW
-    low, high = (number_text(end, signed=signed) for end in (interval.low, interval.high))
+        return TOO_FEW_FOR_INTERVAL
+    low, high = number_text(interval.low, signed=signed), number_text(interval.high, signed=signed)
     return f"[{low}, {high}]"
 
 
 def looks_text(looks: int) -> str:
-    """The words after an interval that holds in several looks; empty for one look."""
+    """Return words to put after an interval that holds in several looks; "" for one look."""
     return f" of {looks} looks" if looks > 1 else ""
 
 
 def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
-    """The value and, if there is one, the interval; "undefined" without a figure."""
+    """Return the value and, if there is one, the interval; "undefined" without a figure."""
     number = number_text(figure.value if figure else None, signed=signed)
     if not figure or number == "undefined" or figure.interval is None:
         return number
@@ -50,18 +49,18 @@ def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """A share in whole percent; "undefined" for None and NaN."""
+    """Return a share in whole percent; "undefined" for None and NaN."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
 def counted(number: int, unit: str) -> str:
-    """A number with its unit, such as "3 rows"; `unit` is a noun in the singular."""
+    """Return a number with its unit, such as "3 rows"; `unit` is a noun in the singular."""
     ending = "es" if unit.endswith("ss") else "s"
     return f"{number:,} {unit}{ending * (number != 1)}"
 
 
 def cost_text(dollars: float | None) -> str:
-    """Dollars, with enough digits for cheap models; "free" for 0, "cost unknown" for None."""
+    """Return dollars, below $10 with four decimals; "free" for 0, "cost unknown" for None."""
     if dollars is None:
         return "cost unknown"
     if dollars == 0:
@@ -69,22 +68,19 @@ def cost_text(dollars: float | None) -> str:
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
 
 
-def address(file: Path) -> str:
-    """The file's address as a URI, which terminals make a link."""
+def file_uri(file: Path) -> str:
+    """Return the file's address as a URI, which terminals make a link."""
     return file.resolve().as_uri()
 
 
-def wrapped(*sentences: str) -> list[str]:
-    """Lines of at most 80 columns; every sentence starts a line, and long words are not broken."""
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
-    ]
+def wrap_lines(*sentences: str) -> list[str]:
+    """Return lines of at most 80 columns; each sentence starts a line, no word is broken."""
+    wrapper = textwrap.TextWrapper(LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [line for sentence in sentences for line in wrapper.wrap(sentence)]
 
 
 def short_name(name: str, length: int = 24) -> str:
-    """A name, cut in its middle if too long, since names differ mostly at their start and end."""
+    """Return a name, cut in its middle if too long: names differ at their start and end."""
     if len(name) <= length:
         return name
     n_tail = (length - 1) // 2
@@ -92,7 +88,7 @@ def short_name(name: str, length: int = 24) -> str:
 
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table as lines for a terminal; each column is as wide as its widest cell."""
+    """Return a table as lines; each column is as wide as its widest cell."""
     cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
@@ -102,12 +98,12 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
 
 
 def interval_unit(level: str) -> str:
-    """The noun for what an interval is computed over at a level of rho."""
+    """Return the noun for what an interval of rho is computed over, by the level."""
     return "system" if level == "system" else "document"
 
 
 def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
-    """A correlation in one line, with level, coefficient, interval and counts."""
+    """Return a correlation in one line, with level, coefficient, interval and counts."""
     symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}
     symbol = symbols.get(rho.coefficient, rho.coefficient)
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""

@@ -23,15 +23,15 @@ from judges.terminal import (
     print_output,
     run_command,
 )
-from optimize.figures.as_text import wrapped
+from optimize.figures.as_text import wrap_lines
 
-# The default of --risk: the chance that a tuned judge ships although the untuned one is as good.
-RISK = 0.1
+# The default of --risk: the chance that a tuned judge ships although it is no better.
+DEFAULT_RISK = 0.1
 # A judge that gives no score for more than this share of the outputs is not measured, does not
 # join a panel and does not ship.
 MAX_FAILED_SHARE = 0.1
-Bounds = tuple[float, float]
-INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
+ScaleBounds = tuple[float, float]
+INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
 ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
@@ -43,11 +43,11 @@ VALUES_HELP = (
 
 
 class SettingsError(UsageError):
-    """A setting or a combination of settings is wrong; the message names it and says why."""
+    """A wrong setting or combination of settings; the message names it and says why."""
 
 
-def bounds_of(scale: str | None) -> Bounds | None:
-    """The lowest and highest rating of a scale such as "1-5"; None for "any" and for None.
+def scale_bounds(scale: str | None) -> ScaleBounds | None:
+    """Return the ends of a scale such as "1-5"; None for "any" and for None.
 
     Raises SettingsError if the text is not a scale.
     """
@@ -67,8 +67,8 @@ def refuse_secret(api_base: str | None) -> None:
         raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 
 
-def values_of(values: object) -> dict[str, float | Vote | None]:
-    """The number that each word in the labels counts, read from --values or a mapping.
+def word_values(values: object) -> dict[str, float | Vote | None]:
+    """Return the number that each word in the labels counts, from --values or a mapping.
 
     For pairs, a word counts as a vote; None means that the word is not a label. Raises
     SettingsError if `values` is neither a mapping nor texts of the form WORD=NUMBER.
@@ -83,44 +83,44 @@ def values_of(values: object) -> dict[str, float | Vote | None]:
 
 
 def rescale(subject: Subject, scale: str | None) -> Subject:
-    """The subject on the labels' scale; with "any" or None, or for a comparison, unchanged."""
-    ratings = whole_ratings(scale)
+    """Return the subject on this scale; unchanged for "any", None and comparisons."""
+    ratings = ratings_of_scale(scale)
     if not ratings or not isinstance(subject, Dimension):
         return subject
     return subject.on_scale(ratings[0], ratings[-1])
 
 
-def whole_ratings(scale: str | None) -> tuple[int, ...]:
-    """All ratings of a scale such as "1-5"; none for "any" and for None.
+def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
+    """Return all ratings of a scale such as "1-5"; none for "any" and for None.
 
     Raises SettingsError if a judge cannot rate on this scale.
     """
-    if (bounds := bounds_of(scale)) is None:
+    if (bounds := scale_bounds(scale)) is None:
         return ()
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
             f"{option_name('scale', f'{low:g}-{high:g}')}: a judge rates in whole numbers, "
-            f"{MAX_RATINGS} at most; say {option_name('scale', ANY_SCALE)} to keep the judge's "
-            "own, since only the order of the labels counts"
+            f"{MAX_RATINGS} at most; with {option_name('scale', ANY_SCALE)} it keeps its own "
+            "scale, and only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
 
 
-def fitting_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that includes all ratings; None if no usual scale does."""
+def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
+    """Return the narrowest usual scale that includes all ratings; None if none does."""
     low, high = min(ratings), max(ratings)
     return next((scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), None)
 
 
 def scale_of_labels(flags: argparse.Namespace) -> str | None:
-    """The scale that people used: --scale, else the scale in the mapping file of --map."""
+    """Return the scale that people used: --scale, else the scale in the file of --map."""
     scale: str | None = getattr(flags, "scale", None)
     return split_mapping(read_map_flags(flags.map), None).scale if scale is None else scale
 
 
 class CommandParser(Parser):
-    """The parser for a command of this package; adds the flag --quiet."""
+    """The parser for a command of this package, with the flag --quiet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -135,27 +135,27 @@ def add_label_flags(group: Flags) -> None:
 
 def add_reading_flags(group: Flags) -> None:
     """Add the flags that say how the columns, words and conversations of a file are read."""
-    add_list = partial(group.add_argument, action="append", default=[])
-    add_list("--map", metavar="NAME=COLUMN", help=MAP_HELP)
-    add_list("--values", metavar="WORD=N,...", help=VALUES_HELP)
+    add_repeatable = partial(group.add_argument, action="append", default=[])
+    add_repeatable("--map", metavar="NAME=COLUMN", help=MAP_HELP)
+    add_repeatable("--values", metavar="WORD=N,...", help=VALUES_HELP)
     add_turns_flag(group)
 
 
 def add_turns_flag(group: Flags) -> None:
     """Add the flag --turns, which is an entry of the mapping."""
 
-    def entry(turns: str) -> str:
+    def map_entry(turns: str) -> str:
         if turns not in ("last", "all"):
             raise argparse.ArgumentTypeError(f"{turns!r}: must be last or all")
         return f"turns={turns}"
 
     help_text = "of conversations, judge the last or all turns (last)"
-    add_list = partial(group.add_argument, action="append", default=[])
-    add_list("--turns", dest="map", metavar="TURNS", type=entry, help=help_text)
+    add_repeatable = partial(group.add_argument, action="append", default=[])
+    add_repeatable("--turns", dest="map", metavar="TURNS", type=map_entry, help=help_text)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """What a command returns: the object that --json prints, and the lines for the terminal.
 
     `faults` are messages for stderr; if there are any, the command exits with `fault_code`.
@@ -170,13 +170,13 @@ class Outcome:
 def run(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], Outcome | None],
+    compute: Callable[[argparse.Namespace], CommandOutcome | None],
     *,
-    interrupted: str = INTERRUPTED_RUN,
+    interrupted: str = INTERRUPTED_MESSAGE,
 ) -> int:
     """Run a command, print its outcome (as JSON with --json), and return the exit code.
 
-    `compute` makes the outcome from the flags; it returns None if it has printed everything itself.
+    `compute` returns the outcome for the flags, or None if it has printed everything itself.
     `interrupted` is the message after Ctrl-C.
     """
 
@@ -191,7 +191,7 @@ def run(
             print_output(as_json(to_json(outcome.result), indent=1))
         else:
             print_lines(outcome.lines)
-        for line in wrapped(*(f"{name}: {fault}" for fault in outcome.faults)):
+        for line in wrap_lines(*(f"{name}: {fault}" for fault in outcome.faults)):
             print_error(line)
         return outcome.fault_code if outcome.faults else DONE
 

@@ -1,4 +1,4 @@
-"""Read the human labels for a command, on the scale or with the words of what is judged."""
+"""Read a command's human labels, on the scale or with the words of what is judged."""
 
 import argparse
 import os
@@ -23,20 +23,20 @@ from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import (
     SettingsError,
-    bounds_of,
-    fitting_scale,
-    values_of,
-    whole_ratings,
+    narrowest_scale,
+    ratings_of_scale,
+    scale_bounds,
+    word_values,
 )
 from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
 
-Labelled = LabelledSet | LabelledPairs
+AnyLabels = LabelledSet | LabelledPairs
 
 AnyPath = str | os.PathLike[str]
 
-AnyLevel = Level | Literal["auto"]
+LevelOrAuto = Level | Literal["auto"]
 
 MAX_NAMED_ANNOTATORS = 10
 # The two answers of a verdict judge if people's own words cannot be used.
@@ -53,7 +53,7 @@ class LabelSource:
     people used; by default the judge's scale, or the narrowest usual scale that fits the labels.
     """
 
-    data: AnyPath | Labelled | Rows | None = None
+    data: AnyPath | AnyLabels | Rows | None = None
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
     values: WordValues = field(default_factory=dict)
     annotations: AnyPath | None = None
@@ -61,8 +61,8 @@ class LabelSource:
 
     @classmethod
     def of(cls, flags: argparse.Namespace) -> "LabelSource":
-        """The labels that the flags of a command name."""
-        columns, values, _ = split_mapping(read_map_flags(flags.map), values_of(flags.values))
+        """Return the source that the flags of a command name."""
+        columns, values, _ = split_mapping(read_map_flags(flags.map), word_values(flags.values))
         return cls(
             data=flags.data or None,
             map=columns,
@@ -71,14 +71,14 @@ class LabelSource:
             scale=flags.scale,
         )
 
-    def outputs(
+    def read_outputs(
         self,
         *,
         dimensions: Sequence[str] | None = None,
         scales: Mapping[str, tuple[float, float]] | None = None,
         texts: Sequence[str] | None = (),
     ) -> LabelledSet:
-        """The labelled outputs in the file or rows; for the arguments see `read_labels`."""
+        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
         return read_labels(
             _file_or_rows(self.data),
             map=self.map,
@@ -90,7 +90,7 @@ class LabelSource:
         )
 
 
-def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
+def check_level(level: LevelOrAuto, items: Items, *, pairs: bool) -> None:
     """Raise SettingsError if rho at this level is undefined for these labels."""
     levels = ("dataset",) if pairs else levels_of(items)
     if level not in ("auto", *levels):
@@ -98,10 +98,10 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
         raise SettingsError(f"level {level}: {labels} have the levels {', '.join(levels)}")
 
 
-def scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
-    """The lowest and highest rating for a judge of these labels; LabelError if no scale fits."""
-    if named := whole_ratings(scale):
-        return named[0], named[-1]
+def judge_scale(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
+    """Return the ends of a judge's scale for these labels; LabelError if no scale fits."""
+    if all_ratings := ratings_of_scale(scale):
+        return all_ratings[0], all_ratings[-1]
     ratings = _ratings(labelled, name)
     usual_scale = _usual_scale(ratings)
     if not usual_scale and scale != ANY_SCALE:
@@ -113,11 +113,11 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
     return [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
 
 
-def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
-    """The two answers of a judge for labels with two values, the good one first.
+def verdict_words(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
+    """Return the two answers of a judge for labels with two values, the good one first.
 
     The answers are people's own words, or pass and fail if a judge cannot answer with people's
-    words. Returns None if the labels are not two words.
+    words. Returns None if the labels do not have two values.
     """
     words = labelled.words.get(name)
     return words if words is None or are_verdict_words(words) else PASS_FAIL
@@ -129,10 +129,10 @@ def load_labels(
     subject: Subject | None,
     *,
     pairwise: bool = False,
-) -> Labelled:
+) -> AnyLabels:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
-    `subject` is what is judged; None if the scores exist already. If `pairwise`, the labels are on
+    `subject` is what is judged; None if all scores are recorded. If `pairwise`, the labels are on
     pairs, even if the subject is unknown. Raises LabelError if the labels are on outputs instead of
     pairs or the reverse, or if no label is on the subject.
     """
@@ -144,10 +144,10 @@ def load_labels(
             f"({option_name('data')})"
         )
     texts = tuple(subject.inputs) if subject else ()
-    labelled = read(labels, name, pairwise=pairwise, texts=texts, subject=subject)
+    labelled = read_source(labels, name, pairwise=pairwise, texts=texts, subject=subject)
     if pairwise != isinstance(labelled, LabelledPairs):
         content, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
-        raise LabelError(f"{labelled.name}: holds {content}, and {name} {task}")
+        raise LabelError(f"{labelled.name} has {content}, but {name} {task}")
     if isinstance(labelled, LabelledPairs):
         return labelled
     if labels.data is None and name not in labelled.dimensions:
@@ -155,20 +155,20 @@ def load_labels(
             f"the starter set has no labels on {name}: name your labels by --data FILE"
         )
     if isinstance(subject, Dimension):
-        labelled = _on_two_values(labelled, subject, any_scale=labels.scale == ANY_SCALE)
-    if name in labelled.words and (agreement := agreement_of(labelled, name)):
+        labelled = _with_two_words(labelled, subject, any_scale=labels.scale == ANY_SCALE)
+    if name in labelled.words and (agreement := agreement_text_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
 
 
-def read(
+def read_source(
     labels: LabelSource,
     name: str,
     *,
     pairwise: bool,
     texts: Sequence[str] | None = None,
     subject: Subject | None = None,
-) -> Labelled:
+) -> AnyLabels:
     """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
     if labels.data is None:
         return starter_pairs() if pairwise else starter()
@@ -185,7 +185,7 @@ def read(
     return _read_on_scale(labels, name, subject, texts)
 
 
-def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
+def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     if isinstance(source, LabelledSet | LabelledPairs | None) or not is_in_memory(source):
@@ -197,17 +197,17 @@ def _file_or_rows(source: AnyPath | Labelled | Rows | None) -> str | Rows:
 
 
 def only_dimension(labelled: LabelledSet) -> str:
-    """The only dimension that the labels are on; raises SettingsError if there are several."""
+    """Return the only dimension with labels; raises SettingsError if there are several."""
     if len(labelled.dimensions) > 1:
         names = joined_names(labelled.dimensions)
-        raise SettingsError(f"{labelled.name}: holds labels on {names}: name one by --dimension")
+        raise SettingsError(f"{labelled.name}: has labels on {names}: name one with --dimension")
     return labelled.dimensions[0]
 
 
-def agreement_of(labelled: LabelledSet, name: str) -> str:
-    """A phrase on how often two annotators agree; "" if annotators' ratings are unknown.
+def agreement_text_of(labelled: LabelledSet, name: str) -> str:
+    """Return how often two annotators agree, as a phrase; "" if ratings are not by annotator.
 
-    Outputs count too if their annotators are tied.
+    Outputs on which annotators are tied count, too.
     """
     try:
         ratings, names = annotation_matrix(labelled, name)
@@ -219,24 +219,23 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MAX_NAMED_ANNOTATORS]
     pairs = annotator_agreement(ratings)
-    n_shared = np.array([pair.n_outputs for pair in pairs])
-    if not n_shared.any():
+    n_shared_outputs = np.array([pair.n_outputs for pair in pairs])
+    if not n_shared_outputs.any():
         return ""
     # The coefficients of a pair of annotators may be undefined; the mean is then over the other
     # pairs.
     pair_figures = np.array([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
-    weights = n_shared[:, None] * ~np.isnan(pair_figures)
+    weights = n_shared_outputs[:, None] * ~np.isnan(pair_figures)
     with np.errstate(invalid="ignore"):
-        mean_equal, *coefficients = np.nansum(weights * pair_figures, axis=0) / weights.sum(axis=0)
+        share_equal, *coefficients = np.nansum(weights * pair_figures, axis=0) / weights.sum(axis=0)
     kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in coefficients)
-    text = (
-        f"two annotators say the same in {mean_equal:.0%} of {sum(n_shared):,} cases, kappa {kappa}"
-    )
+    cases = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
+    text = f"two annotators say the same in {cases}, kappa {kappa}"
     return text if name in labelled.words else f"{text}, rho {rho}"
 
 
-def _on_two_values(labelled: LabelledSet, subject: Dimension, *, any_scale: bool) -> LabelledSet:
-    """The labels with the judge's two words as their values, or unchanged if both are ratings.
+def _with_two_words(labelled: LabelledSet, subject: Dimension, *, any_scale: bool) -> LabelledSet:
+    """Return the labels with the judge's two words as values; ratings stay unchanged.
 
     Raises LabelError if the judge has two words and the labels do not, or the reverse.
     """
@@ -257,12 +256,12 @@ def _on_two_values(labelled: LabelledSet, subject: Dimension, *, any_scale: bool
         return replace(labelled, words=other_words)
     if label_words == subject.words[::-1]:
         raise LabelError(
-            f"{labelled.name}: {label_words[0]!r} counts 1, and for the judge of {name} it counts 0"
+            f"{labelled.name}: {label_words[0]!r} counts 1, but for the judge of {name} it counts 0"
         )
     if other_values := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
-            f"{labelled.name}: {name} is {' or '.join(subject.words)}, and a label counts "
-            f"{other_values[0]:g}; say which it is, as in --values {other_values[0]:g}=1"
+            f"{labelled.name}: {name} is {' or '.join(subject.words)}, but a label counts "
+            f"{other_values[0]:g}; say which word it means, as in --values {other_values[0]:g}=1"
         )
     return replace(labelled, words={**labelled.words, name: label_words or subject.words})
 
@@ -275,10 +274,10 @@ def _read_on_scale(
     Raises LabelError if ratings lie outside the scale; the message says how to name the scale of
     these ratings.
     """
-    bounds = bounds_of(source.scale)
+    bounds = scale_bounds(source.scale)
     if isinstance(subject, Dimension) and source.scale is None:
         bounds = subject.scale[0], subject.scale[-1]
-    read_outputs = partial(source.outputs, dimensions=[name], texts=texts)
+    read_outputs = partial(source.read_outputs, dimensions=[name], texts=texts)
     try:
         return read_outputs(scales=None if bounds is None else {name: bounds})
     except LabelError as error:
@@ -286,7 +285,7 @@ def _read_on_scale(
             raise
         on_any_scale = read_outputs()
         if isinstance(subject, Dimension) and not on_any_scale.words.get(name, "1")[0].isdecimal():
-            return on_any_scale  # two words, which `_on_two_values` refuses
+            return on_any_scale  # two words, which `_with_two_words` refuses
         ratings = _ratings(on_any_scale, name)
         advice = _scale_advice(ratings)
         if isinstance(subject, Dimension) and subject.words:
@@ -295,8 +294,8 @@ def _read_on_scale(
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that fits the ratings; None if a judge would tie too much on it."""
-    low, high = fitting_scale(ratings) or (0, 0)
+    """Return the narrowest usual scale for ratings; None if a judge would tie too much on it."""
+    low, high = narrowest_scale(ratings) or (0, 0)
     # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
     judge_can_rank = high - low > 2 or (
         low < high and all(rating.is_integer() for rating in ratings)
@@ -305,9 +304,9 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
+    advice = "add --scale any: the judge keeps its own scale, and only the labels' order counts"
     if usual_scale := _usual_scale(ratings):
         scale_text = f"{usual_scale[0]}{':' if usual_scale[0] < 0 else '-'}{usual_scale[1]}"
-        advice = f"add --scale {scale_text} (or --scale any, and the judge keeps its own)"
+        advice = f"add --scale {scale_text} (or --scale any: the judge keeps its own scale)"
     low, high = min(ratings), max(ratings)
     return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

@@ -1,4 +1,4 @@
-"""Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
+"""Find the subject of a judge by its name, or make it from people's labels."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,23 +24,23 @@ from judges.labels.names import (
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import SettingsError
-from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, words_of
+from optimize.inputs.labelled import AnyLabels, LabelSource, judge_scale, read_source, verdict_words
 
-# If all problems of a file are of these kinds, the file has no labels on the dimension.
-NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
+# A file with problems of these kinds only has no labels on the dimension.
+MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
 
 def find_subject(name: str) -> Subject | None:
-    """The dimension or comparison with this name; None if neither catalogue nor file has it."""
+    """Return the dimension or comparison of the catalogue or of FILE.yaml; None if unknown."""
     try:
         return loading.read_subject(name)
     except UnknownDimensionError:
         return None
 
 
-def subject_of(
+def subject_from_labels(
     spec: str, labels: LabelSource, *, pairwise: bool = False
-) -> tuple[Subject, Labelled] | None:
+) -> tuple[Subject, AnyLabels] | None:
     """Read labels and make a dimension or comparison from them.
 
     `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Returns None if the labels are on
@@ -49,13 +49,13 @@ def subject_of(
     catalogue nor the labels have the name, or ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
-    name, unknown = judge_name(written_name), ""
+    name, unknown_message = judge_name(written_name), ""
     try:
         loading.read_subject(written_name)
     except UnknownDimensionError as error:
-        unknown = str(error)  # suggests similar names
+        unknown_message = str(error)  # suggests similar names
     if labels.data is None:
-        advice = f"no --data FILE names labels, and {unknown}"
+        advice = f"no --data FILE names labels, and {unknown_message}"
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
@@ -67,21 +67,21 @@ def subject_of(
         columns = {name: written_name, **columns}
     try:
         source = replace(labels, map=columns, scale=None)
-        labelled = read(source, name, pairwise=pairwise)
+        labelled = read_source(source, name, pairwise=pairwise)
     except LabelError as error:
-        kinds = {problem.kind for problem in error.problems}
-        if definition or not kinds <= NO_SUCH_LABELS:
+        problem_kinds = {problem.kind for problem in error.problems}
+        if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
-        raise UnknownDimensionError(f"{unknown}; and in the labels: {error}") from error
+        raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
     if pairwise != isinstance(labelled, LabelledPairs):
         return None
     if isinstance(labelled, LabelledSet) and name not in labelled.dimensions:
         return None
-    return _subject_on(labelled, name, definition, labels.scale, columns), labelled
+    return _make_subject(labelled, name, definition, labels.scale, columns), labelled
 
 
 def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
-    """Split NAME=DEFINITION; raises SettingsError for an empty one, and if labels name no data."""
+    """Split NAME=DEFINITION; raises SettingsError if the definition is empty or has no labels."""
     name, equals, definition = (part.strip() for part in spec.partition("="))
     if equals and (labels.data is None or not definition.strip(".…")):
         raise SettingsError(
@@ -91,27 +91,29 @@ def _name_and_definition(spec: str, labels: LabelSource) -> tuple[str, str]:
     return name, definition
 
 
-def _subject_on(
-    labelled: Labelled,
+def _make_subject(
+    labelled: AnyLabels,
     name: str,
     definition: str,
     scale: str | None,
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
-        texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
+        texts = usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
         return loading.make_comparison(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
-    answers = words_of(labelled, name) or scale_of(labelled, name, scale)
-    return loading.make_dimension(name, answers, judged_texts(labelled, columns), definition)
+    answers = verdict_words(labelled, name) or judge_scale(labelled, name, scale)
+    return loading.make_dimension(
+        name, answers, text_names_for_judge(labelled, columns), definition
+    )
 
 
-def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
-    """Choose the texts that a new judge reads; the judged output comes last.
+def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
+    """Return the names of the texts that a new judge reads; the judged output comes last.
 
     A judge reads the texts with a usual name and the texts that the user's mapping names, if every
     row has them. Other texts are left out, because they may give the label away. Raises LabelError
@@ -121,22 +123,23 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     outputs = [text for text in columns if usual_name(text) in OUTPUT_NAMES]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
-    judged = _judged_text(labelled, outputs, mapping)
-    inputs = [text for text in columns if text in mapping or is_text_name(text)]
-    return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
+    output = _judged_output(labelled, outputs, mapping)
+    further_texts = without_keys(columns, [output])
+    inputs = [text for text in further_texts if text in mapping or is_text_name(text)]
+    return usable_texts([*inputs, output], labelled)
 
 
-def _judged_text(
+def _judged_output(
     labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
 ) -> str:
-    """The only text that can be the judged output; raises LabelError if several can be.
+    """Return the name of the judged output; raises LabelError if several texts may be it.
 
     `outputs` are the texts with a name that is usual for outputs.
     """
     columns = labelled.reading.texts
-    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(candidates) == 1 and VALID_NAME.match(candidates[0]):
-        return candidates[0]
+    possible_outputs = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
+        return possible_outputs[0]
     choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
     if not outputs and len(columns) == 2:
         first, second = columns.values()
@@ -147,24 +150,30 @@ def _judged_text(
     raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(choices)}")
 
 
-def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
-    """Keep the texts that every row has and whose names can be used in a prompt."""
-    rows = [item.texts for item in labelled.items]
-    return [text for text in texts if VALID_NAME.match(text) and all(text in row for row in rows)]
+def usable_texts(names: Iterable[str], labelled: AnyLabels) -> list[str]:
+    """Return the names that every row has a text for, and that can be used in a prompt."""
+    names_by_row = [item.texts.keys() for item in labelled.items]
+    return [
+        name
+        for name in names
+        if VALID_NAME.match(name) and all(name in row for row in names_by_row)
+    ]
 
 
-def input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
-    """A flag with which a new judge reads one more text, if it reads none that was an input."""
+def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
+    """Return the flag that gives a new judge an input text; "" if it reads one already."""
     if source_name(texts):
         return ""
     further_texts = without_keys(labelled.reading.texts, texts)
     rows = [item.texts for item in labelled.items]
-    complete = (c for name, c in further_texts.items() if all(name in row for row in rows))
-    return map_flag("input", [column]) if (column := next(complete, "")) else ""
+    for name, column in further_texts.items():
+        if all(name in row for row in rows):
+            return map_flag("input", [column])
+    return ""
 
 
-def unread_text(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
-    """The columns that a judge of these texts does not read, and the flags with which it would.
+def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
+    """Return the columns that a judge does not read, and the flags with which it would.
 
     Only a judge that `is_new` can read further texts. Empty if every column is read.
     """

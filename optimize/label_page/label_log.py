@@ -25,11 +25,11 @@ from judges.tables.problems import count
 # The value of a label: a rating, one of two words, or A, B or tie.
 LabelValue = int | float | str
 # The source of the answers that an annotator had seen before giving a label.
-SeenAnswers = Literal["annotators", "judge"]
+AnswersFrom = Literal["annotators", "judge"]
 
 
 class ClickError(JudgesError, ValueError):
-    """A click is refused; `status` is the HTTP status."""
+    """The refusal of a click; `status` is the HTTP status of the response."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -48,12 +48,12 @@ class LabelRecord(msgspec.Struct):
     labelled_at: datetime
     value: LabelValue | None
     comment: str = ""
-    changed_after: SeenAnswers | None = None
+    changed_after: AnswersFrom | None = None
     skipped: bool = False
     unsure: bool = False
 
     @property
-    def content(self) -> dict[str, object]:
+    def value_and_comment(self) -> dict[str, object]:
         return {"value": self.value, "comment": self.comment}
 
 
@@ -62,14 +62,14 @@ class AnnotatorLabels:
     """The labels of one annotator, by the index of the item.
 
     `latest` has the newest label for each item, and `marks` has the marks that were given instead.
-    `blind` has the newest values given before the annotator saw another answer on the item, and
-    `exposed` has the items on which the annotator has seen one.
+    `exposed_items` are those on which the annotator has seen another person's or the judge's
+    answer, and `blind_values` has the newest values that were given before.
     """
 
     latest: dict[int, LabelRecord] = field(default_factory=dict)
     marks: dict[int, LabelRecord] = field(default_factory=dict)
-    blind: dict[int, LabelValue | None] = field(default_factory=dict)
-    exposed: set[int] = field(default_factory=set)
+    blind_values: dict[int, LabelValue | None] = field(default_factory=dict)
+    exposed_items: set[int] = field(default_factory=set)
 
     @property
     def values(self) -> dict[int, LabelValue | None]:
@@ -83,9 +83,9 @@ class AnnotatorLabels:
         elif label.skipped or label.unsure:
             self.marks[item] = label
         if label.changed_after:
-            self.exposed.add(item)
-        if item not in self.exposed:
-            self.blind[item] = label.value
+            self.exposed_items.add(item)
+        if item not in self.exposed_items:
+            self.blind_values[item] = label.value
 
 
 class LabelLog:
@@ -108,14 +108,14 @@ class LabelLog:
         self.path, self.rows, self.notes = path, rows, list[str]()
         self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
         self._answers, self._lock, kind = answers, RLock(), subject.kind
-        self._key = "preferred" if kind == "pairwise" else "rating"
+        self._value_key = "preferred" if kind == "pairwise" else "rating"
         self._common_fields = {} if kind == "pairwise" else {"dimension": subject.name}
         if kind == "rating":
             low, high = min(subject.scale), max(subject.scale)
             self._common_fields["rating_scale"] = f"{low}-{high}"
-        self._read()
+        self._read_file()
 
-    def _read(self) -> None:
+    def _read_file(self) -> None:
         """Open the label file and read its labels; remove an incomplete last line.
 
         Raises LabelError if a line is not a label from this page, or contradicts the session.
@@ -126,27 +126,27 @@ class LabelLog:
             msgspec.json.decode(last_line)
             is_complete = True
         lines += [last_line] if is_complete else []
-        index = {str(row["id"]): item for item, row in enumerate(self.rows)}
+        item_by_id = {str(row["id"]): item for item, row in enumerate(self.rows)}
         numbered_lines = ((line, n) for n, line in enumerate(lines, 1) if line.strip())
-        n_foreign = sum(not self._add_line(line, n, index) for line, n in numbered_lines)
+        n_ignored = sum(not self._add_line(line, n, item_by_id) for line, n in numbered_lines)
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._size = sum(len(line) + 1 for line in lines)
         if is_complete:
             self._file.write(b"\n")
         elif last_line:
             self._file.truncate(self._size)
-            self.notes.append("a last line that was cut off is removed")
-        if n_foreign:
+            self.notes.append("removed the last line, which was incomplete")
+        if n_ignored:
             topic = "about other outputs or another dimension"
-            self.notes.append(f"{count(n_foreign, 'line')} {topic}: left unchanged")
+            self.notes.append(f"ignored {count(n_ignored, 'line')} {topic}")
 
-    def _add_line(self, line: bytes, number: int, index: Mapping[str, int]) -> bool:
+    def _add_line(self, line: bytes, number: int, item_by_id: Mapping[str, int]) -> bool:
         """Add the label of a line; return False if it is on another output or another dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
-            label = msgspec.convert({**row, "value": row[self._key]}, LabelRecord)
+            label = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
             label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
-            item = index.get(row["id"]) if isinstance(row["id"], str) else None
+            item = item_by_id.get(row["id"]) if isinstance(row["id"], str) else None
             if row.get("dimension") != self._common_fields.get("dimension"):
                 return False
             problem = self._contradiction(row, label, item)
@@ -159,7 +159,7 @@ class LabelLog:
         return item is not None
 
     def _contradiction(self, row: dict[str, object], label: LabelRecord, item: int | None) -> str:
-        """A phrase on how a line contradicts this session; "" if it agrees with the session."""
+        """Return a phrase on how a line contradicts this session; "" if it does not."""
         expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
         shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
         if different := sorted(name for name in shared_fields if row[name] != expected[name]):
@@ -189,13 +189,13 @@ class LabelLog:
             yield
 
     def append(self, item: int, label: LabelRecord) -> None:
-        """Append a label to the file, and count it.
+        """Append a label to the file, and add it to the annotator's labels.
 
         Raises ClickError if the label cannot be written; the file is then unchanged.
         """
         fields = msgspec.to_builtins(label)
-        fields[self._key] = fields.pop("value")
-        fields = {name: value for name, value in fields.items() if value or name == self._key}
+        fields[self._value_key] = fields.pop("value")
+        fields = {name: value for name, value in fields.items() if value or name == self._value_key}
         row = {**self.rows[item], **self._common_fields, **fields}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
@@ -220,10 +220,11 @@ class LabelLog:
         return self.labels.get(annotator, AnnotatorLabels())
 
     def of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
-        """The labels of all other annotators, by their names in alphabetical order."""
+        """Return the labels of all other annotators, by name in alphabetical order."""
         return {name: self.labels[name] for name in sorted(self.labels.keys() - {annotator})}
 
-    def known_name(self, annotator: str) -> str:
-        """The annotator's name as written in the file, even if case or spaces differ."""
+    def name_in_file(self, annotator: str) -> str:
+        """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        return next((known for known in self.labels if known.casefold() == name.casefold()), name)
+        same_names = (each for each in self.labels if each.casefold() == name.casefold())
+        return next(same_names, name)

@@ -14,12 +14,12 @@ import msgspec
 from optimize.label_page.label_log import ClickError
 from optimize.label_page.session import Click, LabelSession
 
-PAGE = Path(__file__).with_name("page.html")
+PAGE_FILE = Path(__file__).with_name("page.html")
 # The placeholder in page.html for the nonce of the content security policy; each response gets a
 # new nonce.
-NONCE = "{{nonce}}"
-MAX_BODY = 2**20
-HEADERS = {
+NONCE_PLACEHOLDER = "{{nonce}}"
+MAX_BODY_BYTES = 2**20
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -28,8 +28,8 @@ HEADERS = {
 }
 
 
-class Server(ThreadingHTTPServer):
-    """Serves the page of one labelling session, with a daemon thread for each connection.
+class LabelServer(ThreadingHTTPServer):
+    """The server of one labelling session's page, with a daemon thread for each connection.
 
     `token` is the secret part of the page's address, and `hosts` has the accepted values of a
     request's header Host.
@@ -52,45 +52,46 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: LabelServer
     protocol_version = "HTTP/1.1"
     timeout = 5  # seconds after which a connection without data is closed
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         annotator = parse_qs(self.path.partition("?")[2]).get("annotator", [""])[0]
-        match self._action():
+        match self._requested_action():
             case "":
                 nonce = secrets.token_urlsafe()
-                page = PAGE.read_text("utf-8").replace(NONCE, nonce)
-                self._answer(200, page.encode(), "text/html; charset=utf-8", nonce)
+                page = PAGE_FILE.read_text("utf-8").replace(NONCE_PLACEHOLDER, nonce)
+                self._send(200, page.encode(), "text/html; charset=utf-8", nonce)
             case "state" | "review" as action:
-                self._respond(action, annotator)
+                self._call_session(action, annotator)
             case _:
                 self.send_error(404)
 
     def do_POST(self) -> None:
-        action, length = self._action(), self.headers.get("Content-Length", "")
+        action, length = self._requested_action(), self.headers.get("Content-Length", "")
         if action not in ("label", "undo"):
             return self.send_error(404)
-        has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
+        has_valid_length = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES
         if self.headers.get_content_type() != "application/json" or not has_valid_length:
             self.close_connection = True  # because the request's body was not read
-            return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
+            return self._send(413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"})
         try:
-            self._respond(action, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
+            click = msgspec.json.decode(self.rfile.read(int(length)), type=Click)
+            self._call_session(action, click)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._answer(400, {"error": f"the request is not a click on the page: {error}"})
+            self._send(400, {"error": f"the request is not a click on the page: {error}"})
 
-    def _respond(self, action: str, argument: str | Click) -> None:
+    def _call_session(self, action: str, argument: str | Click) -> None:
         """Call this method of the session, and respond with its result or with why it refused."""
         try:
-            self._answer(200, getattr(self.server.session, action)(argument))
+            self._send(200, getattr(self.server.session, action)(argument))
         except ClickError as error:
-            self._answer(error.status, {"error": str(error)})
+            self._send(error.status, {"error": str(error)})
 
-    def _action(self) -> str | None:
-        """The action that follows the token in the request's address.
+    def _requested_action(self) -> str | None:
+        """Return the action that follows the token in the request's address.
 
         It is None if the token or the header Host is wrong, or if another website sent the request.
         """
@@ -100,14 +101,14 @@ class _Handler(BaseHTTPRequestHandler):
         has_token = compare_digest(token.encode(), self.server.token.encode())
         return action if has_token and is_same_origin else None
 
-    def _answer(
+    def _send(
         self, status: int, body: object, content_type: str = "application/json", nonce: str = ""
     ) -> None:
         body_bytes = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response_only(status)
         connection_headers = {"Connection": "close"} if self.close_connection else {}
         entity_headers = {"Content-Type": content_type, "Content-Length": str(len(body_bytes))}
-        for name, value in {**HEADERS, **entity_headers, **connection_headers}.items():
+        for name, value in {**SECURITY_HEADERS, **entity_headers, **connection_headers}.items():
             self.send_header(name, value.format(nonce))
         self.end_headers()
         self.wfile.write(body_bytes)
@@ -115,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: object = None, explain: object = None) -> None:
         """Answer every bad request with an empty 404, so that the sender learns nothing."""
         self.close_connection = True
-        self._answer(404, b"", "text/plain")
+        self._send(404, b"", "text/plain")
 
     def log_message(self, format: str, *args: object) -> None:
         """Log no request, because its address contains the token."""

@@ -19,16 +19,16 @@ import numpy as np
 from judges.dimension import Comparison, Subject
 from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
-from optimize.items import VOTES
-from optimize.label_page.label_log import ClickError, LabelLog, LabelRecord, LabelValue, SeenAnswers
+from optimize.items import MARGIN_OF_VOTE
+from optimize.label_page.label_log import AnswersFrom, ClickError, LabelLog, LabelRecord, LabelValue
 from optimize.statistics.plain import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
 # marked unsure is not.
 Mark = Literal["skipped", "unsure"]
 # A JSON object that the page gets.
-State = dict[str, object]
-MAX_ANNOTATOR_NAME = 80
+PageState = dict[str, object]
+MAX_NAME_LENGTH = 80
 
 
 class JudgeAnswer(msgspec.Struct, frozen=True):
@@ -53,36 +53,36 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
     mark: Mark | None = None
     comment: str = ""
     before: LabelValue | None = None
-    after: SeenAnswers | None = None
+    after: AnswersFrom | None = None
 
 
 @dataclass(kw_only=True, eq=False)
 class LabelSession:
-    """The items in a random order, and the log with their labels. All methods are thread-safe.
+    """Items in a random order, and the file with their labels. All methods are thread-safe.
 
-    `rows` has the fields of each output or pair; `texts` names the fields that the page shows above
-    the outputs, and `outputs` the fields that hold the outputs, by the outputs' names on the page.
-    `path` is the label file. `judge` has the judge's answers by the items' ids.
+    `rows` has the fields of each output or pair. `text_fields` are the fields that the page shows
+    above the outputs, and `output_fields` has the field of each output by its name on the page.
+    `path` is the label file. `judge_answers` has the judge's answers by the items' ids.
     """
 
     subject: Subject
     rows: Sequence[Mapping[str, object]]
-    texts: Sequence[str]
-    outputs: Mapping[str, str]
+    text_fields: Sequence[str]
+    output_fields: Mapping[str, str]
     path: Path
     seed: int = 0
-    judge: Mapping[str, JudgeAnswer] | None = None
+    judge_answers: Mapping[str, JudgeAnswer] | None = None
 
     def __post_init__(self) -> None:
         # Documents come in a random order, and so do the items of each document.
-        rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document, self.rows))]
+        rng, documents = random.Random(self.seed), [*dict.fromkeys(map(_document_id, self.rows))]
         shuffled_documents = rng.sample(documents, len(documents))
         self._document_numbers = {name: n for n, name in enumerate(shuffled_documents, 1)}
         self.rows = sorted(
             rng.sample(self.rows, len(self.rows)),
-            key=lambda row: self._document_numbers[_document(row)],
+            key=lambda row: self._document_numbers[_document_id(row)],
         )
-        self._numbers = numbers_of(self.subject)
+        self._numbers = answer_numbers(self.subject)
         self._log = LabelLog(self.path, self.subject, self.rows, self._numbers)
 
     @property
@@ -95,13 +95,13 @@ class LabelSession:
         return self._log.close()
 
     def _checked_name(self, annotator: str) -> str:
-        name = self._log.known_name(annotator)
-        if is_missing_value(name) or len(name) > MAX_ANNOTATOR_NAME or not name.isprintable():
-            raise ClickError(f"give a name of 1 to {MAX_ANNOTATOR_NAME} letters")
+        name = self._log.name_in_file(annotator)
+        if is_missing_value(name) or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            raise ClickError(f"give a name of 1 to {MAX_NAME_LENGTH} letters")
         return name
 
-    def _content(self, item: int) -> State:
-        row, documents = self.rows[item], [*map(_document, self.rows)]
+    def _item_content(self, item: int) -> PageState:
+        row, documents = self.rows[item], [*map(_document_id, self.rows)]
         document = documents[item]
         return {
             "item": item,
@@ -109,44 +109,47 @@ class LabelSession:
             "documents": len(self._document_numbers),
             "place": item - documents.index(document) + 1,
             "of_document": documents.count(document),
-            "texts": [{"name": name, "text": row[name]} for name in self.texts],
-            "judged": [{"name": name, "text": row[key]} for name, key in self.outputs.items()],
+            "texts": [{"name": name, "text": row[name]} for name in self.text_fields],
+            "judged": [
+                {"name": name, "text": row[key]} for name, key in self.output_fields.items()
+            ],
         }
 
     def state(
         self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
-    ) -> State:
-        """The state of the page for an annotator.
+    ) -> PageState:
+        """Return the state of the page for an annotator.
 
         The state contains the given item, or by default the annotator's next item without a label.
         `undone` is a label that the annotator has just taken back.
         """
         with self._log.locked():
-            annotator = self._log.known_name(annotator)
-            own = self._log.of(annotator)
-            skipped = [i for i, mark in own.marks.items() if mark.skipped]
+            annotator = self._log.name_in_file(annotator)
+            own_labels = self._log.of(annotator)
+            skipped = [i for i, mark in own_labels.marks.items() if mark.skipped]
             if item is None:
-                unlabelled = sorted({*range(len(self.rows))} - own.latest.keys() - own.marks.keys())
+                labelled = own_labels.latest.keys() | own_labels.marks.keys()
+                unlabelled = sorted({*range(len(self.rows))} - labelled)
                 item = next(iter([*unlabelled, *skipped]), None)
             disagreements, shown = self._disagreements(annotator), None
             n_disagreements = len(disagreements["annotators"])
             if item is not None:
-                shown = self._content(item) | {"undone": undone and undone.content}
+                shown = self._item_content(item) | {"undone": undone and undone.value_and_comment}
             else:  # the judge's answers stay hidden as long as the annotator labels
                 n_disagreements += len(disagreements["judge"])
             return {
-                "task": _task(self.subject),
+                "task": _task_json(self.subject),
                 "outputs": len(self.rows),
-                "done": len(own.latest),
-                "unsure": len(own.marks) - len(skipped),
+                "done": len(own_labels.latest),
+                "unsure": len(own_labels.marks) - len(skipped),
                 "agreement": self._agreement(annotator),
                 "annotators": sorted(self._log.labels),
                 "disagreements": n_disagreements,
-                "has_judge": self.judge is not None,
+                "has_judge": self.judge_answers is not None,
                 "item": shown,
             }
 
-    def label(self, click: Click) -> State:
+    def label(self, click: Click) -> PageState:
         """Save a label, unless the annotator's newest label is the same; return the next state."""
         with self._log.locked():
             name, item = self._checked_name(click.annotator), click.item
@@ -166,64 +169,64 @@ class LabelSession:
                 self._log.append(item, label)
             return self.state(name)
 
-    def undo(self, click: Click) -> State:
+    def undo(self, click: Click) -> PageState:
         """Take back the annotator's newest label or mark; return the state that shows its item."""
         with self._log.locked():
             name = self._checked_name(click.annotator)
-            own = self._log.of(name)
-            entries = [*own.latest.items(), *own.marks.items()]
+            own_labels = self._log.of(name)
+            entries = [*own_labels.latest.items(), *own_labels.marks.items()]
             if not entries:
                 return self.state(name)
             item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
             self._log.append(item, LabelRecord(name, datetime.now(UTC), None))
             return self.state(name, item, label)
 
-    def review(self, annotator: str) -> State:
-        """The items on which the annotator disagrees with another annotator or with the judge.
+    def review(self, annotator: str) -> PageState:
+        """Return the items on which the annotator disagrees with an annotator or the judge.
 
         Disagreements with annotators come before disagreements with the judge.
         """
         with self._log.locked():
-            annotator = self._log.known_name(annotator)
-            own, items = self._log.of(annotator).latest, list[State]()
+            annotator = self._log.name_in_file(annotator)
+            own, items = self._log.of(annotator).latest, list[PageState]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    labels: State = {"own": own[item].content, "after": source}
+                    labels: PageState = {"own": own[item].value_and_comment, "after": source}
                     labels |= {"others": [], "judge": None}
                     if source == "judge":
-                        labels["judge"] = msgspec.to_builtins(self._judge_of(item))
+                        labels["judge"] = msgspec.to_builtins(self._judge_answer(item))
                     else:
                         labels["others"] = [
-                            {"annotator": name, **other.latest[item].content}
+                            {"annotator": name, **other.latest[item].value_and_comment}
                             for name, other in self._log.of_others(annotator).items()
                             if item in other.latest
                         ]
-                    items.append(self._content(item) | labels)
+                    items.append(self._item_content(item) | labels)
             return {"items": items}
 
-    def _judge_of(self, item: int) -> JudgeAnswer | None:
-        return (self.judge or {}).get(str(self.rows[item]["id"]))
+    def _judge_answer(self, item: int) -> JudgeAnswer | None:
+        return (self.judge_answers or {}).get(str(self.rows[item]["id"]))
 
-    def _disagreements(self, annotator: str) -> dict[SeenAnswers, list[int]]:
-        """The items on which the annotator disagrees, by the source of the other answer."""
-        items: dict[SeenAnswers, list[int]] = {"annotators": [], "judge": []}
+    def _disagreements(self, annotator: str) -> dict[AnswersFrom, list[int]]:
+        """Return the items on which the annotator disagrees, by the other answer's source."""
+        items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
         others = [self._numbers_of(each.values) for each in self._log.of_others(annotator).values()]
         for item, number in sorted(self._numbers_of(self._log.of(annotator).values).items()):
             differences = [abs(number - other.get(item, number)) for other in others]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
-            elif judge := self._judge_of(item):
+            elif judge := self._judge_answer(item):
                 is_rating = self.subject.kind == "rating"
                 judge_number = judge.score if is_rating else self._numbers[judge.value]
                 if abs(number - judge_number) >= 1:
                     items["judge"].append(item)
         return items
 
-    def _agreement(self, annotator: str) -> list[State]:
-        own, rows = self._numbers_of(self._log.of(annotator).blind), list[State]()
+    def _agreement(self, annotator: str) -> list[PageState]:
+        own, rows = (self._numbers_of(self._log.of(annotator).blind_values), list[PageState]())
         for name, labels in self._log.of_others(annotator).items():
-            other = self._numbers_of(labels.blind)
+            other = self._numbers_of(labels.blind_values)
             pairs = [(number, other[item]) for item, number in own.items() if item in other]
             if pairs:
                 own_numbers, other_numbers = np.array(pairs).T
@@ -238,24 +241,24 @@ class LabelSession:
         return {item: numbers[value] for item, value in values.items() if value in numbers}
 
 
-def _document(row: Mapping[str, object]) -> str:
+def _document_id(row: Mapping[str, object]) -> str:
     return str(row["group"])
 
 
-def numbers_of(subject: Subject) -> Mapping[LabelValue | None, float]:
-    """The possible answers with the number that each counts; of two words, good comes first."""
+def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
+    """Return the number that each possible answer counts; of two words, good comes first."""
     if isinstance(subject, Comparison):
-        return dict(VOTES.items())
+        return dict(MARGIN_OF_VOTE.items())
     good, bad = subject.words or ("", "")
     return {good: 1, bad: 0} if good else {rating: rating for rating in subject.scale}
 
 
-def _task(subject: Subject) -> State:
-    """The labelling task for the page: definition, and possible answers with their keyboard keys.
+def _task_json(subject: Subject) -> PageState:
+    """Return the task for the page: definition, and possible answers with keyboard keys.
 
     The keys are digits if letters would be ambiguous.
     """
-    number_of_answer, kind = numbers_of(subject), subject.kind
+    number_of_answer, kind = answer_numbers(subject), subject.kind
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
     # The page uses the keys c, u, r, s and n for its own actions.
     if len({*keys, *"cursn"}) < len(keys) + 5:

@@ -27,12 +27,12 @@ from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
-from optimize.figures.as_json import DIGITS, JsonObject, json_number
-from optimize.inputs.flags import rescale, whole_ratings
-from optimize.inputs.labelled import PASS_FAIL, AnyLevel, Labelled, check_level, words_of
+from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
+from optimize.inputs.flags import ratings_of_scale, rescale
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, items_of
-from optimize.measuring.recorded import judgement, preference, read_pair_replies, read_replies
-from optimize.measuring.scored import Scored, labelled_in_order, tuned_ids
+from optimize.measuring.recorded import judgement_of, preference_of, read_pair_replies, read_replies
+from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_ids
 from optimize.statistics.correlations import Level
 
 JudgementsById = Mapping[str, AnyJudgement]
@@ -43,19 +43,18 @@ class Task:
     """What judges are measured against: the labels on one dimension, at one level."""
 
     dimension: str
-    labelled: Labelled
+    labelled: AnyLabels
     level: Level
 
     @classmethod
-    def of(cls, labelled: Labelled, dimension: str, level: AnyLevel = "auto") -> "Task":
-        """A task on these labels; the level "auto" is replaced by the level that suits them.
+    def of(cls, labelled: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
+        """Return a task on these labels; for "auto", at the level that suits them.
 
         Raises SettingsError for a level that these labels do not have.
         """
         items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=is_pairwise)
-        # The level depends on all labels, not only on those with a judgement, so that it is the
-        # same for all judges.
+        # The level depends on all labels, judged or not, so that it is the same for all judges.
         if level == "auto":
             level = "dataset" if is_pairwise else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
@@ -65,17 +64,17 @@ class Task:
         return isinstance(self.labelled, LabelledPairs)
 
     def items(self, judge: AnyJudge | None = None) -> Items:
-        """All labelled outputs or pairs, with the texts that the judge reads."""
+        """Return all labelled outputs or pairs, with the texts that the judge reads."""
         return items_of(self.labelled, self.dimension, judge.subject if judge else None)
 
-    def scored(
+    def match_judgements(
         self,
         name: str,
         judgements: JudgementsById,
         judge: AnyJudge | None,
         scale: Sequence[int] = (),
-    ) -> Scored:
-        """The judgements matched with the labels by id; those without a match are only counted.
+    ) -> ScoredItems:
+        """Return the judgements of labelled items, matched by id; others are only counted.
 
         Raises LabelError if no judgement matches a label.
         """
@@ -84,13 +83,13 @@ class Task:
         if not len(items):
             judged_id, labelled_id = next(iter(judgements), ""), all_items.items[0].id
             likely_names = self.labelled.reading.likely_names
-            id_column = next((c for c, name in likely_names.items() if name == "id"), "COLUMN")
+            id_columns = [column for column, name in likely_names.items() if name == "id"]
             raise LabelError(
                 "no record's id is the id of a labelled output: the first record has "
                 f"{excerpt(judged_id)}, the first output {excerpt(labelled_id)}; name the labels' "
-                f"column of ids, as in {map_flag('id', [id_column])}"
+                f"column of ids, as in {map_flag('id', [*id_columns, 'COLUMN'][:1])}"
             )
-        return Scored(
+        return ScoredItems(
             judge=name,
             dimension=self.dimension,
             level=self.level,
@@ -99,16 +98,16 @@ class Task:
             scale=tuple(judge.subject.scale if judge else scale),
             tuned_ids=tuned_ids(judge, items),
             tuned_document_ids=tuned_ids(judge, items, of_documents=True),
-            labelled=labelled_in_order(self.labelled, items),
+            labelled_items=labelled_in_order(self.labelled, items),
             n_tied=self.labelled.n_tied,
             n_unjudged=len(all_items) - len(items),
             n_unknown=len(judgements) - len(items),
-            words=words_of(self.labelled, self.dimension) or PASS_FAIL,
+            verdict_words=verdict_words(self.labelled, self.dimension) or PASS_FAIL,
         )
 
 
 def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
-    """The judge with the labels' scale; unchanged if frozen, weighted, or with another prompt."""
+    """Return the judge on this scale; unchanged if frozen, weighted, or with another prompt."""
     if judge.is_frozen or not isinstance(judge, Judge):
         return judge
     subject = rescale(judge.subject, scale)
@@ -117,10 +116,10 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     return replace(judge, subject=subject, prompt=Judge.of(subject).prompt)
 
 
-def from_numbers(
+def judgements_from_scores(
     numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
 ) -> JudgementsById:
-    """Judgements by id, from pairs of an id and a score, or with `pairwise` a margin for A.
+    """Return judgements by id, from pairs of an id and a score, or for pairs a margin for A.
 
     None and NaN stand for a failed judgement. Raises LabelError for an id with two scores (a Series
     may have such an id), and TypeError for a score that is not a number.
@@ -136,22 +135,22 @@ def from_numbers(
             raise LabelError(
                 f"an id has two scores ({item_id!r:.60}); give every output an id of its own"
             )
-        number = math.nan if score is None else float(score)
+        score_or_nan = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
-        judged: AnyJudgement = Judgement(score=number, rationale=reason)
-        if math.isnan(number):
-            judged = (Preference if pairwise else Judgement).failed(reason or "no score")
+        judgement: AnyJudgement = Judgement(score=score_or_nan, rationale=reason)
+        if math.isnan(score_or_nan):
+            judgement = (Preference if pairwise else Judgement).failed(reason or "no score")
         elif pairwise:
-            preferred = choice_of(number) or "tie"
-            judged = Preference(margin=number, preferred=preferred, comparison=reason)
-        judgement_by_id[str(item_id)] = judged
+            preferred = choice_of(score_or_nan) or "tie"
+            judgement = Preference(margin=score_or_nan, preferred=preferred, comparison=reason)
+        judgement_by_id[str(item_id)] = judgement
     return judgement_by_id
 
 
-def from_replies(
+def judgements_from_replies(
     path: Path, dimension: str, scale: Sequence[int], values: WordValues, *, pairwise: bool = False
 ) -> JudgementsById:
-    """Judgements from any judge's raw replies.
+    """Read judgements by id from a file with any judge's raw replies.
 
     Several replies on one output are averaged. A pair has a reply for each order of its outputs.
     `values` has the rating or vote that each word in a reply stands for, as --values does; numbers
@@ -168,16 +167,16 @@ def from_replies(
             "id, and put replies to different prompts into separate files"
         )
     if pairwise:
-        return {record.id: preference(record, values=values) for record in records}
+        return {record.id: preference_of(record, values=values) for record in records}
     return {
-        record.id: judgement(record.replies, scale, values=values, names=(dimension,))
+        record.id: judgement_of(record.replies, scale, values=values, names=(dimension,))
         for record in records
     }
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
-    """All ratings of --scale, else of the subject's scale; empty if both are unknown."""
-    return whole_ratings(scale) or (tuple(subject.scale) if subject else ())
+    """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
+    return ratings_of_scale(scale) or (tuple(subject.scale) if subject else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,45 +198,46 @@ class JudgeUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JudgeEntry:
     """One judge of a command: a judge to ask about `items`, or recorded scores.
 
-    After the judge was asked, `scored` holds its scores, or `reason` says why it has none; `error`
-    is the error that stopped it, if any. A recording has `scored` and no `judge`.
+    After the judge was asked, `scored` holds its scores, or `why_unscored` says why there are none,
+    and `error` is the error that stopped the judge, if any. A recording has no `judge`.
     """
 
     name: str
     judge: AnyJudge | None = None
     items: Items = field(default_factory=lambda: Items(()))
-    scored: Scored | None = None
+    scored: ScoredItems | None = None
     usage: JudgeUsage = JudgeUsage()
-    reason: str = ""
+    why_unscored: str = ""
     error: BudgetSpentError | FatalModelError | None = None
 
     @property
-    def in_process(self) -> bool:
+    def is_in_process(self) -> bool:
         """Whether no request is sent: the judge is recorded, or its models run in this process."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
     def to_json(self) -> JsonObject:
         lm = self.judge.lm if self.judge else None
         record = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
-        return record | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
+        reason = {"why": self.why_unscored} if self.why_unscored else {}
+        return record | asdict(self.usage) | reason
 
 
-def asked_models(entries: Sequence[Entry]) -> list[str]:
-    """The names of all models that the judges ask."""
+def asked_models(entries: Sequence[JudgeEntry]) -> list[str]:
+    """Return the names of all models that the judges ask."""
     return [part.lm for entry in entries if entry.judge for part in entry.judge.parts]
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:
-    """The sum of the amounts; None if one of them is unknown."""
+    """Return the sum of the amounts; None if one of them is unknown."""
     dollars = list(amounts)
-    return None if None in dollars else round(math.fsum(filter(None, dollars)), DIGITS)
+    return None if None in dollars else round(math.fsum(filter(None, dollars)), JSON_DECIMALS)
 
 
 def ask_entries(
-    entries: Sequence[Entry],
+    entries: Sequence[JudgeEntry],
     task: Task,
     *,
     seed: int,
@@ -245,15 +245,15 @@ def ask_entries(
     models: Mapping[str, Model] | None = None,
     only_live: bool = False,
     **options: Unpack[ModelOptions],
-) -> list[Entry]:
-    """The entries with their scores; requests whose replies are in `store` are not sent again.
+) -> list[JudgeEntry]:
+    """Ask the judges and return the entries with scores; replies in `store` are used again.
 
     All models are opened before the first request, so that a missing API key is noticed before
     anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
     the remaining judges are still asked. `keep_going` and `models` are as for `Session`, and
     `only_live` is as for `Progress`.
     """
-    if all(entry.in_process for entry in entries):
+    if all(entry.is_in_process for entry in entries):
         options["store"] = None
     asked = asked_models(entries)
     with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
@@ -263,14 +263,11 @@ def ask_entries(
                 continue
             judge.check_destination()
             clients[entry.name] = session.client(
-                judge.lm,
-                role=entry.name,
-                api_base=judge.api_base,
-                unlimited=entry.in_process,
+                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.is_in_process
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
         asked_entries = [
-            _ask(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
+            _ask_judge(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
             for entry in entries
         ]
         if session.cache is not None and (note := session.cache.note):
@@ -278,35 +275,38 @@ def ask_entries(
     return asked_entries
 
 
-def _ask(entry: Entry, task: Task, client: Client, seed: int, only_live: bool) -> Entry:
-    """The entry with the scores of its items, or with the reason why there are none."""
+def _ask_judge(
+    entry: JudgeEntry, task: Task, client: Client, seed: int, only_live: bool
+) -> JudgeEntry:
+    """Return the entry with the scores of its items, or with the reason why it has none."""
     judge, items = entry.judge, entry.items
     assert judge is not None
     judgement_by_id: dict[str, AnyJudgement] = {}
-    clients = (client,) if entry.in_process else judge.clients(client)
+    clients = (client,) if entry.is_in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
-    started = time.monotonic()
+    start_time = time.monotonic()
     budget = client.account.budget
     with Progress(entry.name, len(items), sys.stderr, budget=budget, only_live=only_live) as bar:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
-            for item, result in zip(items.items, judgements, strict=True):
-                judgement_by_id[item.id] = result
-                bar.step(failed=result.failure is not None)
+            for item, judgement in zip(items.items, judgements, strict=True):
+                judgement_by_id[item.id] = judgement
+                bar.step(failed=judgement.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
-            entry = replace(entry, reason=reason, error=error)
-    seconds = math.nan if n_earlier_calls else time.monotonic() - started
+            entry = replace(entry, why_unscored=reason, error=error)
+    seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
     if entry.error:
         return replace(entry, usage=usage)
-    return replace(entry, usage=usage, scored=task.scored(entry.name, judgement_by_id, judge))
+    scored = task.match_judgements(entry.name, judgement_by_id, judge)
+    return replace(entry, usage=usage, scored=scored)
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
-    """The usage for `n_rows` rows, summed over a panel's models that do not run in this process."""
+    """Return the usage for `n_rows` rows; a panel's models in this process do not count."""
     paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]
@@ -325,9 +325,9 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     seconds = math.nan if counts.cached_calls else seconds
     return JudgeUsage(
         plan=plan,
-        cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, DIGITS),
-        seconds_per_1000_rows=json_number(1000 * seconds / n_rows, DIGITS),
+        cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, JSON_DECIMALS),
+        seconds_per_1000_rows=json_number(1000 * seconds / n_rows, JSON_DECIMALS),
         lm_calls=counts.calls,
         tokens={"in": counts.tokens_in, "out": counts.tokens_out},
-        cost_usd=json_number(spent_dollars, DIGITS),
+        cost_usd=json_number(spent_dollars, JSON_DECIMALS),
     )

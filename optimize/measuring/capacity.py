@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
-from optimize.inputs.labelled import Labelled, agreement_of
+from optimize.inputs.labelled import AnyLabels, agreement_text_of
 from optimize.items import Items, choose_level, items_of
 from optimize.search.power import PLANNED_GAIN, describe_power
 from optimize.statistics.correlations import Level
@@ -28,26 +28,26 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class LabelsNeeded:
     """How many independent labels are needed to decide whether a judge holds its floors.
 
-    `fails` is the share of fails among the labels. `n_labels` has the number for a judge that errs
-    half as often as its floors allow, and for a judge that errs three quarters as often. Its keys
+    `fail_share` is the share of fails among the labels. `n_labels` has the number for a judge that
+    errs half as often as its floors allow, and for one that errs three quarters as often. Its keys
     are the true rates of these judges as texts, and a value is None if the number is too large.
     """
 
     floors: Mapping[str, float]
-    fails: float
+    fail_share: float = field(metadata={"json": "fails"})
     n_labels: Mapping[str, int | None]
 
     @classmethod
-    def of(cls, floors: Mapping[str, float], fails: float) -> "Decision":
+    def of(cls, floors: Mapping[str, float], fail_share: float) -> "LabelsNeeded":
         n_labels = {}
         for share in ERROR_RATIOS:
             rates = {name: 1 - share * (1 - floor) for name, floor in floors.items()}
             true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
-            n_labels[true_rates] = labels_to_decide(floors, fails, share)
-        return cls(floors=floors, fails=fails, n_labels=n_labels)
+            n_labels[true_rates] = labels_to_decide(floors, fail_share, share)
+        return cls(floors=floors, fail_share=fail_share, n_labels=n_labels)
 
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
@@ -56,39 +56,39 @@ class Decision:
             for true_rates, n in self.n_labels.items()
         )
         return (
-            f"Floors of {floors} take {', '.join(n_texts)} ({self.fails:.0%} fails, a chance of "
-            f"{PLANNED_POWER:.0%}, independent outputs)"
+            f"Floors of {floors} take {', '.join(n_texts)} ({self.fail_share:.0%} fails, a chance "
+            f"of {PLANNED_POWER:.0%}, independent outputs)"
         )
 
 
-def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
-    """What these labels can show, as a text for each heading that `check` prints.
+def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
+    """Return what these labels can show, a text for each heading that `check` prints.
 
     The headings are: labels, people, contrast, intervals, floors, gain, collect. Texts are left out
     if there is nothing to say; without labels on `name` the result is empty.
     """
-    agreement_text, words = "not computed for votes", None
+    people_text, words = "not computed for votes", None
     if isinstance(labelled, LabelledSet):
-        agreement_text, words = agreement_of(labelled, name), labelled.words.get(name)
+        people_text, words = agreement_text_of(labelled, name), labelled.words.get(name)
         labelled = with_ratings(labelled, name)
     items = items_of(labelled, name)
     if not items.human.size:
         return {}
     intervals, gain, advice = _tuning_capacity(labelled, items, name, words)
-    if not agreement_text:
+    if not people_text:
         advice.append("a second annotator on 30 outputs")
     if not np.ptp(items.human):
-        missing = words[int(items.human[0])] if words else "other rating"
-        advice = [f"no {missing} among {len(items):,} labels, so nothing to learn or to measure"]
+        absent = words[int(items.human[0])] if words else "other rating"
+        advice = [f"no {absent} among {len(items):,} labels, so nothing to learn or to measure"]
     mean, fails = items.human.mean(), 1 - float(items.human.mean())
     distribution_text, floors_text = f"mean {mean:.2f}, SD {items.human.std():.2f}", ""
     if words:
         distribution_text = f"{mean:.0%} {words[0]}, {fails:.0%} {words[1]}"
-        floors_text = str(Decision.of(USUAL_FLOORS, fails)) if 0 < fails < 1 else ""
+        floors_text = str(LabelsNeeded.of(USUAL_FLOORS, fails)) if 0 < fails < 1 else ""
     text_by_heading = {
         "labels": f"{name}: {distribution_text}",
-        "people": agreement_text or "how far they agree is not known",
-        "contrast": _contrast(items),
+        "people": people_text or "how far they agree is not known",
+        "contrast": _contrast_text(items),
         "intervals": intervals,
         "floors": floors_text,
         "gain": gain,
@@ -98,11 +98,11 @@ def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
 
 
 def _tuning_capacity(
-    labelled: Labelled, items: Items, name: str, words: VerdictWords
+    labelled: AnyLabels, items: Items, name: str, words: VerdictWords
 ) -> tuple[str, str, list[str]]:
-    """Three texts: the figures with an interval, the chance of a gain, and labels to add."""
+    """Return three texts: figures with an interval, the chance of a gain, labels to add."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
-    intervals_text, gain_text = f"verify on all {_figures_with_interval(items, words, level)}", ""
+    intervals_text, gain_text = (f"verify on all {_figures_with_interval(items, words, level)}", "")
     try:
         # A tuning run with the default seed makes the same splits.
         splits = split(labelled, seed=0)
@@ -112,28 +112,28 @@ def _tuning_capacity(
     train, dev, test = (items_of(part, name) for part in (splits.train, splits.dev, splits.test))
     intervals_text += f"; tune on test, {_figures_with_interval(test, words, level)}"
     advice = _advice_for_intervals(items, test, words, level)
-    learned = Items((*train.items, *dev.items))
-    if np.ptp(learned.human):
-        gain_text, n_needed = describe_power(items, learned, goal="balanced" if words else level)
+    training = Items((*train.items, *dev.items))
+    if np.ptp(training.human):
+        gain_text, n_needed = describe_power(items, training, goal="balanced" if words else level)
         if (n_more := n_needed - len(items.documents)) > 0:
             advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
 
 
-def _contrast(items: Items) -> str:
+def _contrast_text(items: Items) -> str:
     document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
-    n_documents, n_several = len(items.documents), len(document_ratings)
-    if not n_several:
+    n_documents, n_with_several = len(items.documents), len(document_ratings)
+    if not n_with_several:
         return "none within documents, which have one output each"
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
-    text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
-    if n_single := n_documents - n_several:
-        text += f" with several outputs; {n_single:,} of {n_documents:,} with only one"
+    text = f"people tell outputs apart in {n_varied:,} of {count(n_with_several, 'document')}"
+    if n_with_one := n_documents - n_with_several:
+        text += f" with several outputs; {n_with_one:,} of {n_documents:,} with only one"
     return text
 
 
-def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
-    """How many more passes (TPR), fails (TNR) or documents each figure needs for an interval."""
+def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
+    """Return how many more passes (TPR), fails (TNR) or documents each interval needs."""
     if words:
         n_more = verdict_agreement(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
@@ -148,22 +148,23 @@ def missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> di
 
 
 def _figures_with_interval(items: Items, words: VerdictWords, level: Level) -> str:
-    figures = [figure for figure, n in missing_for_intervals(items, words, level).items() if not n]
+    n_missing = n_missing_for_intervals(items, words, level)
+    figures = [figure for figure, n in n_missing.items() if not n]
     return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
 def _advice_for_intervals(
     all_items: Items, test: Items, words: VerdictWords, level: Level
 ) -> list[str]:
-    """A text for each figure without an interval on test: how many more labels would give one."""
+    """Return how many more labels each figure without an interval on test needs for one."""
     from scipy.special import nbdtrik
 
     n_documents, advice = len(all_items.documents), []
     clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
     label_names = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
-    n_missing = missing_for_intervals(test, words, level).items()
+    n_missing = n_missing_for_intervals(test, words, level).items()
     for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
-        # The total grows in proportion to test; some documents in test may have no contrast.
+        # Test grows with the total in proportion; some of its documents may have no contrast.
         n_needed = n_on_test * n_documents / max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)
         if words:  # so that test has MIN_OUTPUTS_FOR_RATES of this label in nine of ten splits
             n_needed = MIN_OUTPUTS_FOR_RATES + float(
@@ -172,7 +173,7 @@ def _advice_for_intervals(
             n_needed -= int((all_items.human == label).sum())
         if n_on_test:
             amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
-            # How many documents with this label test lacks, if it has enough outputs.
+            # How many documents with this label test lacks, although it has enough outputs.
             rows = np.flatnonzero(test.human == label)
             n_short = MIN_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
             if words and rows.size >= MIN_OUTPUTS_FOR_RATES and n_short > 0:

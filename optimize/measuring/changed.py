@@ -18,21 +18,21 @@ from judges.dimension import Comparison
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
-from optimize.figures.as_json import DIGITS
+from optimize.figures.as_json import JSON_DECIMALS
 from optimize.figures.as_text import short_name
-from optimize.inputs.flags import SettingsError, values_of
+from optimize.inputs.flags import SettingsError, word_values
 from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
-from optimize.measuring.asking import Entry, Task
+from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
 from optimize.measuring.scored import are_fractions
-from optimize.measuring.swap import Certificate, outcome_of, paired_scores
+from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.measuring.task_flags import NamedSubject
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval, stream
 
-ONLY_VERDICTS = (
+NEEDS_VERDICTS_MESSAGE = (
     "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
     "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
     "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
@@ -53,11 +53,11 @@ class ClearLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedSwap(Certificate):
+class ChangedRowsSwap(SwapDecision):
     """The decision about a swap by labels on changed rows, or which rows to label for it.
 
     Only the new judge is right on `n_gained` of the labelled changed rows, and only the old judge
-    on `n_lost`. `difference` is the difference in accuracy over all outputs, and `interval_here`
+    on `n_lost`. `difference` is the difference in accuracy over all outputs, and `sample_interval`
     its 90 % interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So
     `clear_loss` is set if the new judge is clearly worse on people's passes or on their fails, and
     then the swap is undecided, whatever the difference. If two judges are equally good, `n_needed`
@@ -71,7 +71,7 @@ class ChangedSwap(Certificate):
     n_outputs: int
     n_documents: int
     n_changed: int
-    interval_here: Interval | None = field(default=None, metadata={"json": "here"})
+    sample_interval: Interval | None = field(default=None, metadata={"json": "here"})
     n_labelled: int = 0
     n_gained: int = 0
     n_lost: int = 0
@@ -96,9 +96,9 @@ class ChangedSwap(Certificate):
 
 
 def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> Task:
-    """A task on all outputs of --data; labels in that file are ignored."""
+    """Return a task on all outputs of --data; labels in that file are ignored."""
     if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
-        raise SettingsError(ONLY_VERDICTS)
+        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled = read_items(flags.data, map=read_map_flags(flags.map) or None)
@@ -110,10 +110,10 @@ def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> T
     )
 
 
-def changed_swap(
-    flags: argparse.Namespace, new: Entry, old: Entry, task: Task, margin: float
-) -> ChangedSwap:
-    """The decision by the labels in the file --changed; without labels, rows to label are written.
+def decide_by_changed_rows(
+    flags: argparse.Namespace, new: JudgeEntry, old: JudgeEntry, task: Task, margin: float
+) -> ChangedRowsSwap:
+    """Decide by the labels in the file --changed; without labels, write the rows to label.
 
     Raises JudgesError if a judge has no score for more than a tenth of the outputs, LabelError for
     labels on rows that did not change, and SettingsError for judges that rate.
@@ -124,11 +124,11 @@ def changed_swap(
         scored.scale in ((), (0, 1)) and are_fractions(scored.scores)
         for scored in (new_scores, old_scores)
     ):
-        raise SettingsError(ONLY_VERDICTS)
+        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     items, is_changed = new_scores.items, new_scores.passes != old_scores.passes
     n_changed = int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
-    result = ChangedSwap(
+    result = ChangedRowsSwap(
         dimension=task.dimension,
         data={"name": task.labelled.name, "sha256": task.labelled.sha256},
         new=new.name,
@@ -162,33 +162,33 @@ def changed_swap(
     has_label = ~np.isnan(human) & (human != 0.5)
     gain = (new_scores.passes == human) * 1.0 - (old_scores.passes == human)
     gain[~has_label] = np.nan
-    return _certified(result, gain, human, is_changed, items.document_ids)
+    return _with_decision(result, gain, human, is_changed, items.document_ids)
 
 
-def _certified(
-    result: ChangedSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
-) -> ChangedSwap:
-    """The result with its decision; `gain` is each output's gain in accuracy (`gain_terms`)."""
+def _with_decision(
+    result: ChangedRowsSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
+) -> ChangedRowsSwap:
+    """Return the result with its decision; `gain` is each output's gain (`gain_terms`)."""
     terms, least_size = gain_terms(gain, is_changed, documents)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
-    outcome, clear_loss = outcome_of(interval, result.margin), None
-    if outcome in ("better", "not worse") and (clear_loss := _clear_loss(gain, human)):
+    outcome, clear_loss = swap_outcome(interval, result.margin), None
+    if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
         outcome = "undecided"
-    value = round(float(terms.mean()), DIGITS)
+    value = round(float(terms.mean()), JSON_DECIMALS)
     return replace(
         result,
         outcome=outcome,
         clear_loss=clear_loss,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
-        interval_here=interval_on_these_rows(gain, is_changed),
+        sample_interval=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),
     )
 
 
-def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
-    """The class, fails or passes, on which the new judge is clearly worse; None if neither is."""
+def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
+    """Return the class on which the new judge is clearly worse; None if there is none."""
     for word, label in (("fails", 0), ("passes", 1)):
         gains = gain[human == label]
         n_gained, n_lost = int((gains == 1).sum()), int((gains == -1).sum())
@@ -198,13 +198,13 @@ def _clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
 
 
 def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
-    """People's labels by id from the file --changed; empty if there is no such file."""
+    """Read people's labels by id from the file --changed; {} if there is no such file."""
     path = Path(flags.changed)
     columns = read_map_flags(flags.map) or None
     if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
         return {}
     labelled = read_labels(
-        str(path), map=columns, dimensions=[dimension], values=values_of(flags.values), texts=()
+        str(path), map=columns, dimensions=[dimension], values=word_values(flags.values), texts=()
     )
     only_dimension(labelled)
     return {item.id: item.human for item in items_of(labelled, dimension).items}

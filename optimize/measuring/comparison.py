@@ -9,18 +9,18 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, JsonObject, fields_json
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.items import DataCounts
-from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
+from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.scored import Scored, TuningOverlap
+from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
 from optimize.statistics.plain import contrast_accuracy
 
-Relation = Literal["best", "as good", "unclear", "worse"]
+RelationToBest = Literal["best", "as good", "unclear", "worse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class ComparedJudge:
     `difference` is its figure minus the best judge's; None for the best judge.
     """
 
-    entry: Entry = field(metadata=FLAT)
-    overlap: TuningOverlap = field(metadata=FLAT)
-    card: Scorecard = field(metadata=FLAT)
+    entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
+    overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
+    card: Scorecard = field(metadata=INLINED_IN_JSON)
     difference: Difference | None
 
     @property
@@ -53,11 +53,7 @@ class ComparedJudge:
         return self.entry.name
 
     @property
-    def usage(self) -> JudgeUsage:
-        return self.entry.usage
-
-    @property
-    def relation_to_best(self) -> Relation:
+    def relation_to_best(self) -> RelationToBest:
         """How the judge stands to the best judge.
 
         It is "worse" if the interval of the difference lies below 0, "as good" if the difference is
@@ -88,7 +84,7 @@ class JudgeComparison:
     n_labelled: int
     reference: str
     judges: Sequence[ComparedJudge]
-    left_out: Sequence[Entry]
+    left_out: Sequence[JudgeEntry]
     cost_usd: float | None
 
     @property
@@ -97,7 +93,7 @@ class JudgeComparison:
         return self.judges[0].card
 
 
-def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
+def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison:
     """Compare judges on the rows that all of them judged.
 
     Rows that any of these judges was tuned on are left out, unless too few rows would remain.
@@ -105,7 +101,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     """
     entries = [_without_failed_scores(entry) for entry in entries]
     scored_by_judge = on_common_rows(_scored_by_name(entries))
-    held_out = held_out_from_all(scored_by_judge)
+    held_out = without_tuned_rows(scored_by_judge)
     # If some judges say pass or fail and others rate, rho ranks all of them.
     is_binary = all(scored.is_binary for scored in held_out.values())
     cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
@@ -115,7 +111,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     )
     best = held_out[best_name]
     differences = {
-        name: _difference(held_out[name], best, len(cards), is_binary=is_binary)
+        name: _difference_from_best(held_out[name], best, len(cards), is_binary=is_binary)
         for name in other_names
     }
     entry_by_name = {entry.name: entry for entry in entries}
@@ -141,25 +137,25 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
     )
 
 
-def _scored_by_name(entries: Sequence[Entry]) -> dict[str, Scored]:
+def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
     scored_by_name = {entry.name: entry.scored for entry in entries if entry.scored}
     if not scored_by_name:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
+        raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
     return scored_by_name
 
 
-def _without_failed_scores(entry: Entry) -> Entry:
-    """The entry; if all of its judgements failed, the reason replaces the scores."""
+def _without_failed_scores(entry: JudgeEntry) -> JudgeEntry:
+    """Return the entry; if all of its judgements failed, a reason replaces the scores."""
     if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
         return entry
     reason, n_with_reason = Counter(entry.scored.failures.values()).most_common(1)[0]
     n_items = len(entry.scored.items)
     message = f"none of {n_items:,} judgements has a score; {n_with_reason:,} of them: {reason}"
-    return replace(entry, scored=None, reason=message)
+    return replace(entry, scored=None, why_unscored=message)
 
 
-def on_common_rows(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores on the items that all judges have judged.
+def on_common_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
+    """Return every judge's scores on the items that all judges have judged.
 
     Raises JudgesError if no item was judged by all of them.
     """
@@ -171,19 +167,21 @@ def on_common_rows(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
     return {name: scored.of_ids(shared_ids) for name, scored in scored_by_judge.items()}
 
 
-def held_out_from_all(scored_by_judge: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores without the rows that any judge was tuned on, if enough rows remain."""
+def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
+    """Return the scores without rows that any judge was tuned on, if enough rows remain."""
     tuned_ids = frozenset[str]().union(*(scored.tuned_ids for scored in scored_by_judge.values()))
     return {name: scored.without(tuned_ids) for name, scored in scored_by_judge.items()}
 
 
-def _difference(scored: Scored, best: Scored, n_judges: int, *, is_binary: bool) -> Difference:
-    """A judge's difference from the best judge.
+def _difference_from_best(
+    scored: ScoredItems, best: ScoredItems, n_judges: int, *, is_binary: bool
+) -> Difference:
+    """Return a judge's difference from the best judge.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
-    contrast = contrast_of(scored, best, is_binary=is_binary)
+    contrast = figure_contrast(scored, best, is_binary=is_binary)
     # Each of the n terms belongs to a document, or at system level to a system.
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     if interval is not None:
@@ -194,8 +192,8 @@ def _difference(scored: Scored, best: Scored, n_judges: int, *, is_binary: bool)
     return Difference(value=value, interval=interval, error=error, n_documents=n_documents)
 
 
-def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:
-    """Judge A's figure minus judge B's, on the rows that both scored.
+def figure_contrast(a: ScoredItems, b: ScoredItems, *, is_binary: bool = False) -> Contrast:
+    """Return judge A's figure minus judge B's, on the rows that both scored.
 
     The figure is balanced accuracy with `is_binary`, accuracy for pairs, and rho otherwise.
     """

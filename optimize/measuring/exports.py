@@ -22,13 +22,12 @@ from judges.labels.types import LabelledItem, LabelledPairs, Vote
 from judges.labels.values import WordValues
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
-from optimize.inputs.labelled import Labelled
-from optimize.measuring.recorded import RecordingError, read_rows
-from optimize.measuring.recorded import read_scores as read_own_scores
+from optimize.inputs.labelled import AnyLabels
+from optimize.measuring.recorded import RecordingError, read_own_scores, read_recorded_rows
 
 # The columns in which tools put a row's id and texts, and a score's metric, value and reason. A dot
 # leads into a nested object. The first of these columns that a row has is read.
-PLACES: dict[str, tuple[str, ...]] = {
+COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
     "id": (
         *("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id"),
         *("example.inputs.id", "example.id"),
@@ -52,7 +51,7 @@ class Tool(NamedTuple):
     format that rounds scores, which is refused. `rows` is the path to the rows in a JSON object,
     with dots between the keys; empty if the file is the list of rows itself. `words` are words that
     count as a score, beside yes and no, true and false, pass and fail. `places` has columns of this
-    tool by their content, which are tried before `PLACES`.
+    tool by their content, which are tried before `COLUMNS_BY_CONTENT`.
     """
 
     name: str
@@ -63,15 +62,15 @@ class Tool(NamedTuple):
     places: Mapping[str, tuple[str, ...]] = {}
 
     def columns_of(self, content: str) -> tuple[str, ...]:
-        """The columns that may hold this content (a key of `PLACES`), the tool's own first."""
-        return (*self.places.get(content, ()), *PLACES[content])
+        """Return the columns that may hold this content, the tool's own columns first."""
+        return (*self.places.get(content, ()), *COLUMNS_BY_CONTENT[content])
 
     def value_of(self, row: Record, *contents: str) -> object:
-        """The first of these contents that the row has; None if it has none."""
+        """Return the first of these contents that the row has; None if it has none."""
         return first_value(row, [*chain.from_iterable(map(self.columns_of, contents))])
 
     def texts_of(self, row: Record, content: str) -> set[str]:
-        """All texts in this content's columns, and below them, as in `inputs.question`."""
+        """Return all texts in this content's columns, and below them (`inputs.question`)."""
         columns = self.columns_of(content)
         values = [value for column, value in row.items() if column.partition(".")[0] in columns]
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
@@ -100,7 +99,7 @@ TOOLS = [
 ]
 SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
 # A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
-_OWN_COLUMNS = re.compile("judgements|dimension|.+_failure")
+_OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 
 
 class Score(float):
@@ -109,15 +108,15 @@ class Score(float):
     reason = ""
 
 
-def read_scores(
+def read_any_scores(
     path: Path,
     dimension: str,
-    labelled: Labelled,
+    labelled: AnyLabels,
     warn: Callable[[str], None],
     metric: str = "",
     values: WordValues | None = None,
 ) -> dict[str, float]:
-    """Scores by id from another tool's results, or from our own format (see `recorded`).
+    """Read scores by id from another tool's results, or from our own format (`recorded`).
 
     In our own format a score may be a word in `values`, or in labels of pass or fail one of the two
     words that people used.
@@ -125,9 +124,8 @@ def read_scores(
     Raises RecordingError for a file in another format, and if labels without ids are joined by row
     numbers to scores of other texts.
     """
-    exported = read_export(path, dimension, labelled, warn, metric)
-    if exported is not None:
-        return exported
+    if (scores := read_export(path, dimension, labelled, warn, metric)) is not None:
+        return scores
     if _has_row_numbers(labelled) and not _has_same_texts(path, labelled):
         warn(
             f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
@@ -139,26 +137,26 @@ def read_scores(
     return read_own_scores(path, dimension, words, pairwise=isinstance(labelled, LabelledPairs))
 
 
-def _has_row_numbers(labelled: Labelled) -> bool:
-    """Whether the ids of the labels are row numbers, which mean nothing in another file."""
+def _has_row_numbers(labelled: AnyLabels) -> bool:
+    """Return whether the labels' ids are row numbers, which mean nothing in another file."""
     return labelled.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def _has_same_texts(path: Path, labelled: Labelled) -> bool:
-    """Whether rows of scores hold the texts of the labelled rows that they join.
+def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
+    """Return whether rows of scores hold the texts of the labelled rows with their ids.
 
     Raises RecordingError if a row holds another text.
     """
     texts_by_id = {item.id: item.texts for item in labelled.items}
     n_compared = 0
-    for location, row in read_rows(path):
+    for location, row in read_recorded_rows(path):
         cells = cells_with_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
-            if not isinstance(other := cells.get(column), str):
+            if not isinstance(other_text := cells.get(column), str):
                 continue
             n_compared += 1
-            if other.split() != text.split():
+            if other_text.split() != text.split():
                 raise RecordingError(
                     f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
                     "which have no ids; score the labelled file itself, or give both files the "
@@ -168,9 +166,9 @@ def _has_same_texts(path: Path, labelled: Labelled) -> bool:
 
 
 def read_export(
-    path: Path, dimension: str, labelled: Labelled, warn: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
-    """Another tool's scores by labelled id; None for a file that no known tool wrote.
+    """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output. A
     row without a labelled row gets its place in the file as its id. The scores are on the metric
@@ -179,18 +177,18 @@ def read_export(
     averaged. `warn` is called with notes and warnings. Raises RecordingError if no row matches a
     labelled row, or for a value that is not a score.
     """
-    export = _recognise(path)
+    export = _recognise_tool(path)
     if export is None:
         return None
     tool, rows = export
     file = f"{path.name} ({tool.name})"
-    ids = _labelled_ids(tool, rows, labelled)
+    ids = _match_rows(tool, rows, labelled)
     if not any(ids):
         raise RecordingError(
             f"{file}: no row has a labelled row's id, or its texts; see docs/other_tools.md"
         )
-    entries_by_row = [[*_entries(tool, row)] for row in rows]
-    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
+    entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
+    metric = _choose_metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
     is_verdict = dimension in labelled.words
     items = {item.id: item for item in labelled.items}
     scores: dict[str, list[Score]] = defaultdict(list)
@@ -213,11 +211,11 @@ def read_export(
     n_scores = max(map(len, scores.values()), default=0)
     if n_scores > 1:
         warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
-    return {name: _mean(repeated) for name, repeated in scores.items()}
+    return {name: _mean_score(repeated) for name, repeated in scores.items()}
 
 
-def _mean(repeated: Sequence[Score]) -> Score:
-    """The mean of the scores that are not NaN, with the reason for the first of them."""
+def _mean_score(repeated: Sequence[Score]) -> Score:
+    """Return the mean of the scores that are not NaN, with the reason for the first of them."""
     scores = [score for score in repeated if not math.isnan(score)] or repeated
     mean = Score(math.fsum(scores) / len(scores))
     mean.reason = scores[0].reason
@@ -227,7 +225,7 @@ def _mean(repeated: Sequence[Score]) -> Score:
 def _score_on(
     metric: str, tool: Tool, row: Record, entries: Sequence[tuple[str, Record]], *, is_verdict: bool
 ) -> Score:
-    """The row's score on a metric (NaN if there is none), with the tool's reason for it.
+    """Return the row's score on a metric, with the tool's reason; NaN if there is none.
 
     Raises ValueError for two scores on the metric, and for a value that is not a score.
     """
@@ -242,7 +240,7 @@ def _score_on(
     # promptfoo also reports a failed assertion as an error, but such a row has an output.
     if not failure and not tool.texts_of(row, "output"):
         failure = error
-    score = Score(math.nan if failure else _number(value, tool))
+    score = Score(math.nan if failure else _score_of_value(value, tool))
     if math.isinf(score):
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
     reasons = (failure, tool.value_of(entry, "reason"), error)
@@ -251,25 +249,25 @@ def _score_on(
 
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
-    """Whether a row is about another output than the labelled one."""
+    """Return whether a row is about another output than the labelled one."""
     texts = {*_texts_inside([*item.texts.values()])}
     output = tool.texts_of(row, "output")
     return bool(texts and output and output.isdisjoint(texts))
 
 
-def _recognise(path: Path) -> tuple[Tool, list[Record]] | None:
-    """The tool that wrote a file, and the file's rows; None if no known tool wrote it."""
+def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
+    """Return the tool that wrote a file, and the file's rows; None for an unknown format."""
     content: object = None
     # A file that is not valid JSON is read as a table below, which reports what is wrong.
     with suppress(OSError, ValueError):
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
     if not isinstance(content, dict):
-        content = [row for _, row in read_rows(path)]
+        content = [row for _, row in read_recorded_rows(path)]
     for tool in TOOLS:
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {*chain.from_iterable(rows)}
         matches = all(any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns)
-        if matches and not any(map(_OWN_COLUMNS.fullmatch, columns)):
+        if matches and not any(map(_OWN_COLUMN.fullmatch, columns)):
             if not tool.scores:
                 export_command = "`promptfoo eval -o results.json`"
                 raise RecordingError(f"{path.name} rounds scores; export by {export_command}")
@@ -277,11 +275,11 @@ def _recognise(path: Path) -> tuple[Tool, list[Record]] | None:
     return None
 
 
-def _labelled_ids(tool: Tool, rows: Sequence[Record], labelled: Labelled) -> list[str | None]:
-    """For each row, the id of the labelled row that it matches; None for no or several matches."""
+def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list[str | None]:
+    """Return for each row the id of the labelled row that matches; None for none or several."""
     ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
-        for key in _keys(item):
+        for key in _matching_keys(item):
             ids_of_key[key].add(item.id)
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     id_columns = () if _has_row_numbers(labelled) else tool.columns_of("id")
@@ -297,7 +295,7 @@ def _labelled_ids(tool: Tool, rows: Sequence[Record], labelled: Labelled) -> lis
     return labelled_ids
 
 
-def _keys(item: LabelledItem) -> Iterator[object]:
+def _matching_keys(item: LabelledItem) -> Iterator[object]:
     """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
@@ -315,7 +313,7 @@ def _texts_inside(value: object) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts_inside, parts))
 
 
-def _entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
+def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
     """Yield each metric of a row with an object that holds its value, verdict and reason."""
     entries = value_at(row, tool.scores)
     if isinstance(entries, dict):
@@ -334,10 +332,10 @@ def _entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
         yield column_match[1], {"value": row[column_match[0]]}
 
 
-def _metric(
+def _choose_metric(
     file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
 ) -> str:
-    """The first of `names` that is a metric, else the only metric with a score.
+    """Return the first of `names` that is a metric, else the only metric with a score.
 
     Raises RecordingError if several metrics could be meant.
     """
@@ -353,18 +351,18 @@ def _metric(
     metrics = {
         metric
         for metric, entry in entries
-        if math.isfinite(_number(tool.value_of(entry, "value"), tool))
+        if math.isfinite(_score_of_value(tool.value_of(entry, "value"), tool))
     }
     if len(metrics) != 1:
         raise RecordingError(
-            f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(metrics))}; say "
-            "which is meant, as in --scores METRIC=FILE"
+            f"{file}: no score is called {names[-1]!r}; its scores: "
+            f"{joined_names(sorted(metrics))}; say which is meant, as in --scores METRIC=FILE"
         )
     return metrics.pop()
 
 
-def _number(value: object, tool: Tool) -> float:
-    """The number that a value stands for; NaN for a blank, infinity if it is not a score."""
+def _score_of_value(value: object, tool: Tool) -> float:
+    """Return the number that a value stands for; NaN for a blank, infinity for no score."""
     if is_blank(value):
         return math.nan
     word = str(value).strip().casefold()

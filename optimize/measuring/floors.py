@@ -6,20 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from judges.cli.flags import parse_count
-from optimize.figures.as_text import PLURALS, counted, interval_text, looks_text
+from optimize.figures.as_text import VERDICT_PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
-from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
 from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
-# With fewer documents, dataset-level rho on new labels has too often no interval.
+# With fewer documents, dataset-level rho on new labels often has no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
 # For documents with several outputs: with fewer, an interval's width is too uncertain.
 MIN_DOCUMENTS_FOR_FLOOR = 2 * MIN_DOCUMENTS_FOR_INTERVAL
-# For each floor: the figure, the label whose outputs it is a rate of, and its minimum.
+# For each floor: its figure, the label of the outputs that a rate is of, the figure's minimum.
 FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
@@ -32,7 +31,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
-    """The floors that flags set, by the names in FLOORS.
+    """Return the floors that flags set, by the names in FIGURE_BY_FLOOR.
 
     Raises SettingsError for a floor outside the figure's range.
     """
@@ -46,12 +45,12 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
-    """The gate's result: whether every floor holds, and the reason for each floor that does not.
+    """Return the gate's result: which floors hold, and for each other floor the reason.
 
     Intervals are widened to hold in all of `looks` looks at a growing set of labels.
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
-    reasons["falls short"] += _reasons_against_figures(result, has_floors=bool(floors))
+    reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
     if floors and result.card.has_same_scores:
         reasons["falls short"].append("outputs that people order all get the same score")
         floors = {}
@@ -81,18 +80,18 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
 def _labels_to_add(
     result: Verification, figure: Correlation | Rate, label: str, floor_value: float
 ) -> str:
-    """How many more labels would decide about the floor, if the figure stays the same."""
+    """Return how many more labels would decide, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
     if n_further := floor.further_labels(figure, floor_value):
         number = counted(n_further, f"more {label or 'document'}")
         return f"about {number} would decide, if the judge does as well on them"
-    return f"label more {PLURALS.get(label, 'documents')}"
+    return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
 
 
-def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Iterator[str]:
-    """Yield each reason why floors fall short, whatever the figures."""
+def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]:
+    """Yield each reason why the gate fails, whatever the figures are."""
     n_outputs, n_failed = result.data.n_outputs, result.card.rho.n_failed
     at_most = f"at most {MAX_FAILED_SHARE:.0%} may"
     if n_failed > MAX_FAILED_SHARE * n_outputs:
@@ -104,19 +103,15 @@ def _reasons_against_figures(result: Verification, *, has_floors: bool) -> Itera
     if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
         yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
     if result.overlap.tuned_on_these_labels:
-        yield f"it was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
-
-
-def suggested_floors(card: Scorecard) -> str:
-    """Flags for floors that an equally good judge holds nine times of ten on as many new labels.
-
-    The text is empty if labels are too few: on new labels, figures may then have no interval.
-    """
-    return floor_flags(card.two_values.judge if card.two_values else card.rho)
+        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
 def floor_flags(figures: Correlation | VerdictAgreement) -> str:
-    """The flags of `suggested_floors`, for a rho or for the figures of pass and fail."""
+    """Return floors that an equally good judge holds nine times of ten on as many new labels.
+
+    The flags are for a rho, or for the figures of pass and fail. The text is empty if labels are
+    too few: on new labels, figures may then have no interval.
+    """
     if isinstance(figures, VerdictAgreement):
         floor_values = []
         for rate in (figures.tpr, figures.tnr):
@@ -127,7 +122,7 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
             )
             if not low_end or n_documents < n_required:
                 return ""
-            floor_values.append(_rounded_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
+            floor_values.append(_round_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
         # A judge that decides at random holds floors whose sum is 1 or less.
         is_above_chance = sum(floor_values) > 1
         return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floor_values) if is_above_chance else ""
@@ -136,9 +131,9 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
     )
     if figures.interval is None or figures.n_documents < n_required:
         return ""
-    floor_value = _rounded_down(floor.correlation_floor(figures.value, figures.interval.low))
+    floor_value = _round_down(floor.correlation_floor(figures.value, figures.interval.low))
     return f"--min-spearman {floor_value:.2f}" if floor_value > 0 else ""
 
 
-def _rounded_down(value: float) -> float:
+def _round_down(value: float) -> float:
     return math.floor(100 * value) / 100

@@ -7,19 +7,19 @@ from typing import Literal
 import numpy as np
 
 from judges.judgement import choice_of
-from optimize.figures.as_json import FLAT, JsonObject, fields_json
-from optimize.figures.as_text import WIDTH, short_name
-from optimize.items import output_name
-from optimize.measuring.scored import Scored
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
+from optimize.figures.as_text import LINE_WIDTH, short_name
+from optimize.items import judged_output_name
+from optimize.measuring.scored import ScoredItems
 from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.intervals import Mask, Vector
 
 MissKind = Literal["false pass", "false alarm", "too high", "too low", "wrong side", "change"]
 # A rating is a miss if the output's rank is wrong by at least this share of all ranks.
-LARGE_DIFFERENCE = 0.25
+MIN_RANK_DIFFERENCE = 0.25
 # Numbers that differ by less look the same in two decimals.
-VISIBLE_DIFFERENCE = 0.005
+MIN_VISIBLE_DIFFERENCE = 0.005
 MISS_COLUMNS = (
     *("miss", "id", "document_id", "system", "label", "verdict", "score"),
     *("comment", "reason", "decided_by", "output"),
@@ -37,13 +37,13 @@ class Remarks:
     texts: Mapping[str, str]
 
     @classmethod
-    def of(cls, scored: Scored, row: int) -> "Remarks":
+    def of(cls, scored: ScoredItems, row: int) -> "Remarks":
         texts = dict(scored.texts(row))
         return cls(
             comment=scored.items.items[row].comment,
             reason=scored.judgements[row].rationale or "",
             decided_by=scored.judgements[row].decided_by or "",
-            output=texts.pop(output_name(tuple(texts)) or "", ""),
+            output=texts.pop(judged_output_name(tuple(texts)) or "", ""),
             texts=texts,
         )
 
@@ -52,11 +52,11 @@ class Remarks:
         return fields_json(self, "texts") | texts
 
     def line(self, title: str, item_id: str) -> str:
-        """A line with the start of the output, of people's comment and of the judge's reason."""
+        """Return a line with the start of the output, of the comment and of the reason."""
         prefix, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
         parts = [("", self.output), ("people: ", self.comment), ("judge: ", reason)]
         parts = [(label, " ".join(text.split())) for label, text in parts if text.strip()]
-        width = (WIDTH - len(prefix) - 3 * (len(parts) - 1)) // max(len(parts), 1)
+        width = (LINE_WIDTH - len(prefix) - 3 * (len(parts) - 1)) // max(len(parts), 1)
         return prefix + " | ".join(
             label + (text if len(label + text) <= width else f"{text[: width - len(label) - 1]}…")
             for label, text in parts
@@ -74,10 +74,10 @@ class Miss:
     label: str
     verdict: str
     score: float
-    remarks: Remarks = field(metadata=FLAT)
+    remarks: Remarks = field(metadata=INLINED_IN_JSON)
 
     @classmethod
-    def of(cls, scored: Scored, kind: MissKind, row: int) -> "Miss":
+    def of(cls, scored: ScoredItems, kind: MissKind, row: int) -> "Miss":
         item, score = scored.items.items[row], scored.scores[row]
         return cls(
             kind=kind,
@@ -91,11 +91,11 @@ class Miss:
         )
 
     def to_json(self) -> JsonObject:
-        return fields_json(self, digits=None)
+        return fields_json(self, decimals=None)
 
 
-def misses(scored: Scored) -> dict[MissKind, list[int]]:
-    """The rows of each kind of miss, the worst first.
+def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
+    """Return the rows of each kind of miss, the worst first.
 
     A verdict is a miss if it differs from people's; the worst is the one that the judge was surest
     of. A rating is a miss if the output's rank is wrong by a quarter of all ranks or more. A pair
@@ -110,7 +110,7 @@ def misses(scored: Scored) -> dict[MissKind, list[int]]:
         differences = scored.scores - 0.5
     else:
         differences = rank_differences(scored)
-        too_high, too_low = differences >= LARGE_DIFFERENCE, differences <= -LARGE_DIFFERENCE
+        too_high, too_low = differences >= MIN_RANK_DIFFERENCE, differences <= -MIN_RANK_DIFFERENCE
         masks = {"too high": too_high, "too low": too_low}
         if scored.is_pairs:
             masks = {"wrong side": differences != 0}
@@ -118,8 +118,8 @@ def misses(scored: Scored) -> dict[MissKind, list[int]]:
     return {kind: worst_first[rows[worst_first]].tolist() for kind, rows in masks.items()}
 
 
-def rank_differences(scored: Scored) -> Vector:
-    """The judge's rank of each output minus people's, as a share of all ranks.
+def rank_differences(scored: ScoredItems) -> Vector:
+    """Return the judge's rank of each output minus people's, as a share of all ranks.
 
     Ranks are mid-ranks: within the document at summary level, otherwise over all outputs. For
     pairs, the difference is half the difference of the margins. It is 0 if the judge and people
@@ -127,26 +127,27 @@ def rank_differences(scored: Scored) -> Vector:
     alike.
     """
     judge, human = scored.scores, scored.human
-    differences = np.zeros(len(human))
     if scored.is_pairs:
         has_same_sign = np.sign(judge) == np.sign(human)
         differences = np.where(has_same_sign | (human == 0), 0, (judge - human) / 2)
-    for rows in [] if scored.is_pairs else scored.ranked_rows:
-        scored_rows = rows[~np.isnan(judge[rows])]
-        if scored_rows.size > 1 and np.unique(human[scored_rows]).size > 1:
-            ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
-            differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
-    differences[np.isnan(differences) | (np.abs(judge - human) < VISIBLE_DIFFERENCE)] = 0
+    else:
+        differences = np.zeros(len(human))
+        for rows in scored.ranked_rows:
+            scored_rows = rows[~np.isnan(judge[rows])]
+            if np.unique(human[scored_rows]).size > 1:
+                ranks = midranks(np.stack([judge[scored_rows], human[scored_rows]]))
+                differences[scored_rows] = (ranks[0] - ranks[1]) / (scored_rows.size - 1)
+    differences[np.isnan(differences) | (np.abs(judge - human) < MIN_VISIBLE_DIFFERENCE)] = 0
     return differences
 
 
-def all_misses(scored: Scored, limit: int | None = None) -> list[Miss]:
-    """The misses of all kinds, at most `limit` of each kind."""
-    rows_by_kind = misses(scored).items()
+def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
+    """Return the misses of all kinds, at most `limit` of each kind."""
+    rows_by_kind = rows_by_miss_kind(scored).items()
     return [Miss.of(scored, kind, row) for kind, rows in rows_by_kind for row in rows[:limit]]
 
 
-def _label_text(scored: Scored, value: float) -> str:
+def _label_text(scored: ScoredItems, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
     return scored.label_text(float(value >= PASS_THRESHOLD)) if scored.is_binary else f"{value:.2f}"

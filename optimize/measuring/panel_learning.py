@@ -27,11 +27,11 @@ from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
 from optimize.statistics.joining import centred, fit_joining_weights
 
 PanelKind = Literal["own", "learned"]
-DOCUMENT_FOLDS, SYSTEM_FOLDS, REPEATS = 5, 4, 3
+N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
 # With fewer systems, a fold or the systems outside the fold would be too few to rank.
 MIN_SYSTEMS_FOR_FOLDS = 6
 # A smaller standard deviation, relative to the largest score, is a rounding error of a sum.
-MIN_SPREAD = 1e-6
+MIN_RELATIVE_SD = 1e-6
 
 
 class WeightedMember(NamedTuple):
@@ -58,26 +58,26 @@ class PanelGain(NamedTuple):
 class PanelFit:
     """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
-    Its score is the weighted mean over `members`. `alone` holds each judge's rho with these labels,
-    and `best` names the best judge. `gain` is the panel's rho minus the best judge's, even if the
-    panel does not ship. `adds` holds how much rho the panel loses without each judge.
-    `passed_over` holds the judges that cannot be members, each with the reason.
+    Its score is the weighted mean over `members`. `rho_alone` holds each judge's rho with these
+    labels, and `best` names the best judge. `gain` is the panel's rho minus the best judge's, even
+    if the panel does not ship. `rho_added` holds how much rho the panel loses without each judge.
+    `why_excluded` holds the judges that cannot be members, each with the reason.
     """
 
     kind: PanelKind
     best: str
     members: tuple[WeightedMember, ...]
     gain: PanelGain
-    alone: Mapping[str, float]
-    adds: Mapping[str, PanelGain]
-    passed_over: Mapping[str, str]
+    rho_alone: Mapping[str, float]
+    rho_added: Mapping[str, PanelGain]
+    why_excluded: Mapping[str, str]
 
     def to_json(self) -> dict[str, object]:
-        """What ships, and the gain that decided about it."""
+        """Return what ships, and the gain that decided about it."""
         return {"own": self.best, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
-        """The scores of the judge that ships, by its members' scores; NaN if a member failed."""
+        """Return the scores of the judge that ships; NaN if one of its members failed."""
         weighted_scores = [
             member.weight * (member.intercept + member.slope * scores_by_name[member.name])
             for member in self.members
@@ -111,8 +111,8 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    passed_over = _passed_over(scores, group)
-    names = sorted(scores.keys() - passed_over.keys())
+    why_excluded = _reasons_excluded(scores, group)
+    names = sorted(scores.keys() - why_excluded.keys())
     transforms = np.array([_linear_transform(scores[name], group) for name in names])
     columns = np.stack([scores[name] for name in names], axis=1)
     standardised = columns * transforms[:, 0] + transforms[:, 1]
@@ -122,48 +122,48 @@ def learn_panel(
     )
     all_members = np.ones(len(names), bool)
     all_but_one: list[Mask] = [*~np.eye(len(names), dtype=bool)] if len(names) > 1 else []
-    gain, *adds = labelled.gains([all_members, *all_but_one], rng)
+    gain, *rho_added = labelled.gains([all_members, *all_but_one], rng)
     if not np.isfinite(gain.error):
         raise SettingsError(
             "people rate outputs differently in fewer than two documents, so there is nothing to "
             "learn weights from: label more documents"
         )
-    training = labelled.training(np.ones(labelled.human.size, bool))
-    best, weights = training.best_member(all_members), training.weights(all_members)
+    learning_data = labelled.learning_data(np.ones(labelled.human.size, bool))
+    best_index, weights = learning_data.best_member(all_members), learning_data.weights(all_members)
     kind: PanelKind = "own"
-    members: tuple[WeightedMember, ...] = (WeightedMember(names[best], 1),)
+    members: tuple[WeightedMember, ...] = (WeightedMember(names[best_index], 1),)
     if gain.value > gain.error:
         kind, members = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
     return PanelFit(
         kind=kind,
-        best=names[best],
+        best=names[best_index],
         members=members,
         gain=gain,
-        alone=dict(zip(names, training.alone.tolist(), strict=True)),
-        adds=dict(zip(names, adds or [gain], strict=True)),
-        passed_over=passed_over,
+        rho_alone=dict(zip(names, learning_data.member_rhos.tolist(), strict=True)),
+        rho_added=dict(zip(names, rho_added or [gain], strict=True)),
+        why_excluded=why_excluded,
     )
 
 
 def _weighted_members(
     names: Sequence[str], weights: Vector, transforms: Matrix, scores: "_MemberScores", pairs: bool
 ) -> tuple[WeightedMember, ...]:
-    """The members with a weight above 0, the largest first, rescaled to people's ratings."""
+    """Return the members with a weight above 0, the largest first, on people's scale."""
     if pairs:
         # A margin keeps its sign: its mean is 0 up to rounding, because each pair counts both ways.
-        lines = transforms / transforms[:, 0].max() * (1, 0)
+        slopes_and_intercepts = transforms / transforms[:, 0].max() * (1, 0)
     else:
         # The panel's scores get the mean and standard deviation of people's ratings.
-        joined = scores.standardised @ weights
-        scale = scores.human.std() / joined.std()
-        lines = transforms * scale + (0, scores.human.mean() - scale * joined.mean())
-    member_values = np.column_stack([weights, lines]).tolist()
+        panel = scores.standardised @ weights
+        scale = scores.human.std() / panel.std()
+        slopes_and_intercepts = transforms * scale + (0, scores.human.mean() - scale * panel.mean())
+    member_values = np.column_stack([weights, slopes_and_intercepts]).tolist()
     order = [member for member in np.argsort(-weights, kind="stable") if weights[member] > 0]
     return tuple(WeightedMember(names[member], *member_values[member]) for member in order)
 
 
-def _passed_over(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
-    """The judges that cannot be members, with the reasons; raises SettingsError if none can."""
+def _reasons_excluded(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
+    """Return why judges cannot be members, by name; raises SettingsError if none can."""
     reasons = {}
     for name, vector in scores.items():
         failed = float(np.isnan(vector).mean())
@@ -178,36 +178,36 @@ def _passed_over(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
 
 
 def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
-    """The slope and intercept that standardise scores; 0 if they are constant in each group."""
+    """Return slope and intercept that standardise scores; 0 if constant in each group."""
     has_score = ~np.isnan(scores)
     deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
-    if deviation <= MIN_SPREAD * max(1.0, float(np.abs(scores[has_score]).max())):
+    if deviation <= MIN_RELATIVE_SD * max(1.0, float(np.abs(scores[has_score]).max())):
         return 0.0, 0.0
     return 1 / deviation, -float(scores[has_score].mean()) / deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Training:
-    """Learning data from labelled rows: each member's rho (`alone`), and vectors for the weights.
+class _LearningData:
+    """Data from labelled rows: each member's rho (`member_rhos`), and vectors to learn weights.
 
     `standardised` (outputs, members) holds the members' standardised scores, and `human_ranks` the
     ranks of people's labels; both are centred within groups.
     """
 
-    alone: Vector
+    member_rhos: Vector
     standardised: Matrix
     human_ranks: Vector
 
     def best_member(self, members: Mask) -> int:
-        """The index of the member with the highest rho, among the members in the mask."""
-        return int(np.argmax(np.where(members, self.alone, -np.inf)))
+        """Return the index of the member with the highest rho among those in the mask."""
+        return int(np.argmax(np.where(members, self.member_rhos, -np.inf)))
 
     def weights(self, members: Mask) -> Vector:
-        """Weights that sum to 1; members outside the mask have the weight 0.
+        """Return weights that sum to 1; members outside the mask have the weight 0.
 
         Members whose rho is 0 or less have the weight 0, too, unless no member's rho is above 0.
         """
-        if (is_positive := members & (self.alone > 0)).any():
+        if (is_positive := members & (self.member_rhos > 0)).any():
             members = is_positive
         prior = members / members.sum() / 2
         prior[self.best_member(members)] += 0.5
@@ -232,8 +232,8 @@ class _MemberScores:
     system: Codes
     group: Codes
 
-    def training(self, rows: Mask) -> _Training:
-        """The learning data from these rows."""
+    def learning_data(self, rows: Mask) -> _LearningData:
+        """Return the learning data from these rows."""
         group, standardised = self.group[rows], self.standardised[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
@@ -244,27 +244,27 @@ class _MemberScores:
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
-        return _Training(
-            alone=np.nan_to_num(products.mean().to_numpy()),
+        return _LearningData(
+            member_rhos=np.nan_to_num(products.mean().to_numpy()),
             standardised=centred(standardised, group)[has_contrast],
             human_ranks=human_ranks[:, 0],
         )
 
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
-        """The first panel's rho minus the best member's, then minus the rho of each further panel.
+        """Return the first panel's rho minus the best member's, then minus each further panel's.
 
         An output is scored with weights that were learned, and a best member that was chosen, on
         other documents and systems. The gains are means over several random divisions into folds.
         """
         level: Level = "summary" if self.group.any() else "dataset"
         repeats = []
-        for _ in range(REPEATS):
+        for _ in range(N_REPEATS):
             panel_scores = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
-                training, standardised = self.training(rows), self.standardised[held_out]
+                learning_data, standardised = self.learning_data(rows), self.standardised[held_out]
                 weights = [
-                    np.eye(len(standardised.T))[training.best_member(panels[0])],
-                    *map(training.weights, panels),
+                    np.eye(len(standardised.T))[learning_data.best_member(panels[0])],
+                    *map(learning_data.weights, panels),
                 ]
                 panel_scores[:, held_out] = np.round(standardised @ np.stack(weights, axis=1), 12).T
             best_member, first_panel, *further_panels = panel_scores
@@ -279,10 +279,10 @@ class _MemberScores:
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Yield rows to score, and the rows to learn from: other documents and other systems."""
         n_documents, n_systems = (int(codes.max()) + 1 for codes in (self.document, self.system))
-        document_fold = rng.permutation(n_documents)[self.document] % DOCUMENT_FOLDS
-        n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= MIN_SYSTEMS_FOR_FOLDS else 1
+        document_fold = rng.permutation(n_documents)[self.document] % N_DOCUMENT_FOLDS
+        n_parts = min(N_SYSTEM_FOLDS, n_systems // 2) if n_systems >= MIN_SYSTEMS_FOR_FOLDS else 1
         system_fold = rng.permutation(n_systems)[self.system] % n_parts
-        for fold in range(DOCUMENT_FOLDS):
+        for fold in range(N_DOCUMENT_FOLDS):
             for part in range(n_parts):
                 held_out = (document_fold == fold) & (system_fold == part)
                 rows = (document_fold != fold) & ((system_fold != part) | (n_parts == 1))

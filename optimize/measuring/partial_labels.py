@@ -14,10 +14,10 @@ from judges.dimension import Dimension
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_text import counted
-from optimize.inputs.flags import Bounds, add_reading_flags, bounds_of
+from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import find_subject
-from optimize.measuring.exports import read_scores
+from optimize.measuring.exports import read_any_scores
 from optimize.statistics.corrected import MeanEstimate, estimate_mean
 from optimize.statistics.intervals import Mask, Vector
 
@@ -37,25 +37,25 @@ def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
     add("--json", action="store_true", help="print everything as JSON")
 
 
-def read_dimension(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
-    """The outputs with their labels on --dimension, or else on the only dimension, and its name."""
-    bounds = bounds_of(flags.scale)
-    labelled = source.outputs(
+def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[LabelledSet, str]:
+    """Read outputs with labels on --dimension, else on the only dimension, and its name."""
+    bounds = scale_bounds(flags.scale)
+    labelled = source.read_outputs(
         dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
     )
     dimension = only_dimension(labelled)
     if dimension in labelled.words:
-        rated = [output for output in labelled.outputs if dimension in output.ratings]
-        if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated):
+        rated_outputs = [output for output in labelled.outputs if dimension in output.ratings]
+        if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated_outputs):
             ties = counted(n_tied, "output")
             print_error(f"note: annotators are tied on {ties}, each of which counts half a pass")
     return labelled, dimension
 
 
-def scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
-    """The scores in the file of --scores; raises LabelError if no output has one of their ids."""
+def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
+    """Read the file of --scores; raises LabelError if no output has one of its ids."""
     metric, file = split_name(spec)
-    scores = read_scores(Path(file), dimension, labelled, print_error, metric)
+    scores = read_any_scores(Path(file), dimension, labelled, print_error, metric)
     if scores.keys().isdisjoint(output.id for output in labelled.outputs):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled.name}")
     return scores
@@ -79,7 +79,7 @@ class PartialLabels:
         dimension: str,
         scores: Mapping[str, float],
     ) -> "PartialLabels":
-        """The vectors of these outputs; `scores` has the judge's scores by the outputs' ids."""
+        """Return the vectors of these outputs; `scores` has the judge's scores by id."""
         label = [
             labelled.label(output, dimension) if output.ratings.get(dimension) else np.nan
             for output in outputs
@@ -120,23 +120,23 @@ class PartialLabels:
         vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}
         return PartialLabels(**vectors)
 
-    def mean(self, bounds: Bounds) -> MeanEstimate:
-        """The estimated mean label; raises ValueError for too few labels (see `estimate_mean`)."""
+    def mean(self, bounds: ScaleBounds) -> MeanEstimate:
+        """Estimate the mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
         return estimate_mean(*vectors, weight=self.weight, bounds=bounds)
 
 
 def label_bounds(
     flags: argparse.Namespace, labelled: LabelledSet, dimension: str, sample: PartialLabels
-) -> Bounds:
-    """The ends of the labels' scale, by --scale, the file or the dimension; 0 and 1 for words.
+) -> ScaleBounds:
+    """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
 
     Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
     label, since all labels may be near one end of the scale.
     """
     labels, subject = sample.label[sample.has_label], find_subject(dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
-    bounds = bounds_of(flags.scale) or labelled.scales.get(dimension)
+    bounds = scale_bounds(flags.scale) or labelled.scales.get(dimension)
     if bounds is None and dimension in labelled.words:
         bounds = 0.0, 1.0
     if bounds is None and isinstance(subject, Dimension):

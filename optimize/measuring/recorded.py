@@ -1,7 +1,7 @@
 """Read recorded judgements of any judge: files of scores, or of raw replies.
 
 A reply is first read in the format of our own judges' replies. If that fails, a rating or choice is
-searched in sentences that judges with other prompts write: "I would give it a score of 4.",
+searched for in sentences that judges with other prompts write: "I would give it a score of 4.",
 "Therefore, Output (a) is better." Published tables were often made with parsers that find a number
 in nearly any reply, so their figures may differ a little.
 """
@@ -32,31 +32,22 @@ from judges.reading import reply_text_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, excerpt, joined_names
 from judges.tables.text import Record
+from optimize.items import MARGIN_OF_VOTE
 
-# Columns that hold a score if there is no column `score`; `winrate` writes the first two.
-_OTHER_COLUMNS = ("verdict", "verdict_preferred", "preferred")
+# Columns that hold the score if a judge's name does not say which; `winrate` writes `verdict`.
+_USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
 
 
 class RecordingError(JudgesError, ValueError):
-    """A file of replies or scores cannot be used; the message names the file, line and field."""
+    """A file of replies or scores that cannot be used; the message names file, line and field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """One judge's raw replies for an output; for a pair, one reply for each order of its outputs.
-
-    `prompt` is the name of the prompt, if one file holds replies to several prompts.
-    """
+    """One judge's raw replies for an output; for a pair, one for each order of its outputs."""
 
     id: str
-    dimension: str | None
-    prompt: str | None
     replies: tuple[str, ...]
-
-    @classmethod
-    def of(cls, row: Record, replies: tuple[str, ...]) -> "RecordedReplies":
-        dimension, prompt = (_text_or_none(row, key) for key in ("dimension", "prompt"))
-        return cls(id=str(row["id"]), dimension=dimension, prompt=prompt, replies=replies)
 
 
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
@@ -65,8 +56,8 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
     Rows that name another dimension are skipped. Raises RecordingError for a line in another
     format.
     """
-    for location, row in _rows_on(path, dimension):
-        yield RecordedReplies.of(row, _texts(location, row, "replies"))
+    for location, row in _rows_on_dimension(path, dimension):
+        yield RecordedReplies(id=str(row["id"]), replies=_read_texts(location, row, "replies"))
 
 
 def read_pair_replies(
@@ -76,20 +67,17 @@ def read_pair_replies(
 
     Both orders may be nested under `judge: {name: ...}`. Everything else is as for `read_replies`.
     """
-    for location, row in _rows_on(path, dimension):
+    for location, row in _rows_on_dimension(path, dimension):
         judge = row.get("judge")
         record = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        replies = _texts(location, record, "order_ab") + _texts(location, record, "order_ba")
+        orders = (_read_texts(location, record, order) for order in ("order_ab", "order_ba"))
+        replies = tuple(chain(*orders))
         if len(replies) != 2:
             raise RecordingError(f"{location}: 'order_ab' and 'order_ba' must hold one text each")
-        yield RecordedReplies.of(row, replies)
+        yield RecordedReplies(id=str(row["id"]), replies=replies)
 
 
-_MARGIN_OF_VOTE = {"A": 1, "B": -1, "tie": 0}
-MARGIN_OF_WORD = {vote.casefold(): float(margin) for vote, margin in _MARGIN_OF_VOTE.items()}
-
-
-def read_scores(
+def read_own_scores(
     path: Path, dimension: str, values: WordValues | None = None, *, pairwise: bool = False
 ) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
@@ -105,13 +93,17 @@ def read_scores(
     score with the same id, for a file without scores on the dimension, and for scores of pairs that
     do not look like margins.
     """
-    number_of_word = dict(MARGIN_OF_WORD) if pairwise else {}
+    names = (dimension, judge_name(dimension))
+    # A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
+    # from that of the labels' column, as `helpful` from `Helpful?`.
+    score_columns = [column for name in names for column in (f"{name}_judge", name)]
+    number_of_word = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
     for word, value in (values or {}).items():
-        number = MARGIN_OF_WORD[value.casefold()] if isinstance(value, str) else value
+        number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
         number_of_word[word.casefold()] = math.nan if number is None else number
     scores: dict[str, float] = {}
     numbers = set[float]()
-    for location, row in read_rows(path):
+    for location, row in read_recorded_rows(path):
         if row.get("dimension", dimension) != dimension:
             continue
         record: Record | None = row
@@ -119,20 +111,13 @@ def read_scores(
         try:
             if "judgements" in row:
                 judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
-                record = judgements.get(dimension, judgements.get(judge_name(dimension)))
+                record = judgements.get(names[0], judgements.get(names[1]))
             if record is None:
                 continue
             item_id = str(row["id"]).strip()
-            # A column NAME without a column NAME_failure may hold people's ratings. A judge's name
-            # is made from that of the labels' column, as `helpful` from `Helpful?`.
-            score_columns = (
-                column
-                for name in (dimension, judge_name(dimension))
-                for column in (f"{name}_judge", name)
-                if f"{column}_failure" in record
-            )
-            usual_columns = (name for name in ("score", *_OTHER_COLUMNS) if name in record)
-            score = record[next(chain(score_columns, usual_columns), dimension)]
+            columns = [name for name in score_columns if f"{name}_failure" in record]
+            columns += [name for name in _USUAL_SCORE_COLUMNS if name in record]
+            score = record[[*columns, dimension][0]]
             if isinstance(score, dict):
                 score = score["preferred"]
             word = str(score).strip().casefold()
@@ -157,7 +142,7 @@ def read_scores(
                 "number"
             ) from error
         if item_id in scores:
-            raise RecordingError(f"{location}: {item_id!r:.60} has a score already")
+            raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         scores[item_id] = number
     if not scores:
         raise RecordingError(
@@ -204,16 +189,16 @@ _NOT_AN_ANSWER = re.compile(
     r"|perfect \w+ (?:is|gets)|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
-_SUPPOSING = ("if ", "unless ", "for example")
+_SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
-    """The choice that a reply states; raises NoScoreError if it states none, or several."""
-    return str(_read(text, answer_form(tuple(choices), False)))
+    """Return the choice that a reply states; raises NoScoreError unless it states one."""
+    return str(_read_answer(text, answer_form(tuple(choices), False)))
 
 
-def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
-    """The answer that a reply states, in the format of our own judges or in a sentence.
+def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
+    """Return the answer that a reply states, in our own judges' format or in a sentence.
 
     Raises NoScoreError if it states none, or several.
     """
@@ -232,7 +217,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
         for line in plain_text(sentences, form).splitlines()
         for match in re.finditer(pattern, line, re.IGNORECASE)
         if not _NOT_AN_ANSWER.search(line[: match.end()].rpartition(",")[2])
-        and not line.lower().startswith(_SUPPOSING)
+        and not line.lower().startswith(_SUPPOSITION_STARTS)
         and not line.endswith("?")
     }
     value = values.pop() if len(values) == 1 else None
@@ -241,14 +226,14 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     return value
 
 
-def judgement(
+def judgement_of(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
     values: WordValues | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
-    """The mean of the scores that replies state; replies without a score on `scale` are counted.
+    """Return the mean of the scores that replies state; other replies are counted.
 
     Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `values`
     holds the ratings that words stand for, and `names` the names of the dimension that a reply may
@@ -265,7 +250,7 @@ def judgement(
                 scores.append(rating_of_word[read_choice(reply, list(rating_of_word))])
                 continue
         try:
-            scores.append(float(_read(reply, form, names)))
+            scores.append(float(_read_answer(reply, form, names)))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
@@ -279,8 +264,8 @@ def judgement(
     )
 
 
-def preference(pair: RecordedReplies, *, values: WordValues | None = None) -> Preference:
-    """The preference from the replies in both orders; it is a tie if they contradict each other.
+def preference_of(pair: RecordedReplies, *, values: WordValues | None = None) -> Preference:
+    """Return the preference of both orders' replies; a tie if they contradict each other.
 
     `values` says which words stand for the output shown first ("A"), for the output shown second
     ("B"), or for neither ("tie"). The letters A and B need no entry in `values`.
@@ -289,22 +274,18 @@ def preference(pair: RecordedReplies, *, values: WordValues | None = None) -> Pr
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
     try:
         choices = [read_choice(text, list(vote_of_choice)) for text in pair.replies]
-        margin_ab, margin_ba = (_MARGIN_OF_VOTE[vote_of_choice[choice]] for choice in choices)
+        margin_ab, margin_ba = (MARGIN_OF_VOTE[vote_of_choice[choice]] for choice in choices)
     except NoScoreError as error:
         return Preference.failed(str(error))
     # In the second order, A is the letter of the second output.
     return Preference.of_orders(margin_ab, -margin_ba)
 
 
-def _text_or_none(row: Record, key: str) -> str | None:
-    name = row.get(key)
-    return name if isinstance(name, str) else None
-
-
-def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:
+def _rows_on_dimension(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:
     """Yield each row that does not name another dimension, with its place in the file."""
-    for location, row in read_rows(Path(path)):
-        if dimension is None or _text_or_none(row, "dimension") in (None, dimension):
+    for location, row in read_recorded_rows(Path(path)):
+        row_dimension = row.get("dimension")
+        if dimension in (None, row_dimension) or not isinstance(row_dimension, str):
             if not isinstance(row.get("id"), str | int) or row["id"] == "":
                 raise RecordingError(
                     f"{location}: 'id' is missing, so the replies belong to no output"
@@ -312,7 +293,7 @@ def _rows_on(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Rec
             yield location, row
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, Record]]:
+def read_recorded_rows(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield each row with its place, which names the file without its folder."""
     try:
         for location, row in read_records(path):
@@ -321,8 +302,8 @@ def read_rows(path: Path) -> Iterator[tuple[str, Record]]:
         raise RecordingError(str(error)) from error
 
 
-def _texts(location: str, row: object, field: str) -> tuple[str, ...]:
-    """The texts in a field, which holds a text or a list of texts; else raises RecordingError."""
+def _read_texts(location: str, row: object, field: str) -> tuple[str, ...]:
+    """Return the texts in a field, which holds a text or a list of texts."""
     value = row.get(field) if isinstance(row, dict) else None
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

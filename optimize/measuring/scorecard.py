@@ -7,9 +7,9 @@ import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import FLAT, JsonObject, fields_json, object_json
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, dataclass_json, fields_json
 from optimize.items import annotation_matrix, levels_of
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import ScoredItems
 from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.correlations import (
     DEFAULT_UNDEFINED,
@@ -59,7 +59,7 @@ class PairFigures:
     n_failed: int
 
     @classmethod
-    def of(cls, scored: Scored, order: OrderAgreement) -> "PairFigures":
+    def of(cls, scored: ScoredItems, order: OrderAgreement) -> "PairFigures":
         preferences = [item for item in scored.judgements if isinstance(item, Preference)]
         choices = np.sign(np.array([(item.margin_ab, item.margin_ba) for item in preferences]))
         has_answers = ~np.isnan(choices).any(axis=1)
@@ -68,10 +68,10 @@ class PairFigures:
         return cls(
             accuracy=order.value,
             accuracy_interval=order.interval,
-            accuracy_mean_of_orders=_mean(is_right),
-            accuracy_order_ab=_mean(is_right[:, 0]),
-            accuracy_order_ba=_mean(is_right[:, 1]),
-            order_agreement=_mean((choices[:, 0] == choices[:, 1])[has_answers]),
+            accuracy_mean_of_orders=_mean_or_nan(is_right),
+            accuracy_order_ab=_mean_or_nan(is_right[:, 0]),
+            accuracy_order_ba=_mean_or_nan(is_right[:, 1]),
+            order_agreement=_mean_or_nan((choices[:, 0] == choices[:, 1])[has_answers]),
             n_pairs=len(preferences),
             n_decided=order.n_pairs,
             n_ties=order.n_ties,
@@ -82,17 +82,18 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValueFigures:
-    """A judge's figures on pass and fail; `constant` is a judge that gives one verdict only."""
+    """A judge's figures on pass and fail; `constant_judge` always gives one verdict."""
 
     judge: VerdictAgreement
-    constant: VerdictAgreement
+    constant_judge: VerdictAgreement
 
     @classmethod
-    def of(cls, scored: Scored) -> "TwoValueFigures":
+    def of(cls, scored: ScoredItems) -> "TwoValueFigures":
         labels, weight = (scored.human, scored.documents), scored.items.weights
         judge = verdict_agreement(scored.scores, *labels, weight=weight)
         constant = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        return cls(judge=judge, constant=verdict_agreement(constant, *labels, weight=weight))
+        constant_judge = verdict_agreement(constant, *labels, weight=weight)
+        return cls(judge=judge, constant_judge=constant_judge)
 
     @property
     def constant_verdict(self) -> str:
@@ -104,9 +105,9 @@ class TwoValueFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> JsonObject:
-        constant_rates = fields_json(self.constant, "confusion", "n_more", "n_documents")
-        constant = {"word": self.constant_verdict, **constant_rates}
-        return {**object_json(self.judge), "constant": constant}
+        constant_rates = fields_json(self.constant_judge, "confusion", "n_more", "n_documents")
+        constant_judge = {"word": self.constant_verdict, **constant_rates}
+        return {**dataclass_json(self.judge), "constant": constant_judge}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,24 +118,24 @@ class PeopleFigures:
     for the judge and each annotator, then a row for every two annotators. `one_annotator` compares
     the judge with one annotator; it is None if people rate all outputs alike. `reliability` is
     the reliability of the annotators' mean label, and a judge's rho can hardly exceed its square
-    root, `bound`.
+    root, `max_rho`.
     """
 
     names: tuple[str, ...]
     alpha: float
     reliability: float
-    bound: float
+    max_rho: float = field(metadata={"json": "bound"})
     one_annotator: OneAnnotatorComparison | None
     agreement: tuple[AnnotatorAgreement, ...]
 
     @classmethod
-    def of(cls, scored: Scored) -> "PeopleFigures | None":
-        """The figures; None if annotators are unknown, ties were left out or labels are weighted.
+    def of(cls, scored: ScoredItems) -> "PeopleFigures | None":
+        """Return the figures; None for unknown annotators, ties left out or weighted labels.
 
         Without the outputs on which annotators are tied, annotators would seem to agree too well.
         The statistics of annotators cannot take weights.
         """
-        outputs = tuple(item for item in scored.labelled if isinstance(item, LabelledOutput))
+        outputs = tuple(item for item in scored.labelled_items if isinstance(item, LabelledOutput))
         if scored.n_tied or scored.items.is_weighted or len(outputs) != len(scored.items):
             return None
         labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
@@ -148,7 +149,7 @@ class PeopleFigures:
             names=names,
             alpha=krippendorff_alpha(ratings),
             reliability=reliability_of_mean,
-            bound=reliability_of_mean**0.5,
+            max_rho=reliability_of_mean**0.5,
             one_annotator=one_annotator(
                 scored.scores, ratings, documents, level=level, system=system
             ),
@@ -158,34 +159,30 @@ class PeopleFigures:
                 level=level,
                 system=system,
                 judge=scored.passes if scored.is_binary else scored.scores,
-                scale=scored.scale if scored.within_scale else None,
+                scale=scored.scale if scored.is_within_scale else None,
             ),
         )
-
-    @property
-    def with_judge(self) -> list[AnnotatorAgreement]:
-        return [row for row in self.agreement if row.first is None]
 
     @property
     def among_annotators(self) -> list[AnnotatorAgreement]:
         return [row for row in self.agreement if row.first is not None]
 
     def pair_of(self, row: AnnotatorAgreement) -> list[str]:
-        """The two names in a row of `agreement`: "judge" and an annotator, or two annotators."""
+        """Return the names in a row of `agreement`: "judge" and an annotator, or two annotators."""
         first = "judge" if row.first is None else self.names[row.first]
         return [first, self.names[row.second]]
 
     def to_json(self) -> JsonObject:
-        excluded = "first", "second"
-        judge_rows, annotator_rows = self.with_judge, self.among_annotators
+        excluded_fields = "first", "second"
         agreement = {
             "judge": [
-                {"annotator": self.names[row.second], **fields_json(row, *excluded)}
-                for row in judge_rows
+                {"annotator": self.names[row.second], **fields_json(row, *excluded_fields)}
+                for row in self.agreement
+                if row.first is None
             ],
             "annotators": [
-                {"annotators": self.pair_of(row), **fields_json(row, *excluded)}
-                for row in annotator_rows
+                {"annotators": self.pair_of(row), **fields_json(row, *excluded_fields)}
+                for row in self.among_annotators
             ],
         }
         return {**fields_json(self, "names"), "agreement": agreement}
@@ -201,13 +198,13 @@ class Scorecard:
     correlations: tuple[Correlation, ...]
     order: OrderAgreement
     scales: ScaleComparison | None
-    pairs: PairFigures | None = field(default=None, metadata=FLAT)
-    two_values: TwoValueFigures | None = field(default=None, metadata=FLAT)
+    pairs: PairFigures | None = field(default=None, metadata=INLINED_IN_JSON)
+    two_values: TwoValueFigures | None = field(default=None, metadata=INLINED_IN_JSON)
     people: PeopleFigures | None = None
 
     @classmethod
-    def brief(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
-        """A scorecard of the main figures: rho, order agreement, and those on pairs or verdicts.
+    def brief(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
+        """Return the main figures: rho, order agreement, and those on pairs or verdicts.
 
         `is_binary` says whether to include figures on pass and fail. By default they are included
         if labels and scores allow it.
@@ -215,7 +212,7 @@ class Scorecard:
         with_verdicts = scored.is_binary if is_binary is None else is_binary
         order = order_figures(scored)
         return cls(
-            correlations=(rho(scored),),
+            correlations=(rho_of(scored),),
             order=order,
             scales=None,
             pairs=PairFigures.of(scored, order) if scored.is_pairs else None,
@@ -223,8 +220,8 @@ class Scorecard:
         )
 
     @classmethod
-    def of(cls, scored: Scored, *, is_binary: bool | None = None) -> "Scorecard":
-        """A scorecard of all figures that the data allows; `is_binary` is explained at `brief`."""
+    def of(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
+        """Return all figures that the data allows; `is_binary` is explained at `brief`."""
         return replace(
             cls.brief(scored, is_binary=is_binary),
             correlations=tuple(all_correlations(scored)),
@@ -264,26 +261,26 @@ class Scorecard:
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 
     @property
-    def ties(self) -> float | None:
+    def tie_share(self) -> float | None:
         """The share of ties among the pairs that people order; None if people order no pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
 
     @property
     def has_same_scores(self) -> bool:
         """Whether the judge ties all pairs that people order, so that more labels cannot help."""
-        return self.ties == 1 and not self.two_values
+        return self.tie_share == 1 and not self.two_values
 
     def to_json(self) -> JsonObject:
-        return {**fields_json(self), "ties": self.ties}
+        return {**fields_json(self), "ties": self.tie_share}
 
 
-def correlation_of(
-    scored: Scored,
+def correlation_with_people(
+    scored: ScoredItems,
     level: Level,
     coefficient: str = "spearman",
     undefined: Undefined = DEFAULT_UNDEFINED,
 ) -> Correlation:
-    """The correlation of a judge's scores with people's labels, at `level` by `coefficient`."""
+    """Return the coefficient of a judge's scores with people's labels at a level."""
     return correlation(
         level,
         scored.scores,
@@ -296,13 +293,13 @@ def correlation_of(
     )
 
 
-def rho(scored: Scored) -> Correlation:
-    """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
-    return correlation_of(scored, scored.level)
+def rho_of(scored: ScoredItems) -> Correlation:
+    """Return Spearman's rho at the level of `scored`, by the default rule for undefined values."""
+    return correlation_with_people(scored, scored.level)
 
 
-def all_correlations(scored: Scored) -> list[Correlation]:
-    """The correlations for every coefficient at every level, the level of `scored` first.
+def all_correlations(scored: ScoredItems) -> list[Correlation]:
+    """Return every coefficient at every level, the level of `scored` first.
 
     At summary level, each coefficient is computed with both rules for undefined values, since it
     may be undefined on a document. Pairs have the dataset level only, since a document has few
@@ -312,7 +309,7 @@ def all_correlations(scored: Scored) -> list[Correlation]:
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     undefined_rules: Sequence[Undefined] = (DEFAULT_UNDEFINED, "left_out")
     return [
-        correlation_of(scored, level, coefficient, undefined)
+        correlation_with_people(scored, level, coefficient, undefined)
         for level in sorted(levels, key=lambda level: level != scored.level)
         for coefficient, definition in COEFFICIENTS.items()
         if definition.of_weighted or not scored.items.is_weighted
@@ -320,8 +317,8 @@ def all_correlations(scored: Scored) -> list[Correlation]:
     ]
 
 
-def order_figures(scored: Scored) -> OrderAgreement:
-    """How often the judge orders two outputs as people do; for labelled pairs, the accuracy.
+def order_figures(scored: ScoredItems) -> OrderAgreement:
+    """Return how often the judge orders two outputs as people do; for pairs, the accuracy.
 
     Both outputs belong to the same document; at dataset level, to any documents.
     """
@@ -331,12 +328,12 @@ def order_figures(scored: Scored) -> OrderAgreement:
     return order_agreement(*vectors, level=scored.level, weight=scored.items.weights)
 
 
-def scale_figures(scored: Scored) -> ScaleComparison | None:
-    """Means and SDs of scores and ratings; None for pairs, different scales or weighted labels."""
-    if scored.is_pairs or not scored.within_scale or scored.items.is_weighted:
+def scale_figures(scored: ScoredItems) -> ScaleComparison | None:
+    """Compare means and SDs; None for pairs, different scales or weighted labels."""
+    if scored.is_pairs or not scored.is_within_scale or scored.items.is_weighted:
         return None
     return compare_scales(scored.scores, scored.human, scored.documents)
 
 
-def _mean(values: Vector) -> float:
+def _mean_or_nan(values: Vector) -> float:
     return float(np.mean(values)) if values.size else np.nan

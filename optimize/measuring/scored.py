@@ -9,27 +9,27 @@ import numpy as np
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
-from optimize.inputs.labelled import PASS_FAIL, Labelled
-from optimize.items import Indices, Items, given_texts, is_two_valued, scores_of, text_key
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.items import Indices, Items, input_texts, is_two_valued, scores_of, texts_digest
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 
 # Rows that a judge was tuned on are left out if this many rows and documents remain.
-MIN_ROWS = 10
-MIN_DOCUMENTS = 2
+MIN_ROWS_LEFT = 10
+MIN_DOCUMENTS_LEFT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
     `scale` is the judge's scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the
     ids of the outputs that the judge was tuned on, and `tuned_document_ids` those whose documents
-    it was tuned on. `labelled` holds the items' labelled outputs or pairs, if known. In a
+    it was tuned on. `labelled_items` holds the items' labelled outputs or pairs, if known. In a
     recording, `n_unjudged` labels have no record, and `n_unknown` records have no label. `n_tied`
     outputs were left out because their annotators are tied. If labels are pass and fail, a score of
-    .5 or more is a pass, and `words` are people's words for pass and fail.
+    .5 or more is a pass, and `verdict_words` are people's words for both.
     """
 
     judge: str
@@ -40,11 +40,11 @@ class Scored:
     scale: tuple[int, ...] = ()
     tuned_ids: frozenset[str] = frozenset()
     tuned_document_ids: frozenset[str] = frozenset()
-    labelled: tuple[LabelledItem, ...] = ()
+    labelled_items: tuple[LabelledItem, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
     n_tied: int = 0
-    words: tuple[str, str] = PASS_FAIL
+    verdict_words: tuple[str, str] = PASS_FAIL
 
     @cached_property
     def scores(self) -> Vector:
@@ -59,23 +59,23 @@ class Scored:
     def is_binary(self) -> bool:
         return not self.is_pairs and is_two_valued(self.human) and are_fractions(self.scores)
 
-    def of_rows(self, rows: Sequence[int]) -> "Scored":
+    def of_rows(self, rows: Sequence[int]) -> "ScoredItems":
         return replace(
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
-            labelled=tuple(self.labelled[row] for row in rows if self.labelled),
+            labelled_items=tuple(self.labelled_items[row] for row in rows if self.labelled_items),
         )
 
-    def of_ids(self, ids: Collection[str]) -> "Scored":
-        """The judgements of the items with these ids; their order stays."""
+    def of_ids(self, ids: Collection[str]) -> "ScoredItems":
+        """Return the judgements of the items with these ids; their order stays."""
         return self.of_rows([row for row, item in enumerate(self.items.items) if item.id in ids])
 
-    def without(self, ids: Collection[str]) -> "Scored":
-        """The judgements without these ids; all judgements if too few rows would remain."""
+    def without(self, ids: Collection[str]) -> "ScoredItems":
+        """Return the judgements without these ids; all if too few rows would remain."""
         remaining = self.of_ids(self.ids - set(ids))
         items = remaining.items
-        has_enough = len(items) >= MIN_ROWS and len(items.documents) >= MIN_DOCUMENTS
+        has_enough = len(items) >= MIN_ROWS_LEFT and len(items.documents) >= MIN_DOCUMENTS_LEFT
         return remaining if has_enough else self
 
     @property
@@ -88,8 +88,8 @@ class Scored:
         return verdicts(self.scores)
 
     def label_text(self, value: float) -> str:
-        """People's word for a pass (1) or a fail (0); any other number as digits."""
-        words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
+        """Return people's word for a pass (1) or a fail (0); any other number as digits."""
+        words = dict(zip((1.0, 0.0), self.verdict_words, strict=True)) if self.is_binary else {}
         return words.get(value, f"{value:g}")
 
     @property
@@ -120,7 +120,7 @@ class Scored:
         }
 
     @property
-    def within_scale(self) -> bool:
+    def is_within_scale(self) -> bool:
         """Whether scores and labels lie within the judge's scale, so that they can be compared."""
         numbers = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
         if not self.scale or not numbers.size:
@@ -128,51 +128,51 @@ class Scored:
         return bool(self.scale[0] <= numbers.min() and numbers.max() <= self.scale[-1])
 
     def texts(self, index: int) -> Mapping[str, str]:
-        """The texts that the judge read; for a recording, all texts of the labelled row."""
+        """Return the texts that the judge read; for a recording, all of the labelled row."""
         texts = self.items.items[index].texts
-        if texts or not self.labelled:
+        if texts or not self.labelled_items:
             return texts
-        labelled = self.labelled[index]
+        labelled = self.labelled_items[index]
         if isinstance(labelled, LabelledPair):
             return {**labelled.texts, "A": labelled.response_a, "B": labelled.response_b}
         return labelled.texts
 
 
 def are_fractions(scores: Vector) -> bool:
-    """Whether all scores lie between 0 and 1, apart from NaN."""
+    """Return whether all scores lie between 0 and 1, apart from NaN."""
     return bool((np.isnan(scores) | ((scores >= 0) & (scores <= 1))).all())
 
 
-def with_both_scores(a: Scored, b: Scored) -> tuple[Scored, Scored]:
-    """Both judges' judgements, on the rows that both of them scored."""
+def with_both_scores(a: ScoredItems, b: ScoredItems) -> tuple[ScoredItems, ScoredItems]:
+    """Return both judges' judgements, on the rows that both of them scored."""
     rows = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     return a.of_rows(rows), b.of_rows(rows)
 
 
-def labelled_in_order(labelled: Labelled, items: Items) -> tuple[LabelledItem, ...]:
-    """The labelled outputs or pairs of these items, in the items' order."""
-    by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
-    return tuple(by_id[item.id] for item in items.items if item.id in by_id)
+def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, ...]:
+    """Return the labelled outputs or pairs of these items, in the items' order."""
+    labelled_by_id: Mapping[str, LabelledItem] = {label.id: label for label in labelled.items}
+    return tuple(labelled_by_id[item.id] for item in items.items if item.id in labelled_by_id)
 
 
 def tuned_ids(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[str]:
-    """The ids of outputs that the judge was tuned on, even if it read them in another file.
+    """Return the ids of outputs that the judge was tuned on, even if in another file.
 
     With `of_documents`, the ids of outputs, new or not, whose documents it was tuned on.
     """
     if judge is None:
         return frozenset()
-    tuned_keys: set[str] = set()
+    digests: set[str] = set()
     for part in (judge, *judge.parts):
         if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            tuned_keys.update(part.origin.tuned_on)
+            digests.update(part.origin.tuned_on)
     texts_by_id = {
-        item.id: given_texts(item.texts, judge.subject) if of_documents else item.texts
+        item.id: input_texts(item.texts, judge.subject) if of_documents else item.texts
         for item in items.items
     }
-    return frozenset(name for name, texts in texts_by_id.items() if text_key(texts) in tuned_keys)
+    return frozenset(name for name, texts in texts_by_id.items() if texts_digest(texts) in digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,8 +189,8 @@ class TuningOverlap:
     tuned_on_these_labels: bool
 
     @classmethod
-    def of(cls, scored: Scored, held_out: Scored) -> "TuningOverlap":
-        """The overlap for all rows (`scored`), of which `held_out` are measured."""
+    def of(cls, scored: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
+        """Return the overlap for all rows (`scored`), of which `held_out` are measured."""
         return cls(
             n_rows=len(scored.tuned_ids & scored.ids),
             n_document_rows=len((held_out.tuned_document_ids - held_out.tuned_ids) & held_out.ids),

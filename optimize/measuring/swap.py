@@ -13,20 +13,20 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import FLAT, JsonObject, fields_json
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import looks_text, short_name
 from optimize.inputs.flags import MAX_FAILED_SHARE
-from optimize.measuring.asking import Entry, Task
+from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import (
     Difference,
     JudgeComparison,
     compare_judges,
-    contrast_of,
-    held_out_from_all,
+    figure_contrast,
     on_common_rows,
+    without_tuned_rows,
 )
 from optimize.measuring.misses import Remarks
-from optimize.measuring.scored import Scored, with_both_scores
+from optimize.measuring.scored import ScoredItems, with_both_scores
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import document_terms
@@ -42,7 +42,7 @@ MAX_CHANGED_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
+class SwapDecision:
     """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
@@ -111,7 +111,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ChangedRow:
     """A row on which two judges differ: its scores, their direction, and whom people side with."""
 
     id: str
@@ -120,14 +120,14 @@ class Change:
     new: float
     old: float
     human: float
-    remarks: Remarks = field(metadata=FLAT)
+    remarks: Remarks = field(metadata=INLINED_IN_JSON)
 
     def to_json(self) -> JsonObject:
-        return fields_json(self, digits=None)
+        return fields_json(self, decimals=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwapResult(Certificate):
+class SwapResult(SwapDecision):
     """The decision about a swap by labels on random outputs.
 
     In `comparison`, the new judge is the first and the old judge the second. `documents_to_decide`
@@ -136,13 +136,13 @@ class SwapResult(Certificate):
     that people side with. `changed` holds the rows that moved most.
     """
 
-    comparison: JudgeComparison = field(metadata=FLAT)
+    comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
     difference: Difference
     documents_to_decide: int | None
     n_changed: int
     n_by_direction: Counter[str] = field(metadata={"json": "moved"})
     n_by_side: Counter[str] = field(metadata={"json": "people_side_with"})
-    changed: Sequence[Change]
+    changed: Sequence[ChangedRow]
 
     @property
     def obstacle(self) -> str:
@@ -166,19 +166,21 @@ class SwapResult(Certificate):
         )
 
     def to_json(self) -> JsonObject:
-        """All fields, and as in a gate the lists `short` and `undecided`, for the verdict."""
+        """Return all fields, and the verdict in `short` or `undecided`, as a gate has it."""
         short = [self.verdict] if self.outcome == "worse" else []
         undecided = [self.verdict] if self.outcome == "undecided" else []
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
-def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 1) -> SwapResult:
-    """The decision whether `new` may replace `old`, on the rows of `paired_scores`."""
+def decide_swap(
+    new: JudgeEntry, old: JudgeEntry, task: Task, margin: float, looks: int = 1
+) -> SwapResult:
+    """Decide whether `new` may replace `old`, on the rows of `paired_scores`."""
     new_scored, old_scored = paired_scores(new, old)
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda compared: compared.name != new.name)
-    contrast, interval, least_size = difference_of(new_scored, old_scored, looks)
-    outcome, n_documents_needed = outcome_of(interval, margin), None
+    contrast, interval, least_size = swap_difference(new_scored, old_scored, looks)
+    outcome, n_documents_needed = swap_outcome(interval, margin), None
     changed = changed_rows(new_scored, old_scored)
     if any(compared.overlap.tuned_on_these_labels for compared in judges):
         outcome = "undecided"  # more labels like these would not help
@@ -201,16 +203,16 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float, looks: int = 
     )
 
 
-def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
-    """Both judges on the rows that both scored, without rows that either was tuned on.
+def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
+    """Return both judges on the rows that both scored, without rows that either was tuned on.
 
     If too few rows would remain, all rows are used. Raises JudgesError if a judge has no score
     for more than a tenth of the labels.
     """
-    scores: dict[str, Scored] = {}
+    scores: dict[str, ScoredItems] = {}
     for entry in (new, old):
         if (scored := entry.scored) is None:
-            raise JudgesError(f"{entry.name}: {entry.reason}")
+            raise JudgesError(f"{entry.name}: {entry.why_unscored}")
         n_missing = len(scored.failures) + scored.n_unjudged
         n_labels = len(scored.items) + scored.n_unjudged
         if n_missing > MAX_FAILED_SHARE * n_labels:
@@ -219,19 +221,19 @@ def paired_scores(new: Entry, old: Entry) -> tuple[Scored, Scored]:
                 f"at most {MAX_FAILED_SHARE:.0%} may fail or be missing"
             )
         scores[entry.name] = scored
-    return with_both_scores(*held_out_from_all(on_common_rows(scores)).values())
+    return with_both_scores(*without_tuned_rows(on_common_rows(scores)).values())
 
 
-def difference_of(
-    new: Scored, old: Scored, looks: int = 1
+def swap_difference(
+    new: ScoredItems, old: ScoredItems, looks: int = 1
 ) -> tuple[Contrast, Interval | None, float]:
-    """The new judge's figure minus the old judge's, its 90 % interval, and the `least_size`.
+    """Return the new judge's figure minus the old one's, its 90 % interval, `least_size`.
 
-    `least_size` is the size of the difference that one document could contribute, even if no
-    document in the sample does (see `cautious_interval`).
+    `least_size` is how much one document could contribute to the difference, even if no document
+    in the sample does (see `cautious_interval`).
     """
     is_binary = new.is_binary and old.is_binary
-    contrast = contrast_of(new, old, is_binary=is_binary)
+    contrast = figure_contrast(new, old, is_binary=is_binary)
     n_terms, least_size = contrast.terms.size, 0.0
     if is_binary:
         labels, counts = np.unique(new.human, return_counts=True)
@@ -249,7 +251,7 @@ def difference_of(
 
 
 def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
-    """The share of the chosen outputs that belong to one document, as a mean over these outputs.
+    """Return the share of the chosen outputs that one document has, as a mean over outputs.
 
     A judge may err on all outputs of a document at once, so a document counts as a whole.
     """
@@ -258,8 +260,8 @@ def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
     return float(shares @ shares)
 
 
-def _loss_of_document(old: Scored) -> float:
-    """How much rho the old judge would lose if it ranked one document's outputs at random.
+def _loss_of_document(old: ScoredItems) -> float:
+    """Return how much rho the old judge loses if it ranks one document's outputs at random.
 
     The loss is the document's contribution to rho, here as the 90 % quantile over documents. A
     random order of k outputs is the right order in one of k! cases, and then nothing is lost. So
@@ -272,16 +274,16 @@ def _loss_of_document(old: Scored) -> float:
 
 
 def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
-    """The number of documents that would decide, if all are like these; None if it is too large."""
+    """Return how many documents would decide, if all are like these; None if too many."""
     for multiple in range(2, MAX_FURTHER_LABELS // terms.size + 1):
         interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
-        if outcome_of(interval, margin) != "undecided":
+        if swap_outcome(interval, margin) != "undecided":
             return multiple * int(terms.size)
     return None
 
 
-def outcome_of(interval: Interval | None, margin: float) -> SwapOutcome:
-    """The outcome: the interval is compared with the margin, or for "better" with 0."""
+def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
+    """Return the outcome: the interval is compared with the margin, or for "better" with 0."""
     if interval is None or interval.low <= -margin <= interval.high:
         return "undecided"
     if interval.high < -margin:
@@ -289,8 +291,8 @@ def outcome_of(interval: Interval | None, margin: float) -> SwapOutcome:
     return "better" if interval.low > 0 else "not worse"
 
 
-def changed_rows(new: Scored, old: Scored) -> list[Change]:
-    """The rows on which the judges differ: in the verdict, the side of a pair, or else the rank.
+def changed_rows(new: ScoredItems, old: ScoredItems) -> list[ChangedRow]:
+    """Return the rows on which the judges differ: in verdict, side of a pair, or else rank.
 
     The rows that moved most come first. Of rows that moved equally, those on which people side with
     the old judge come first.
@@ -304,7 +306,7 @@ def changed_rows(new: Scored, old: Scored) -> list[Change]:
     gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)
     order = np.lexsort((gain, -np.abs(new_positions - old_positions)))
     return [
-        Change(
+        ChangedRow(
             id=new.items.items[row].id,
             moved="up" if new_positions[row] > old_positions[row] else "down",
             people_side_with=SIDES[int(np.sign(gain[row]))],

@@ -20,28 +20,28 @@ from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
 from optimize.figures.as_text import counted
-from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, values_of
-from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, words_of
+from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, word_values
+from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import (
-    Entry,
+    JudgeEntry,
     Task,
     asked_models,
-    from_numbers,
-    from_replies,
+    judgements_from_replies,
+    judgements_from_scores,
     on_labels_scale,
     recorded_scale,
 )
-from optimize.measuring.exports import read_scores
+from optimize.measuring.exports import read_any_scores
 from optimize.statistics.correlations import Level
 
 
 def add_task_flags(group: Flags) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
-    add_list = partial(add, metavar="FILE", action="append", default=[])
-    add_list("--scores", help="recorded scores of any judge")
-    add_list("--replies", help="recorded raw replies of any judge")
+    add_repeatable = partial(add, metavar="FILE", action="append", default=[])
+    add_repeatable("--scores", help="recorded scores of any judge")
+    add_repeatable("--replies", help="recorded raw replies of any judge")
     add("--dimension", metavar="NAME", help="the dimension that was judged: a name or FILE.yaml")
     add("--pairwise", metavar="NAME", help="the dimension that was judged, for labels on pairs")
     add_label_flags(group)
@@ -53,10 +53,10 @@ def add_task_flags(group: Flags) -> None:
     add("--level", choices=levels, default="auto", metavar="LEVEL", help=help_text)
 
 
-def name_dimension(flags: argparse.Namespace) -> None:
+def set_only_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
     if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
-        flags.dimension = only_dimension(LabelSource.of(flags).outputs())
+        flags.dimension = only_dimension(LabelSource.of(flags).read_outputs())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class NamedSubject:
     is_pairwise: bool
 
     @classmethod
-    def of(cls, flags: argparse.Namespace, entries: Sequence[Entry]) -> "NamedSubject":
-        """The subject that flags or judges name; raises SettingsError if their names differ."""
+    def of(cls, flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> "NamedSubject":
+        """Return the subject that flags or judges name; SettingsError if their names differ."""
         spec = flags.dimension or flags.pairwise
         judges = [entry.judge for entry in entries if entry.judge]
         if (flags.dimension and flags.pairwise) or not (spec or judges):
@@ -98,14 +98,14 @@ class NamedSubject:
 
 
 def read_task_and_entries(
-    flags: argparse.Namespace, entries: Sequence[Entry]
-) -> tuple[Task, list[Entry]]:
-    """A task on the labels that flags name, and entries for all judges and recordings.
+    flags: argparse.Namespace, entries: Sequence[JudgeEntry]
+) -> tuple[Task, list[JudgeEntry]]:
+    """Read a task on the labels that flags name, and entries for judges and recordings.
 
     Prints notes and warnings. Raises SettingsError for flags that contradict each other, and
     LabelError for labels that cannot be used.
     """
-    name_dimension(flags)
+    set_only_dimension(flags)
     named_subject = NamedSubject.of(flags, entries)
     labelled = load_labels(
         LabelSource.of(flags),
@@ -114,41 +114,43 @@ def read_task_and_entries(
         pairwise=named_subject.is_pairwise,
     )
     task = Task.of(labelled, named_subject.name, flags.level)
-    return task, all_entries(flags, named_subject.subject, task, entries)
+    return task, with_recordings(flags, named_subject.subject, task, entries)
 
 
-def all_entries(
-    flags: argparse.Namespace, subject: Subject | None, task: Task, judges: Sequence[Entry]
-) -> list[Entry]:
-    """The judges with the items to judge, then an entry for each recording that flags name."""
-    values = values_of(flags.values)
+def with_recordings(
+    flags: argparse.Namespace, subject: Subject | None, task: Task, judges: Sequence[JudgeEntry]
+) -> list[JudgeEntry]:
+    """Return the judges with items to judge, and an entry for each recording in the flags."""
+    values = word_values(flags.values)
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
-    verdict_words = words_of(task.labelled, task.dimension)
-    if verdict_words and (subject is None or subject.scale == (0, 1)):
-        scale, values = (0, 1), {verdict_words[0]: 1.0, verdict_words[1]: 0.0, **values}
+    words = verdict_words(task.labelled, task.dimension)
+    if words and (subject is None or subject.scale == (0, 1)):
+        scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
     entries = [replace(entry, items=task.items(entry.judge)) for entry in judges]
-    return [*entries, *_recordings(flags, task, scale, values)]
+    return [*entries, *_recorded_entries(flags, task, scale, values)]
 
 
-def _recordings(
+def _recorded_entries(
     flags: argparse.Namespace, task: Task, scale: Sequence[int], values: WordValues
-) -> Iterator[Entry]:
+) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies, and print warnings."""
     dimension, pairwise = task.dimension, task.is_pairwise
     for spec in [*flags.scores, *flags.replies]:
         name_in_flag, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            scores = read_scores(path, dimension, task.labelled, print_error, name_in_flag, values)
-            judgement_by_id = from_numbers(scores.items(), pairwise=pairwise)
+            scores = read_any_scores(
+                path, dimension, task.labelled, print_error, name_in_flag, values
+            )
+            judgements = judgements_from_scores(scores.items(), pairwise=pairwise)
         else:
-            judgement_by_id = from_replies(path, dimension, scale, values, pairwise=pairwise)
+            judgements = judgements_from_replies(path, dimension, scale, values, pairwise=pairwise)
         name = name_in_flag or path.stem
-        scored = task.scored(name, judgement_by_id, None, scale)
+        scored = task.match_judgements(name, judgements, None, scale)
         if np.array_equal(scored.scores, scored.human):
             print_error(
                 f"warning: {name}: every score equals people's label; are these scores a judge's?"
@@ -158,13 +160,13 @@ def _recordings(
                 f"warning: {name}: left out: {counted(scored.n_unjudged, 'labelled output')} "
                 f"without a record, {counted(scored.n_unknown, 'record')} without a label"
             )
-        yield Entry(name=name, scored=scored)
+        yield JudgeEntry(name=name, scored=scored)
 
 
-def read_judges(
+def read_judge_entries(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
-) -> list[Entry]:
-    """The judges for these pairs of a name (or "") and JUDGE[@MODEL], each on the labels' scale.
+) -> list[JudgeEntry]:
+    """Load the judges, from pairs of a name (or "") and JUDGE[@MODEL], on the labels' scale.
 
     A judge without @MODEL gets the model `lm`, if any. Raises SettingsError for --api-base or
     --api-key-env if the judges' models have several providers, since both flags fit only one.
@@ -185,7 +187,7 @@ def read_judges(
             providers.add(judge.lm.partition("/")[0])
         # The default name has the last folder only: folders above it do not describe the judge.
         default_name = "/".join(Path(judge_path).parts[-2:]) + (f"@{model}" if model else "")
-        entries.append(Entry(name=name or default_name, judge=judge))
+        entries.append(JudgeEntry(name=name or default_name, judge=judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
             f"--api-base and --api-key-env fit one provider, and {', '.join(sorted(providers))} "
@@ -195,7 +197,7 @@ def read_judges(
     return entries
 
 
-def check_names(entries: Sequence[Entry]) -> None:
+def check_names(entries: Sequence[JudgeEntry]) -> None:
     """Raise SettingsError for fewer than two judges, or for two judges with the same name."""
     (name, count), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
     if count > 1:
@@ -207,20 +209,20 @@ def check_names(entries: Sequence[Entry]) -> None:
 
 
 def asking_options(flags: argparse.Namespace) -> ModelOptions:
-    """Options for the requests to all judges' models, and the limits for all of them together."""
+    """Return options for requests to all judges' models, with their common limits."""
     options = request_options(flags)
     options["max_calls"], options["max_cost"] = flags.max_calls, flags.max_cost
     return options
 
 
-def expectation_lines(entries: Sequence[Entry], price: tuple[float, float] | None) -> list[str]:
-    """Lines with the estimated cost of each judge that will be asked, and of all of them.
+def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
+    """Return the estimated cost of each judge that will be asked, and of all, as lines.
 
     `price` is the value of --price.
     """
     asked, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
     for entry in entries:
-        if entry.judge is None or entry.in_process:
+        if entry.judge is None or entry.is_in_process:
             continue
         texts = chain.from_iterable(item.texts.values() for item in entry.items.items)
         estimates = estimate_costs(

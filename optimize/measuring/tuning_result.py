@@ -7,8 +7,8 @@ from typing import Generic, TypeVar, get_args
 from judges.client import Spending
 from judges.questions import AnswerShare
 from optimize.figures.as_json import (
-    DIGITS,
-    FLAT,
+    INLINED_IN_JSON,
+    JSON_DECIMALS,
     JsonObject,
     fields_json,
     figure_json,
@@ -58,8 +58,8 @@ class HeldOut(Generic[T]):
     @property
     def by_name(self) -> dict[str, T]:
         """The values by the names that the splits have in files."""
-        named = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: split for name, split in named.items() if split is not None}
+        split_by_name = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: split for name, split in split_by_name.items() if split is not None}
 
     def map(self, function: Callable[[T], U]) -> "HeldOut[U]":
         return HeldOut(*map(function, self.by_name.values()))
@@ -111,7 +111,7 @@ class TuningResult:
     lm_calls: int
     proposer_calls: int
     cached_calls: int
-    spending: RunSpending = field(metadata=FLAT)
+    spending: RunSpending = field(metadata=INLINED_IN_JSON)
     seconds: float
     last_round: LastRound | None = None
     max_cost: float | None = None
@@ -119,11 +119,6 @@ class TuningResult:
     request_changes: Sequence[str] | None = None
     tuned_file: str | None = None
     answers: Sequence[AnswerShare] | None = None
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Dollars at list price; None if a model's price is unknown."""
-        return self.spending.cost_usd
 
     @property
     def splits(self) -> dict[str, SplitResult]:
@@ -155,8 +150,9 @@ class TuningResult:
         record["gain"] = {"test": None} | {
             name: figure_json(split.gain) for name, split in self.splits.items()
         }
-        if self.test is None or (card := self.card) is None:
+        if self.test is None:
             return record
+        card = self.test.of(self.shipped)
         record["order"] = self._of_both(lambda each: each.order)
         record["scales"] = to_json(card.scales)
         if card.people:
@@ -164,7 +160,7 @@ class TuningResult:
         if card.two_values:
             record["two_values"] = self._of_both(lambda each: each.two_values)
         if card.is_pairs:
-            accuracy = self.test.map(lambda each: json_number(each.order.value, DIGITS))
+            accuracy = self.test.map(lambda each: json_number(each.order.value, JSON_DECIMALS))
             record["accuracy"] = accuracy.to_json()
         if self.test.balanced_gain:
             record["balanced_gain"] = {

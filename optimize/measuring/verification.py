@@ -12,12 +12,12 @@ import numpy as np
 from judges.judgement import Judgement, Preference
 from judges.labels.types import LabelledPair
 from judges.winrate import win_rate
-from optimize.figures.as_json import FLAT
-from optimize.inputs.labelled import Labelled
-from optimize.items import DataCounts, output_name
-from optimize.measuring.misses import Miss, all_misses
-from optimize.measuring.scorecard import Scorecard, rho
-from optimize.measuring.scored import Scored, TuningOverlap
+from optimize.figures.as_json import INLINED_IN_JSON
+from optimize.inputs.labelled import AnyLabels
+from optimize.items import DataCounts, judged_output_name
+from optimize.measuring.misses import Miss, list_misses
+from optimize.measuring.scorecard import Scorecard, rho_of
+from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
 from optimize.statistics.intervals import Interval, IntervalEstimate, Vector
@@ -28,8 +28,8 @@ MIN_ASSOCIATION = 0.1
 MAX_MISSES_SHOWN = 3
 
 
-def is_clear(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Whether a judge's association is clearly larger than people's.
+def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
+    """Return whether a judge's association is clearly larger than people's.
 
     `interval` is the interval of the difference.
     """
@@ -53,16 +53,16 @@ class LengthAssociation:
 class Associations:
     """Influences on the scores other than quality; None if inapplicable or unknown.
 
-    `position` is the share of choices for the output shown first, minus that for the second.
-    `repeats` is how often two samples for one row give the same verdict of pass or fail.
+    `position_bias` is the share of choices for the output shown first, minus that for the second.
+    `repeat_agreement` is how often two samples for one row give the same verdict of pass or fail.
     """
 
     length: LengthAssociation | None
-    position: IntervalEstimate | None
-    repeats: float | None
+    position_bias: IntervalEstimate | None = field(metadata={"json": "position"})
+    repeat_agreement: float | None = field(metadata={"json": "repeats"})
 
     @classmethod
-    def of(cls, scored: Scored) -> "Associations":
+    def of(cls, scored: ScoredItems) -> "Associations":
         position, repeats = None, None
         if scored.is_pairs:
             preferences = [each for each in scored.judgements if isinstance(each, Preference)]
@@ -77,15 +77,16 @@ class Associations:
                 if isinstance(each, Judgement) and each.distribution and each.samples > 1
             ]
             repeats = float(np.mean(agreements)) if agreements else None
-        return cls(length=_length_association(scored), position=position, repeats=repeats)
+        length = _length_association(scored)
+        return cls(length=length, position_bias=position, repeat_agreement=repeats)
 
 
-def _length_association(scored: Scored) -> LengthAssociation | None:
+def _length_association(scored: ScoredItems) -> LengthAssociation | None:
     lengths: list[float] = []
-    for row, label in enumerate(scored.labelled):
+    for row, label in enumerate(scored.labelled_items):
         if isinstance(label, LabelledPair):
             lengths.append(len(label.response_a.strip()) - len(label.response_b.strip()))
-        elif output := output_name([*(texts := scored.texts(row))]):
+        elif output := judged_output_name([*(texts := scored.texts(row))]):
             lengths.append(len(texts[output].strip()))
     if len(lengths) < len(scored.items):
         return None
@@ -101,9 +102,9 @@ def _length_association(scored: Scored) -> LengthAssociation | None:
 class Gate:
     """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
-    `outcome` is None if no floors were set and nothing is wrong. If figures do
-    not count, for example because too many judgements failed, `short` says why. Intervals are
-    widened to hold in all of `looks` looks at a growing set of labels.
+    `outcome` is None if no floors were set and nothing is wrong. `short` also has
+    reasons why no figure counts, such as many failed judgements. Intervals are widened to hold in
+    all of `looks` looks at a growing set of labels.
     """
 
     outcome: str | None = field(metadata={"json": "gate"})
@@ -127,17 +128,17 @@ class Verification:
     data: DataCounts
     level: Level
     n_unjudged: int
-    overlap: TuningOverlap = field(metadata=FLAT)
+    overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
     rho_on_tuned_rows: Correlation | None = field(metadata={"json": "on_met"})
-    card: Scorecard = field(metadata=FLAT)
+    card: Scorecard = field(metadata=INLINED_IN_JSON)
     associations: Associations
     misses: Sequence[Miss] | None = None
     words: tuple[str, str] | None
-    gate: Gate | None = field(default=None, metadata=FLAT)
+    gate: Gate | None = field(default=None, metadata=INLINED_IN_JSON)
 
     @classmethod
-    def of(cls, scored: Scored, held_out: Scored, labelled: Labelled) -> "Verification":
-        """The figures on `held_out`, which holds the rows of `scored` that count."""
+    def of(cls, scored: ScoredItems, held_out: ScoredItems, labelled: AnyLabels) -> "Verification":
+        """Return the figures on `held_out`, which holds the rows of `scored` that count."""
         overlap = TuningOverlap.of(scored, held_out)
         is_left_out = overlap.n_rows and not overlap.tuned_on_these_labels
         return cls(
@@ -147,10 +148,10 @@ class Verification:
             level=scored.level,
             n_unjudged=scored.n_unjudged,
             overlap=overlap,
-            rho_on_tuned_rows=rho(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
+            rho_on_tuned_rows=rho_of(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
-            misses=all_misses(held_out, MAX_MISSES_SHOWN) if held_out.is_binary else None,
+            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.is_binary else None,
             words=labelled.words.get(scored.dimension),
         )
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimize.figures.as_text import number_text, share_text, table_lines, wrapped
+from optimize.figures.as_text import number_text, share_text, table_lines, wrap_lines
 from optimize.statistics.intervals import Figure
 
 # A short title, which may be empty, and a sentence.
@@ -85,13 +85,13 @@ class ReportAnswer:
         why = fact_lines(self.why)
         top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured
         bottom = [
-            *wrapped(*(f"Next: {step.replace('`', '')}" for step in self.steps[:1])),
+            *wrap_lines(*(f"Next: {step.replace('`', '')}" for step in self.steps[:1])),
             *(line for one in self.tables for line in ("", *table_lines(one.head, one.rows))),
-            *wrapped(*last),
+            *wrap_lines(*last),
         ]
-        top, middle = wrapped(*top_sentences), list[str]()
+        top, middle = wrap_lines(*top_sentences), list[str]()
         for sentence in (*fact_lines(self.facts), *extra):
-            lines = wrapped(sentence)
+            lines = wrap_lines(sentence)
             middle += lines if len([*top, *middle, *lines, *bottom]) <= max_lines else []
         return [*top, *middle, *bottom]
 

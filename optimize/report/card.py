@@ -74,7 +74,7 @@ def obstacle_to_use(
         # A coin's rho is 0. For pairs, the share above is the figure that is shown.
         rho = card.rho.interval
         return NO_BETTER_THAN_COIN if rho and rho.low <= 0 and not card.is_pairs else None
-    accuracy, constant = binary.judge.accuracy, binary.constant.accuracy.value
+    accuracy, constant = binary.judge.accuracy, binary.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None
     is_worse = accuracy.interval is not None and accuracy.interval.high < constant
@@ -137,7 +137,7 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
     rho, pairs, coin_note = card.rho, card.pairs, "a coin reaches 50%"
     if card.order.n_ties:
-        coin_note = f"{share_text(card.ties)} tied, which count half; {coin_note}"
+        coin_note = f"{share_text(card.tie_share)} tied, which count half; {coin_note}"
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
         title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
@@ -164,7 +164,7 @@ def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
     yield Tile("Fails caught (TNR)", judge.tnr, misses_note, is_share=True)
     alarms_note = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
     yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
-    note = f"always {binary.constant_verdict}: {share_text(binary.constant.accuracy.value)}"
+    note = f"always {binary.constant_verdict}: {share_text(binary.constant_judge.accuracy.value)}"
     pairs = card.people.among_annotators if card.people else []
     if shares := sorted(row.equal for row in pairs if row.n_outputs):
         equal_text = " to ".join(dict.fromkeys(map(share_text, (shares[0], shares[-1]))))
@@ -180,7 +180,7 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     amount_text = f"{counted(rho.n_outputs, unit)} of {counted(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
         amount_text = counted(n_documents, "pair" if card.is_pairs else "row")
-    weighted_text = ", drawn with unequal chances" if data.weighted else ""
+    weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
     has_interval = any(tile.interval for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
@@ -247,7 +247,7 @@ def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
         )
     if not (card and (people := card.people)):
         return
-    for row in [*people.with_judge, *people.among_annotators]:
+    for row in people.agreement:
         text = f"equal labels {share_text(row.equal)}, kappa {number_text(row.kappa)}"
         if not card.two_values:
             text += f", rho {number_text(row.rho)}"
@@ -263,9 +263,9 @@ def labels_text(data: DataCounts, unit: str) -> str:
     """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
     systems = f"{counted(data.n_systems, 'system')}, " if data.n_systems else ""
     documents = counted(data.n_documents, "document")
-    if data.weighted:
+    if data.is_weighted:
         documents += " (weighted; differences are unweighted)"
     number = counted(data.n_outputs, unit.removesuffix("s"))
-    if unit == "outputs" and data.n_outputs == data.n_documents and not data.weighted:
+    if unit == "outputs" and data.n_outputs == data.n_documents and not data.is_weighted:
         return f"{systems}{counted(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from judges.judgement import Preference
 from optimize.figures.as_text import number_text, share_text
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import ScoredItems
 from optimize.report.answer import ReportTable
 from optimize.statistics.intervals import Figure, Vector
 
@@ -50,7 +50,7 @@ class DotChart:
 Chart = RowChart | DotChart
 
 
-def dot_charts(scored: Scored) -> list[DotChart]:
+def dot_charts(scored: ScoredItems) -> list[DotChart]:
     """Return scatter plots of judge against people, by output and by system; none for pairs."""
     rows = np.flatnonzero(~np.isnan(scored.scores))
     if scored.is_pairs or not rows.size:
@@ -66,24 +66,24 @@ def dot_charts(scored: Scored) -> list[DotChart]:
     return [outputs, *_system_charts(scored)]
 
 
-def count_table(scored: Scored) -> ReportTable:
+def count_table(scored: ScoredItems) -> ReportTable:
     """Return a table of how often the judge decides as people do; it has no rows for ratings."""
     if scored.is_pairs:
         return _pair_table(scored)
     if not scored.is_binary:
         return ReportTable((), ())
     rows = []
-    for label, word in zip((1, 0), scored.words, strict=True):
+    for label, word in zip((1, 0), scored.verdict_words, strict=True):
         verdicts = scored.passes[scored.human == label]
         n_passes, n_fails = int((verdicts == 1).sum()), int((verdicts == 0).sum())
         total = max(1, n_passes + n_fails)
         cells = (f"{count:,} ({share_text(count / total)})" for count in (n_passes, n_fails))
         rows.append((word, *cells))
-    header = ("people say", *(f"the judge says {word}" for word in scored.words))
+    header = ("people say", *(f"the judge says {word}" for word in scored.verdict_words))
     return ReportTable(header, rows, "Outputs by what people and the judge say.")
 
 
-def _system_charts(scored: Scored) -> list[DotChart]:
+def _system_charts(scored: ScoredItems) -> list[DotChart]:
     """Return a chart of people's and the judge's mean for each system, if there are two or more."""
     judge, mean_name = scored.scores, "mean"
     if scored.is_binary:
@@ -105,12 +105,16 @@ def _system_charts(scored: Scored) -> list[DotChart]:
 
 
 def _dot_chart(
-    scored: Scored, human_values: Vector, judge_values: Vector, names: Sequence[str], caption: str
+    scored: ScoredItems,
+    human_values: Vector,
+    judge_values: Vector,
+    names: Sequence[str],
+    caption: str,
 ) -> DotChart:
     """Return a scatter plot with the same scale on both axes and a diagonal, or with two scales."""
     x_axis, y_axis = _Axis.of(human_values), _Axis.of(judge_values)
     band: list[tuple[float, float]] = []
-    if scored.is_binary or scored.within_scale:
+    if scored.is_binary or scored.is_within_scale:
         x_axis = y_axis = _Axis.of([*human_values, *judge_values])
         distance = 100 * float(np.sqrt(np.mean((judge_values - human_values) ** 2))) / x_axis.length
         band = [(0, distance), (100, 100 + distance), (100, 100 - distance), (0, -distance)]
@@ -127,7 +131,7 @@ def _dot_chart(
     )
 
 
-def _pair_table(scored: Scored) -> ReportTable:
+def _pair_table(scored: ScoredItems) -> ReportTable:
     """Return how often the judge decides as people do, by annotators' agreement and by order."""
     human, majority = scored.human, np.abs(scored.human)
     preferences = [pair for pair in scored.judgements if isinstance(pair, Preference)]

@@ -31,7 +31,7 @@ RELATION_TEXTS = (
 def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> list[str]:
     """Return the terminal's lines: which judge to use, and a table with a row for each judge."""
     answer = comparison_answer(result)
-    left_out = [("Left out", f"{entry.name}: {entry.reason}") for entry in result.left_out]
+    left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
     answer = replace(answer, facts=[*answer.facts, *left_out, cost])
     return answer.lines(last=[TABLE_NOTE, f"Report: {folder}/report.html"])
@@ -66,7 +66,7 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     rows: list[tuple[str, ...]] = []
     rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
-        difference, cost = judge.difference, judge.usage.cost_per_1000_rows
+        difference, cost = judge.difference, judge.entry.usage.cost_per_1000_rows
         difference_text = (
             figure_text(difference, signed=True) if difference else judge.relation_to_best
         )
@@ -85,10 +85,10 @@ def usage_table(result: JudgeComparison) -> ReportTable:
     header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:
-        usage, seconds = judge.usage, judge.usage.seconds_per_1000_rows
+        usage, seconds = judge.entry.usage, judge.entry.usage.seconds_per_1000_rows
         usage_cells = ["", "", "recorded"]
         if usage.plan:
             usage_cells = [f"{usage.lm_calls:,}", cost_text(usage.cost_usd), usage.plan]
-        failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.ties)
+        failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.tie_share)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
     return ReportTable(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")

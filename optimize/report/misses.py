@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from judges.judgement import choice_of
 from judges.labels.types import LabelledOutput
 from optimize.figures.as_text import counted
-from optimize.items import output_name
-from optimize.measuring.misses import Miss, MissKind, misses
-from optimize.measuring.scored import Scored
-from optimize.measuring.swap import MAX_CHANGED_ROWS, Change, SwapResult
+from optimize.items import judged_output_name
+from optimize.measuring.misses import Miss, MissKind, rows_by_miss_kind
+from optimize.measuring.scored import ScoredItems
+from optimize.measuring.swap import MAX_CHANGED_ROWS, ChangedRow, SwapResult
 from optimize.statistics.balanced import PASS_THRESHOLD
 
 # Upper bounds on the characters of a text, and of the first part of an output.
@@ -49,10 +49,10 @@ class MissGroup:
     misses: Sequence[MissArticle]
 
 
-def miss_groups(scored: Scored) -> list[MissGroup]:
+def miss_groups(scored: ScoredItems) -> list[MissGroup]:
     """Return the misses of a judge, grouped by kind."""
     groups = []
-    for kind, rows in misses(scored).items():
+    for kind, rows in rows_by_miss_kind(scored).items():
         title, caption = KIND_TITLES[kind]
         articles = [
             MissArticle(
@@ -87,7 +87,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 
-def change_text(result: SwapResult, row: Change) -> str:
+def change_text(result: SwapResult, row: ChangedRow) -> str:
     return f"{label_text(result, row.old)} → {label_text(result, row.new)}"
 
 
@@ -103,7 +103,7 @@ def label_text(result: SwapResult, value: float) -> str:
 def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[NamedTexts, NamedTexts]:
     """Return the first parts of the output or outputs, and all texts."""
     names = [*texts]
-    outputs: Sequence[str | None] = [output_name(names)]
+    outputs: Sequence[str | None] = [judged_output_name(names)]
     if is_pairs:
         outputs = ["A", "B"]
         texts = dict(zip([*names[:-2], "A", "B"], texts.values(), strict=True))
@@ -113,11 +113,11 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[NamedText
     return first_parts, [(name, cut_text(text)) for name, text in texts.items()]
 
 
-def _annotator_texts(scored: Scored, row: int) -> NamedTexts:
+def _annotator_texts(scored: ScoredItems, row: int) -> NamedTexts:
     """Return each annotator's name, with the label and the comment as far as they are known."""
-    if len(scored.labelled) != len(scored.items):
+    if len(scored.labelled_items) != len(scored.items):
         return []
-    labelled, dimension = scored.labelled[row], scored.dimension
+    labelled, dimension = scored.labelled_items[row], scored.dimension
     if isinstance(labelled, LabelledOutput):
         labels = [*map(scored.label_text, labelled.ratings.get(dimension, ()))]
         names = labelled.annotators.get(dimension, ())

@@ -9,7 +9,7 @@ from operator import itemgetter
 from judges.protocol import is_embedded
 from optimize.figures.as_text import counted, interval_unit
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
-from optimize.measuring.floors import suggested_floors
+from optimize.measuring.floors import floor_flags
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
@@ -51,7 +51,7 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
     ci_advice = "Labels are too few for a floor in CI with a safe margin: use `--against`."
-    if flags := suggested_floors(card):
+    if flags := floor_flags(card.two_values.judge if card.two_values else card.rho):
         ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must hold: {floors}. {ci_advice}"
 
@@ -142,11 +142,11 @@ def _labels_advice(card: Scorecard, where: str) -> str:
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
     """Return the cheapest judge that is best or as good; the best if its price is unknown."""
     best = result.judges[0]
-    if best.usage.cost_per_1000_rows is None:
+    if best.entry.usage.cost_per_1000_rows is None:
         return best
     candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
-    priced = [judge for judge in candidates if judge.usage.cost_per_1000_rows is not None]
-    return min(priced, key=lambda judge: judge.usage.cost_per_1000_rows or 0.0)
+    priced = [judge for judge in candidates if judge.entry.usage.cost_per_1000_rows is not None]
+    return min(priced, key=lambda judge: judge.entry.usage.cost_per_1000_rows or 0.0)
 
 
 def comparison_step(result: JudgeComparison) -> str:

@@ -26,9 +26,9 @@ from optimize.figures.as_text import correlation_line, number_text
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
-from optimize.measuring.misses import MISS_COLUMNS, all_misses
+from optimize.measuring.misses import MISS_COLUMNS, list_misses
 from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
@@ -114,7 +114,7 @@ def backticks_as_code(sentence: str) -> Markup:
 def write_run(
     path: Path,
     result: TuningResult,
-    judgements: ByJudge[HeldOut[Scored]],
+    judgements: ByJudge[HeldOut[ScoredItems]],
     prompts: ByJudge[Prompt],
     probes: ProbeResult,
 ) -> None:
@@ -135,7 +135,7 @@ def write_run(
     save_page(path, page)
 
 
-def write_verification(path: Path, result: Verification, scored: Scored) -> None:
+def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
     """Write the page on a verification; its figures were computed on `scored`."""
     answer, card = verification_answer(result), result.card
     counts = card.unit, result.data.n_systems
@@ -155,7 +155,7 @@ def write_verification(path: Path, result: Verification, scored: Scored) -> None
 
 
 def _figures_section(
-    answer: ReportAnswer, card: Scorecard | None, scored: Scored, further_table: ReportTable
+    answer: ReportAnswer, card: Scorecard | None, scored: ScoredItems, further_table: ReportTable
 ) -> Section:
     return Section(
         title="Figures",
@@ -170,11 +170,11 @@ def _figures_section(
     )
 
 
-def _write_misses(path: Path, scored: Scored) -> None:
+def _write_misses(path: Path, scored: ScoredItems) -> None:
     """Write the table of all misses, if labels and verdicts are pass or fail."""
     if not scored.is_binary:
         return
-    rows = [miss.to_json() for miss in all_misses(scored)]
+    rows = [miss.to_json() for miss in list_misses(scored)]
     columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
     with RowWriter(path, columns=columns) as writer:
         for row in rows:
@@ -184,7 +184,7 @@ def _write_misses(path: Path, scored: Scored) -> None:
 def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     answer = comparison_answer(result)
-    left_out = [(entry.name, entry.reason) for entry in result.left_out]
+    left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
     figures = [(judge.name, judge.card.headline) for judge in result.judges]
     section = Section(
         title="Figures",
@@ -200,11 +200,11 @@ def source_section(data: DataCounts) -> Section:
     return Section(title="Where it comes from", facts=facts)
 
 
-def successful_attacks(probes: ProbeResult, scored: Scored) -> list[tuple[str, float]]:
+def successful_attacks(probes: ProbeResult, scored: ScoredItems) -> list[tuple[str, float]]:
     """Return attacks that raise scores more than a neutral line, and by what share of the scale."""
     scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next(
-        (shift.mean for attack, shift in probes.shifts if attack.control and shift.n_outputs), 0.0
+        (each.mean for attack, each in probes.shifts if attack.is_control and each.n_outputs), 0.0
     )
     return [
         (attack.title, (shift.mean - control) / scale_width)
@@ -219,7 +219,7 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
         (
             attack.title,
             number_text(shift.mean, signed=True),
-            f"{shift.raised:.0%}",
+            f"{shift.raised_share:.0%}",
             str(shift.n_outputs),
         )
         for attack, shift in probes.shifts
@@ -232,7 +232,7 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
     return ReportTable(header, rows, caption)
 
 
-def _failure_table(scored: Scored) -> ReportTable:
+def _failure_table(scored: ScoredItems) -> ReportTable:
     failures = [(name, reason[:MAX_REASON]) for name, reason in scored.failures.items()]
     caption = "Every output has a score."
     if failures:

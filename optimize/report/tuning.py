@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from judges.protocol import is_embedded
-from optimize.figures.as_text import SPLITS, cost_text, counted, figure_text, number_text
+from optimize.figures.as_text import SPLIT_TITLES, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
@@ -78,7 +78,9 @@ def _split_table(result: TuningResult) -> ReportTable:
     for split_name, split in result.splits.items():
         if not result.is_binary:
             rhos = [card.rho for card in split]
-            rows.append((SPLITS[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
+            rows.append(
+                (SPLIT_TITLES[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}")
+            )
             continue
         title = "test" if split_name == "test" else "new systems"
         for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
@@ -140,9 +142,9 @@ def _cost_text(result: TuningResult) -> str:
     if result.cached_calls:
         calls += f" ({result.cached_calls:,} more from the reply cache)"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
-    text = f"{cost_text(result.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
+    text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
-        return f"{text} 1,000 rows are free, too." if result.cost_usd == 0 else text
+        return f"{text} 1,000 rows are free, too." if result.spending.cost_usd == 0 else text
     shipped_cost, untuned_cost = costs.of(result.shipped), costs.untuned
     text += f" 1,000 rows will cost {cost_text(shipped_cost)}"
     if result.shipped == "tuned" and untuned_cost:
@@ -152,7 +154,7 @@ def _cost_text(result: TuningResult) -> str:
 
 def _search_end_fact(result: TuningResult) -> Iterator[Fact]:
     """Yield why the search ended, and what further rounds would cost and gain."""
-    last_round, spent = result.last_round, result.cost_usd
+    last_round, spent = result.last_round, result.spending.cost_usd
     if not last_round or result.max_cost is None or spent is None:
         return
     ending, unspent_text = "A limit ended the search. Its last rounds gained", ""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from optimize.figures.as_text import address, correlation_line, number_text, wrapped
-from optimize.measuring.verification import Associations, Verification, is_clear
+from optimize.figures.as_text import correlation_line, file_uri, number_text, wrap_lines
+from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
     annotator_facts,
@@ -34,8 +34,8 @@ def verification_lines(
     # Faults are left out here, since the command prints them as errors below the answer.
     answer = verification_answer(result, with_faults=False)
     card = result.card
-    errors = address(Path(page)) if page else "--report FILE.html shows them."
-    n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
+    errors = file_uri(Path(page)) if page else "--report FILE.html shows them."
+    n_faults = len(wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     misses = result.misses or ()
     false_passes = [miss for miss in misses if miss.kind == "false pass"]
     false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
@@ -48,7 +48,7 @@ def verification_lines(
         correlation_line(rho, card.unit, result.data.n_systems) for rho in card.correlations
     )
     facts = [*order_facts(card), *annotator_facts(card, result.data.n_tied or 0)]
-    return [*lines, "", *dict.fromkeys(all_levels), *wrapped(*fact_lines(facts))]
+    return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*fact_lines(facts))]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
@@ -77,12 +77,13 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
 
 
 def _association_warnings(associations: Associations) -> Iterator[Fact]:
-    if (length := associations.length) and is_clear(length.judge, length.interval, length.people):
+    length, position = associations.length, associations.position_bias
+    if length and exceeds_people(length.judge, length.interval, length.people):
         judge, people = (number_text(rho, signed=True) for rho in (length.judge, length.people))
         yield (
             "Length",
             f"Its scores follow length more than people's: rho {judge} against {people}.",
         )
-    if (position := associations.position) and is_clear(position.value, position.interval):
+    if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."

@@ -19,7 +19,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from optimize.figures.as_json import figure_json
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
@@ -216,7 +216,7 @@ def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
 
 
 def decide_by_gain(
-    kinds: Sequence[HalfContrasts], goal: Goal, rng: np.random.Generator, risk: float = RISK
+    kinds: Sequence[HalfContrasts], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> ShipDecision:
     """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
@@ -278,7 +278,7 @@ def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Ca
 
 
 def largest_gain(
-    kinds: Sequence[HalfContrasts], rng: np.random.Generator, risk: float = RISK
+    kinds: Sequence[HalfContrasts], rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> Gain:
     """Return the mean gain of the kind of change with the largest mean gain, with an interval.
 

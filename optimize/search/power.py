@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Items
 from optimize.search.problem import Goal
 from optimize.statistics.rows import read_rows
@@ -34,7 +34,7 @@ def fewest_documents(risk: float) -> int:
     return max(2, math.ceil(-math.log2(risk)))
 
 
-def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> float:
+def power(n_documents: int, outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
     """Return the probability, in [0, 1], that a tuned judge with this true gain ships.
 
     It is the power of a one-sided t test over documents. `outputs` is the effective number of
@@ -58,7 +58,7 @@ def documents_needed(chance: float, outputs: float, gain: float, risk: float) ->
 
 
 def describe_power(
-    everything: Items, items: Items, *, goal: Goal, risk: float = RISK
+    everything: Items, items: Items, *, goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
     """Describe how likely a gain of `PLANNED_GAIN` is to ship, and how many documents suffice.
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from judges.client import Client
 from judges.prompt import Field, Reasoning
-from optimize.figures.as_json import DIGITS, json_number
-from optimize.inputs.flags import MAX_FAILED_SHARE, RISK
+from optimize.figures.as_json import JSON_DECIMALS, json_number
+from optimize.inputs.flags import DEFAULT_RISK, MAX_FAILED_SHARE
 from optimize.items import Items
 from optimize.search.candidates import Candidate, word_run_hashes
 from optimize.search.evaluator import Evaluator
@@ -51,7 +51,7 @@ class SearchOptions:
     max_demo_characters: int = 40_000
     max_item_price: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
-    risk: float = RISK
+    risk: float = DEFAULT_RISK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class SearchProblem:
             reasoning=candidate.reasoning,
             questions=[field.name for field in candidate.questions or ()],
             **{
-                name: value if isinstance(value, int) else json_number(value, DIGITS)
+                name: value if isinstance(value, int) else json_number(value, JSON_DECIMALS)
                 for name, value in figures.items()
             },
         )

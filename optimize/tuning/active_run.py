@@ -11,9 +11,9 @@ from judges.catalog import candidate_questions
 from judges.judge import Judge
 from judges.protocol import is_embedded
 from judges.questions import MAX_QUESTIONS
-from optimize.inputs.labelled import PASS_FAIL, words_of
+from optimize.inputs.labelled import PASS_FAIL, verdict_words
 from optimize.items import Items
-from optimize.measuring.scored import Scored, labelled_in_order
+from optimize.measuring.scored import ScoredItems, labelled_in_order
 from optimize.measuring.tuning_result import HeldOut
 from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
@@ -29,7 +29,7 @@ from optimize.tuning.preparation import PreparedRun
 
 PrintLine = Callable[[str], None]
 # The judgements of the untuned and of the tuned judge on each held-out split.
-ScoredSplits = ByJudge[HeldOut[Scored]]
+ScoredSplits = ByJudge[HeldOut[ScoredItems]]
 
 
 def reserve_budget(
@@ -134,12 +134,12 @@ class ActiveRun:
                 tuned=held_out.map(partial(self._score_split, "tuned judge", result.tuned)),
             )
 
-    def _score_split(self, name: str, candidate: Candidate, items: Items) -> Scored:
+    def _score_split(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
         choices = candidate.prompt(prepared.untuned).choices
-        return Scored(
+        return ScoredItems(
             judge=name,
             dimension=subject.name,
             level=prepared.level,
@@ -149,9 +149,9 @@ class ActiveRun:
                 for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
-            labelled=labelled_in_order(labelled, items),
+            labelled_items=labelled_in_order(labelled, items),
             n_tied=labelled.n_tied,
-            words=words_of(labelled, subject.name) or PASS_FAIL,
+            verdict_words=verdict_words(labelled, subject.name) or PASS_FAIL,
         )
 
     def freeze(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:

@@ -14,7 +14,7 @@ from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
-from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
+from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.optimizer import MAX_FINALISTS
 from optimize.search.problem import SearchOptions
@@ -146,7 +146,7 @@ def plan_budget(
     if options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
     reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
-    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.held_out.test))
+    n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.held_out.test))
     probes_are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.item_calls <= limit
     if not (settings.probes or probes_are_free):
         n_probes = 0

@@ -5,8 +5,8 @@ from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision
 from judges.terminal import dollars_text
-from optimize.figures.as_json import DIGITS, JsonObject, to_json
-from optimize.figures.as_text import wrapped
+from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
+from optimize.figures.as_text import wrap_lines
 from optimize.search.power import describe_power
 from optimize.tuning.budget import PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
@@ -31,7 +31,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrapped(*sentences, *tuning_notes(budget), _chance_sentence(budget.prepared)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.prepared)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
@@ -71,7 +71,7 @@ def tuning_notes(budget: RunBudget) -> list[str]:
 def budget_json(budget: RunBudget) -> JsonObject:
     """Return the JSON object that `--dry-run --json` prints."""
     expected, labels = budget.expected, budget.prepared.labels
-    cost = expected.cost_usd and round(expected.cost_usd, DIGITS)
+    cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
     splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},

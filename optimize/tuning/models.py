@@ -12,7 +12,7 @@ from judges.prompt import Prompt
 from judges.protocol import Model, is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import Progress, verbose_logging
-from optimize.figures.as_json import DIGITS
+from optimize.figures.as_json import JSON_DECIMALS
 from optimize.items import Item
 from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import ItemJudgement, JudgeItems
@@ -114,7 +114,7 @@ def spending_summary(*accounts: Account) -> RunSpending:
     rows = [row for account in accounts for row in account.spending()]
     rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(rows, "total")
-    cost_unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
+    cost_unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), JSON_DECIMALS)
     return RunSpending(
         tokens={"in": total.tokens_in, "out": total.tokens_out},
         cost_usd=total.cost_usd,

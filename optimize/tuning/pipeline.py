@@ -17,8 +17,8 @@ from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from optimize.figures.as_json import as_json, judgement_rows
 from optimize.inputs.labelled import AnyPath
-from optimize.inputs.subjects import unread_text
-from optimize.measuring.injection import ProbeResult, probe
+from optimize.inputs.subjects import unread_columns
+from optimize.measuring.injection import ProbeResult, probe_judge
 from optimize.measuring.tuning_result import TuningResult
 from optimize.search.gate import metric_name
 from optimize.search.two_fold_search import SearchResult
@@ -62,7 +62,7 @@ def tune_in_folder(
         reading = labels.labelled.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
         texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
-        if unread := unread_text(reading, texts, is_new=subject.name not in JUDGES):
+        if unread := unread_columns(reading, texts, is_new=subject.name not in JUDGES):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:
             print_line(f"note: {note}")
@@ -150,7 +150,7 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
     judge = run.freeze(search_result.judges.of(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
-            return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
+            return probe_judge(judge, client, scored.items, scored.scores, seed=settings.seed)
     except (ModelError, BudgetSpentError) as error:
         # The probes are an extra section of the report, so their failure does not end the run.
         return ProbeResult(reason=f"the probes could not be completed: {error}")

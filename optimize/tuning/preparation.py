@@ -17,14 +17,14 @@ from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
-    AnyLevel,
-    Labelled,
+    AnyLabels,
     LabelSource,
+    LevelOrAuto,
     check_level,
     load_labels,
-    words_of,
+    verdict_words,
 )
-from optimize.inputs.subjects import find_subject, subject_of
+from optimize.inputs.subjects import find_subject, subject_from_labels
 from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.measuring.tuning_result import HeldOut
 from optimize.search.problem import Goal
@@ -41,7 +41,7 @@ class Labels:
     if no labels were held out.
     """
 
-    labelled: Labelled
+    labelled: AnyLabels
     everything: Items
     train: Items
     dev: Items
@@ -108,7 +108,7 @@ def prepare_run(
     subject, notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
         pairwise = settings.pairwise is not None
-        if subject_and_labels := subject_of(settings.subject, source, pairwise=pairwise):
+        if subject_and_labels := subject_from_labels(settings.subject, source, pairwise=pairwise):
             subject, labelled = subject_and_labels
             source = LabelSource(data=labelled, scale=settings.scale)
             notes = [_new_judge_note(subject, settings.subject)]
@@ -152,7 +152,7 @@ def _new_judge_note(subject: Subject, argument: str) -> str:
     )
 
 
-def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
+def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> Labels:
     """Split labels by document, and also by system if enough systems were labelled.
 
     Raises LabelError if all labels in train and dev are equal.
@@ -171,7 +171,7 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
     )
     if np.ptp(labels.train_and_dev.human) == 0:
         splits_text = " in train and dev" if np.ptp(everything.human) else ""
-        only_rating, words = labels.train_and_dev.human[0], words_of(labelled, subject.name)
+        only_rating, words = labels.train_and_dev.human[0], verdict_words(labelled, subject.name)
         label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "
@@ -181,7 +181,7 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
 
 
 def choose_objective(
-    setting: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
+    setting: Objective | Literal["auto"], level: LevelOrAuto, subject: Subject, items: Items
 ) -> Objective:
     """Return the objective of a run: for "auto", balanced accuracy if it fits the labels, else rho.
 

@@ -30,7 +30,7 @@ from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scori
 from judges.prompt import LETTERS, Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision, is_embedded
 from judges.questions import AnswerWeights
-from optimize.items import Item, Items, text_key
+from optimize.items import Item, Items, texts_digest
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.models import RunModels
@@ -152,7 +152,7 @@ class UserProgram:
         self._inputs[_inputs_key(texts)] = inputs
         return Item(
             id=f"{number}",
-            document_id=str(row[group]) if group else text_key(texts),
+            document_id=str(row[group]) if group else texts_digest(texts),
             system=row.get("system"),
             texts=texts,
             human=human,

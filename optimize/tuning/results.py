@@ -8,10 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from judges.client import endpoint_digest
 from judges.labels.readers import is_constructed
 from judges.true_rate import errors_by_document
-from optimize.figures.as_json import DIGITS, JsonObject, to_json
-from optimize.items import DataCounts, tuned_keys
+from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
+from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.search.optimizer import ByJudge
 from optimize.search.questions import question_losses
@@ -44,7 +44,7 @@ def summarize_run(
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
     cost_per_1000_rows = search_result.judges.map(
-        lambda judge: round(1000 * run.problem.evaluator.item_price(judge), DIGITS)
+        lambda judge: round(1000 * run.problem.evaluator.item_price(judge), JSON_DECIMALS)
     )
     request_changes = [
         *read_summary(run.folder).request_changes,
@@ -88,7 +88,7 @@ def summarize_run(
 
 
 def _split_result(
-    untuned: Scored, tuned: Scored, shipped: Scored, objective: Objective
+    untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
 ) -> SplitResult:
     """Return both judges' scorecards on a split, and the tuned judge's gain.
 
@@ -109,7 +109,7 @@ def _split_result(
     )
 
 
-def _split_card(scored: Scored, shipped: Scored) -> Scorecard:
+def _split_card(scored: ScoredItems, shipped: ScoredItems) -> Scorecard:
     """Return a judge's scorecard; that of `shipped` has figures on annotators and scales, too."""
     card = Scorecard.brief(scored, is_binary=shipped.is_binary)
     if scored is not shipped:
@@ -117,7 +117,7 @@ def _split_card(scored: Scored, shipped: Scored) -> Scorecard:
     return replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
 
 
-def _test_errors(scored: Scored) -> JsonObject:
+def _test_errors(scored: ScoredItems) -> JsonObject:
     """Return a binary judge's errors on test, for its provenance; {} if the judge gives ratings.
 
     With these errors, the command `score` corrects the rate of passes that the judge gives.
@@ -149,7 +149,7 @@ def save_judges(
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
         },
-        "tuned_on": tuned_keys(labels.train_and_dev, run.prepared.subject),
+        "tuned_on": tuning_digests(labels.train_and_dev, run.prepared.subject),
         "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
         "model": models.judge.model.name,
         "endpoint": endpoint_digest(models.judge.model.endpoint),

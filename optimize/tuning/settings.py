@@ -17,7 +17,14 @@ from judges.labels.names import judge_name
 from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
-from optimize.inputs.flags import RISK, SettingsError, bounds_of, refuse_secret, rescale, values_of
+from optimize.inputs.flags import (
+    DEFAULT_RISK,
+    SettingsError,
+    refuse_secret,
+    rescale,
+    scale_bounds,
+    word_values,
+)
 from optimize.statistics.correlations import Level
 
 if TYPE_CHECKING:
@@ -87,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_demos: NonNegativeInt | None = None
     max_calls: PositiveInt | None = None
     max_cost: Dollars | None = None
-    risk: Annotated[float, Meta(gt=0, le=0.5)] = RISK
+    risk: Annotated[float, Meta(gt=0, le=0.5)] = DEFAULT_RISK
     ship: ShipPolicy = "better"
     probes: bool = False
     seed: NonNegativeInt = 0
@@ -196,7 +203,7 @@ def read_settings(values: Mapping[str, object]) -> Settings:
         from optimize.inputs.labelled import only_dimension
 
         # A column's name may contain `=`, which would begin a definition.
-        dimension = only_dimension(settings.labels.outputs())
+        dimension = only_dimension(settings.labels.read_outputs())
         dimension = judge_name(dimension) or dimension
         settings = msgspec.structs.replace(settings, dimension=dimension)
     _check_settings(settings)
@@ -215,7 +222,7 @@ def _read_columns(plain_values: dict[str, object]) -> None:
     if isinstance(columns, list):
         columns = read_map_flags([str(text) for text in columns])
     assert isinstance(columns, Mapping | None)
-    label_mapping = split_mapping(columns, values_of(plain_values.get("values", {})))
+    label_mapping = split_mapping(columns, word_values(plain_values.get("values", {})))
     plain_values["map"], plain_values["values"] = label_mapping.columns, label_mapping.values
     if label_mapping.scale is not None:
         plain_values.setdefault("scale", label_mapping.scale)
@@ -255,7 +262,7 @@ def _check_settings(settings: Settings) -> None:
 
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
-    bounds_of(settings.scale)
+    scale_bounds(settings.scale)
     for prefix in ("", "proposer_"):
         _check_model(prefix, settings)
     for price, model in (("price", settings.judge), ("proposer_price", settings.proposer)):

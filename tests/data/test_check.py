@@ -16,7 +16,7 @@ import optimize
 from judges.dimension import Dimension
 from judges.labels.flags import read_scale
 from optimize.__main__ import command as tune
-from optimize.check import main
+from optimize.check import command
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 from optimize.verify import command as verify
@@ -34,18 +34,18 @@ def with_ratings(*ratings: object) -> str:
 
 def test_check_lists_every_problem_and_exits_one():
     path = with_ratings(1, 6, "fair", 5, None)
-    code, out, _ = run(main, path, "--scale", "1:5")
+    code, out, _ = run(command, path, "--scale", "1:5")
     *lines, total = out.splitlines()
     assert [line.split(": ")[1].split(" is ")[0] for line in lines] == ["6", "'fair'"]
     assert (code, total) == (1, "2 problems")
-    as_json = run(main, "check", path, "--json")
+    as_json = run(command, path, "--json")
     (problem,) = json.loads(as_json.stdout)["problems"]
     names = [problem[name] for name in ("kind", "line", "field", "value")]
     assert (as_json.code, *names) == (1, "not-a-number", 3, "ratings.relevance", "'fair'")
 
 
 def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
-    code, out, _ = run(main, with_ratings(1, 2, None))
+    code, out, _ = run(command, with_ratings(1, 2, None))
     assert code == 0
     assert out.startswith("labels: no problem in 3 outputs for 2 documents by 1 system\n")
     assert "documents  by column 'group'" in out
@@ -57,7 +57,7 @@ def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
 
 def test_pairs_are_told_by_their_votes_and_how_ties_count():
     rows = "1,P,x,y,A\n2,Q,x,y,tie\n3,R,x,y,tie\n"
-    code, out, _ = run(main, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
+    code, out, _ = run(command, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
     assert code == 0
     assert "votes      1 for A, 0 for B, and 2 ties, which count half for each side" in out
     read = " ".join(out.partition("read ")[2].split())
@@ -66,10 +66,10 @@ def test_pairs_are_told_by_their_votes_and_how_ties_count():
 
 
 def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
-    code, out, _ = run(main, with_ratings(3, 3, 3))
+    code, out, _ = run(command, with_ratings(3, 3, 3))
     assert code == 0
     assert "collect    no other rating among 3 labels, so nothing to learn" in out
-    code, out, _ = run(main, "labels.jsonl", "--dimension", "fluency")
+    code, out, _ = run(command, "labels.jsonl", "--dimension", "fluency")
     assert code == 1
     assert "'fluency': no output has a rating on it" in out
 
@@ -77,7 +77,7 @@ def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
 @pytest.mark.parametrize("flags", [[], ["--dimension", "rel"]])
 def test_a_files_own_words_cannot_steer_the_terminal(flags):
     row = {"id": "a", **GOOD, "system": "\x1b[2Jred", "ratings": {"rel\x1b[31m": 3}}
-    _, out, err = run(main, *flags, file_of(json.dumps(row), "labels.jsonl"))
+    _, out, err = run(command, *flags, file_of(json.dumps(row), "labels.jsonl"))
     assert "\x1b" not in out + err
 
 
@@ -86,13 +86,13 @@ WRONG = ("--map a", "--map m.yaml", "--scale 5:1", "--values good", "--values a=
 
 @pytest.mark.parametrize("flags", WRONG)
 def test_wrong_usage_exits_two(flags):
-    code, _, err = run(main, "starter", *flags.split())
+    code, _, err = run(command, "starter", *flags.split())
     assert (code, err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])
 def test_a_scale_may_be_written_with_a_dash_or_a_colon(scale):
-    assert "6 is off the scale" in run(main, with_ratings(6), "--scale", scale).stdout
+    assert "6 is off the scale" in run(command, with_ratings(6), "--scale", scale).stdout
 
 
 def next_words(out: str) -> list[str]:
@@ -119,7 +119,7 @@ VALUES = "--values 1=0,2=25,3=50,4=75,5=100"
 )
 def test_the_suggested_command_runs_as_printed(header, flags, words):
     rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
-    code, out, _ = run(main, file_of("\n".join([header, *rows])), *flags.split())
+    code, out, _ = run(command, file_of("\n".join([header, *rows])), *flags.split())
     assert code == 0
     assert words in " ".join(next_words(out))
 
@@ -137,7 +137,7 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     columns = ["group=doc", "document=Text", "summary=Fazit", "relevance=Anna,Ben"]
     flags = [word for column in columns for word in ("--map", column)]
     words_in = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
-    code, out, _ = run(main, path, *words_in)
+    code, out, _ = run(command, path, *words_in)
     assert code == 0
     words = next_words(out)
     assert words[:6] == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
@@ -152,22 +152,22 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes():
     assert again.outputs[0].ratings == {"relevance": (1, 2)}
     assert "off the scale" in refusal(path, map="map.yaml", values={"1.5": 6})
     assert data.read_labels(path, map="map.yaml", values={"1.5": 6}, scales={"*": (1, 7)})
-    code, _, err = run(main, path, *words_in)
+    code, _, err = run(command, path, *words_in)
     message = "dspy-judges check: map.yaml exists already; name another file\n"
     assert (code, err) == (1, message)
 
 
 def test_the_scale_in_a_mapping_file_counts_like_the_flag_which_wins_over_it():
     path = with_ratings(0, 25, 50, 75, 100, 100)
-    assert run(main, path, "--scale", "0-100", "--write-map", "map.yaml").code == 0
+    assert run(command, path, "--scale", "0-100", "--write-map", "map.yaml").code == 0
     ask = ("relevance", "--data", path, "--json")
     by_flag = run(verify, *ask, "--scale", "0-100")
     assert (by_flag.code, run(verify, *ask, "--map", "map.yaml").stdout) == (0, by_flag.stdout)
     in_python = optimize.measure("relevance", path, map="map.yaml")
     assert in_python.scored.scale == tuple(range(101))
-    for command in (main, verify):
-        words = [path] if command is main else ask
-        assert run(command, *words, "--map", "map.yaml", "--scale", "1-5").code == 1
+    for each in (command, verify):
+        words = [path] if each is command else ask
+        assert run(each, *words, "--map", "map.yaml", "--scale", "1-5").code == 1
 
 
 @pytest.mark.parametrize(
@@ -182,11 +182,11 @@ def test_a_mapping_file_that_is_none_is_refused_in_one_line(content, fault):
 def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     rows = [f"Ask {n}?,Answer {n}.,{('pass', 'fail')[n % 2]},{n % 5}" for n in range(12)]
     file_of("\n".join(["input,output,label,charm", *rows]), "sheet.csv")
-    code, out, _ = run(main, "sheet.csv", "--dimension", column)
+    code, out, _ = run(command, "sheet.csv", "--dimension", column)
     assert code == 0
     flag = f"--dimension '{column}=one line that says what earns {earns}'"
     assert flag in " ".join(" ".join(out.splitlines()[-4:]).split())
-    code, out, _ = run(main, "sheet.csv", "--dimension", f"{column}=It is kind.")
+    code, out, _ = run(command, "sheet.csv", "--dimension", f"{column}=It is kind.")
     assert next_words(out) == ["--dimension", f"{column}=It is kind.", "--data", "sheet.csv"]
 
 
@@ -220,7 +220,7 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     assert (subject.scale[0], subject.scale[-1]) == (read_scale(scale) or (1, 5))
 
 
-WHOLE = "whole numbers, 101 at most; say --scale any"
+WHOLE = "whole numbers, 101 at most; with --scale any"
 
 
 @pytest.mark.parametrize(

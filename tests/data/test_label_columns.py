@@ -9,7 +9,7 @@ from label_files import refusal
 import data
 from judges.labels.readers import read_items
 from optimize.__main__ import command as tune
-from optimize.check import main as check
+from optimize.check import command as check
 from optimize.items import annotation_matrix
 
 MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}

@@ -11,7 +11,7 @@ from openpyxl import load_workbook
 import data
 from judges.tables.formats import Table, read_table
 from judges.tables.problems import Problems
-from optimize.measuring.recorded import RecordingError, read_replies, read_scores
+from optimize.measuring.recorded import RecordingError, read_own_scores, read_replies
 
 HEADER = "id,document,summary,mark"
 TEXT = f"{HEADER}\na,Café au lait,Short one,4\nb,Another text,Short two,2\n"
@@ -155,12 +155,14 @@ def test_what_is_merged_downwards_stands_in_every_row():
 def test_scores_and_replies_may_stand_in_sheets():
     scores = ("x", "engaging", "3.5"), ("y", "engaging", ""), ("x", "other", "yes")
     path = file_of(csv_of(("id", "dimension", "score"), *scores), "scores.csv")
-    assert read_scores(path, "engaging") == pytest.approx({"x": 3.5, "y": math.nan}, nan_ok=True)
+    assert read_own_scores(path, "engaging") == pytest.approx(
+        {"x": 3.5, "y": math.nan}, nan_ok=True
+    )
     # As `judges score` writes them.
     flat = file_of("id,engaging,engaging_failure\n7,4.5,\n", "flat.csv")
-    assert read_scores(flat, "engaging") == {"7": 4.5}
+    assert read_own_scores(flat, "engaging") == {"7": 4.5}
     replies = file_of("id,replies\ny,Rating: 4\n", "replies.csv")
     assert [reply.replies for reply in read_replies(replies)] == [("Rating: 4",)]
     faulty = file_of("id,score\nx,fair\n", "faulty.csv")
     with pytest.raises(RecordingError, match=r"2: expected .*, with a number as score"):
-        read_scores(faulty, "engaging")
+        read_own_scores(faulty, "engaging")

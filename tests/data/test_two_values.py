@@ -101,7 +101,7 @@ CORRECT = "correct the word, or give its number: --values "
 )
 def test_check_names_the_flag_that_reads_two_words(cells, values, part):
     flags = ["--values", values] if values else []
-    assert part in run(check.main, sheet(cells, "is_correct"), *flags).stdout
+    assert part in run(check.command, sheet(cells, "is_correct"), *flags).stdout
 
 
 def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
@@ -124,7 +124,7 @@ def test_a_long_file_cannot_turn_pass_and_fail_round():
 
 def test_words_without_a_comma_between_them_are_refused():
     arguments = ("--values", "pass=1;fail=0")
-    message = run(check.main, sheet(HALVES * 4, "label"), *arguments).stderr
+    message = run(check.command, sheet(HALVES * 4, "label"), *arguments).stderr
     assert "pass=1;fail=0: write a comma between words, as in good=3,poor=1" in message
 
 

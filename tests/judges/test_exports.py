@@ -240,7 +240,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
     two_cases = [{**row, "feedback.Tone": 4} for row in LANGSMITH]
     assert read("l.csv", two_cases)["a"] == 1
     assert read("l.csv", two_cases, metric="Tone")["a"] == 4
-    reason = "'tone' is none .*: correctness, faithfulness; .*, as in --scores METRIC=FILE"
+    reason = "no score is called 'tone'; its scores: correctness, faithfulness; .* METRIC=FILE"
     with pytest.raises(RecordingError, match=reason):
         read("r.csv", [{**row, "correctness": 1} for row in RAGAS])
 
@@ -248,7 +248,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("i.json", inspect_log(["a"], ["fine"]), "none of its scores"),
+        ("i.json", inspect_log(["a"], ["fine"]), "its scores: none"),
         ("r.csv", [{**row, "tone": "kind"} for row in RAGAS], "row 1: 'tone' is 'kind'; a number"),
         ("p.jsonl", promptfoo_rows([1e10]), "row 1: 'Tone' is 10000000000.0; a number is wanted"),
         ("d.json", deepeval_run([[geval(1), geval(0)]]), "row 1: 'Tone .GEval.' has two scores"),

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from judges.judgement import NoScoreError
 from optimize.measuring.recorded import (
     RecordedReplies,
     RecordingError,
-    judgement,
-    preference,
+    judgement_of,
+    preference_of,
     read_choice,
     read_pair_replies,
     read_replies,
@@ -65,9 +65,15 @@ SUMMEVAL_RHOS = [
 ]
 
 
+def with_rows(read: Callable[[Path], Iterable[RecordedReplies]], path: Path):
+    """Each row of a file of replies, with the replies that were read from it."""
+    with path.open(encoding="utf-8") as lines:
+        yield from zip(map(json.loads, lines), read(path), strict=True)
+
+
 @cache
-def summeval_replies(model: str) -> list[RecordedReplies]:
-    return list(read_replies(DATA / "summeval_judges" / f"replies_{model}.jsonl"))
+def summeval_replies(model: str) -> list[tuple[dict[str, str], RecordedReplies]]:
+    return [*with_rows(read_replies, DATA / "summeval_judges" / f"replies_{model}.jsonl")]
 
 
 @needs_data
@@ -77,10 +83,10 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
 ):
     human, values = labels("summeval"), LETTERS if "mcq" in prompt else None
     scores: dict[str, dict[str, float]] = defaultdict(dict)
-    for reply in summeval_replies(model):
-        if reply.prompt == prompt:
-            result = judgement(reply.replies[-1:], SUMMEVAL, values=values)
-            scores[str(reply.dimension)][reply.id] = result.score
+    for row, reply in summeval_replies(model):
+        if row["prompt"] == prompt:
+            result = judgement_of(reply.replies[-1:], SUMMEVAL, values=values)
+            scores[row["dimension"]][reply.id] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
         _, judge, people = zip(*vectors(scores[name], human, name), strict=True)
@@ -101,9 +107,9 @@ TOPICAL = {
 def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
-    for reply in read_replies(DATA / "topical_chat_judges" / file):
-        result = judgement(reply.replies, TOPICAL[str(reply.dimension)][0])
-        scores[reply.dimension][reply.id] = result.score
+    for row, reply in with_rows(read_replies, DATA / "topical_chat_judges" / file):
+        result = judgement_of(reply.replies, TOPICAL[row["dimension"]][0])
+        scores[row["dimension"]][reply.id] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
         assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=0.01)
@@ -117,12 +123,12 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
 def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, total = Counter(), Counter()
-    for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
+    for row, pair in with_rows(read_pair_replies, DATA / "llmbar" / "replies_GPT-4.jsonl"):
         subset, choice = gold[pair.id]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
         for text, answer in zip(pair.replies, (choice, "AB".strip(choice)), strict=True):
-            total[subset, pair.prompt] += 1
-            right[subset, pair.prompt] += _chooses(text, answer)
+            total[subset, row["prompt"]] += 1
+            right[subset, row["prompt"]] += _chooses(text, answer)
     cells = json.loads((DATA / "llmbar" / "published_statistics_GPT-4.json").read_text("utf-8"))
     assert len(cells) == 28
     for cell in cells:
@@ -148,7 +154,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     for pair in read_pair_replies(path):
         first, second = (read_choice(text, "ABC") for text in pair.replies)
         same.append(first == other[second])
-        assert preference(pair, values={"C": "tie"}).failure is None
+        assert preference_of(pair, values={"C": "tie"}).failure is None
     assert (sum(same), len(same)) == (2853, 4400)
 
 
@@ -165,8 +171,8 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     ],
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
-    pair = RecordedReplies(id="1", dimension=None, prompt=None, replies=replies)
-    result = preference(pair, values=values)
+    pair = RecordedReplies(id="1", replies=replies)
+    result = preference_of(pair, values=values)
     assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (result.preferred, result.order_ba, result.margin) == verdict
@@ -198,7 +204,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("replies", "values", "score", "unparsable"), SAMPLES)
 def test_samples_are_read_or_counted(replies, values, score, unparsable):
-    result = judgement(replies, SUMMEVAL, values=values)
+    result = judgement_of(replies, SUMMEVAL, values=values)
     assert (None if result.failure else result.score) == score
     assert (result.samples, result.unparsable) == (len(replies) - unparsable, unparsable)
 

@@ -8,8 +8,8 @@ import pytest
 from report_cases import DATA, card, gain, on_split, one_annotator, order, outputs, rho, run_result
 
 from judges.labels.readers import starter
-from optimize.figures.as_text import wrapped
-from optimize.measuring.asking import Entry, JudgeUsage
+from optimize.figures.as_text import wrap_lines
+from optimize.measuring.asking import JudgeEntry, JudgeUsage
 from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import TuningOverlap
@@ -278,7 +278,7 @@ def judge(name: str, value: float, dollars: float, error: float | None = None) -
     gap = Difference(value=value - 0.5, interval=ends, error=error, n_documents=20)
     usage = JudgeUsage(plan="one", cost_per_1000_rows=dollars)
     return ComparedJudge(
-        entry=Entry(name=name, usage=usage),
+        entry=JudgeEntry(name=name, usage=usage),
         card=card(rho(value)),
         difference=None if error is None else gap,
         overlap=TuningOverlap(n_rows=0, n_document_rows=0, tuned_on_these_labels=False),
@@ -310,4 +310,4 @@ def test_a_clearly_best_judge_is_called_the_best():
 
 
 def test_sentences_are_wrapped_at_80_columns_and_a_flag_is_not_broken():
-    assert wrapped("x" * 70 + " --min-spearman 0.3") == ["x" * 70, "--min-spearman 0.3"]
+    assert wrap_lines("x" * 70 + " --min-spearman 0.3") == ["x" * 70, "--min-spearman 0.3"]

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from optimize.figures.as_json import FLAT, to_json
+from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.statistics.intervals import Interval, IntervalEstimate
 
 
@@ -13,7 +13,7 @@ class Result:
     share: IntervalEstimate
     total: int | None = field(metadata={"json": "count"})
     gap_interval: Interval | None = None
-    part: IntervalEstimate = field(metadata=FLAT)
+    part: IntervalEstimate = field(metadata=INLINED_IN_JSON)
     is_weighted: bool = False
     reason: str | None = None
 

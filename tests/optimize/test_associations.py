@@ -9,7 +9,7 @@ from jsonl import write_jsonl
 from report_cases import outputs, pairs
 
 from judges.judgement import Judgement
-from optimize.measuring.verification import Associations, is_clear
+from optimize.measuring.verification import Associations, exceeds_people
 from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
@@ -84,9 +84,9 @@ def test_a_preference_for_one_position_is_reported_if_it_exceeds_chance(first, p
 
 
 def test_pairs_of_one_document_show_no_preference_for_a_position():
-    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position
+    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position_bias
     assert position.value == 1
-    assert not is_clear(position.value, position.interval)
+    assert not exceeds_people(position.value, position.interval)
 
 
 def test_repeated_samples_show_how_often_a_verdict_repeats():
@@ -97,7 +97,7 @@ def test_repeated_samples_show_how_often_a_verdict_repeats():
         scores = [one.score for one in judgements]
         human = [[n % 2] for n in range(20)]
         evidence = outputs(scores, human, names, judgements=judgements, level="dataset")
-        return Associations.of(evidence).repeats
+        return Associations.of(evidence).repeat_agreement
 
     # Of 4 passes in 5 samples 6 of 10 pairs of samples are alike, of 5 in 5 all.
     four = Judgement(score=0.8, distribution={0: 0.2, 1: 0.8}, samples=5)

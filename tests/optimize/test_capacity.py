@@ -12,9 +12,9 @@ from jsonl import write_jsonl
 
 import data
 from optimize.__main__ import command as tune
-from optimize.check import main as check
+from optimize.check import command as check
 from optimize.items import Item, Items
-from optimize.measuring.capacity import capacity_of, missing_for_intervals
+from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import verdict_agreement
@@ -50,7 +50,7 @@ def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, document
     # A rho of 1 in each of 15 documents with two outputs has no interval for another reason.
     if level == "summary" and abs(cell.value) == 1:
         return
-    n_missing = missing_for_intervals(labels, None, level)
+    n_missing = n_missing_for_intervals(labels, None, level)
     assert (cell.interval is not None) == (n_missing == {f"{level}-level rho": 0})
 
 
@@ -58,19 +58,19 @@ def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, document
 def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
     labels = items(documents)
     figures = verdict_agreement(labels.human, labels.human, labels.document_ids)
-    n_missing = missing_for_intervals(labels, ("pass", "fail"), "dataset")
+    n_missing = n_missing_for_intervals(labels, ("pass", "fail"), "dataset")
     assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)
 
 
 def test_check_says_how_many_rare_fails_are_missing(tmp_path):
     rows = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
-    texts = capacity_of(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
+    texts = capacity_texts(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
     assert texts["labels"] == "label: 80% pass, 20% fail"
     # A quarter of 55 is ten or more in nine deals of ten (binomial), and 12 are there.
     assert texts["collect"].startswith("43 more fail outputs for an interval of TNR on test; ")
     more = data.read_labels(sheet(tmp_path / "b.csv", *rows, *["fail"] * 43))
-    assert "more fail" not in capacity_of(more, "label")["collect"]
+    assert "more fail" not in capacity_texts(more, "label")["collect"]
     assert texts["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
     assert texts["contrast"].startswith("none within documents")
 
@@ -83,7 +83,7 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
         for d in range(24)
         for i in range(6)
     ]
-    texts = capacity_of(data.read_labels(write_jsonl(tmp_path / "a.jsonl", rows)), "relevance")
+    texts = capacity_texts(data.read_labels(write_jsonl(tmp_path / "a.jsonl", rows)), "relevance")
     # Of 24 documents 6 are in test: 9 more there are 36 more in all.
     assert texts["collect"].startswith(
         "36 more documents (not more outputs of the same) for an interval"
@@ -102,7 +102,7 @@ def test_with_verdicts_on_few_documents_check_asks_for_documents_and_not_outputs
         for i in range(20)
     ]
     # Test has 40 of each in 4 of 15 documents, and needs 5: one more there are 4 more in all.
-    collect = capacity_of(data.read_labels(rows), "label")["collect"]
+    collect = capacity_texts(data.read_labels(rows), "label")["collect"]
     assert collect.startswith("4 more documents with pass outputs for an interval of TPR on test")
 
 
@@ -114,11 +114,11 @@ def test_annotators_who_never_differ_have_a_kappa_of_1_also_in_a_crowd(tmp_path)
         word = ("pass", "fail")[i % 2]
         rows += [f"{i},Ask {i}.,Say {i}.,person {2 * i + k},{word}" for k in (0, 1)]
     (path := tmp_path / "a.csv").write_text("\n".join(rows))
-    assert capacity_of(data.read_labels(path), "label")["people"] == same.format(20)
+    assert capacity_texts(data.read_labels(path), "label")["people"] == same.format(20)
     for words, people in ((["pass,pass", "fail,fail"], same.format(16)), (["pass,fail"], None)):
         sheet(path, *(words * 8), header="Anna,Ben")
         labels = data.read_labels(path, map={"label": ["Anna", "Ben"]})
-        assert capacity_of(labels, "label").get("people") == people
+        assert capacity_texts(labels, "label").get("people") == people
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_check_and_a_dry_run_print_the_same_chance_of_a_gain(words, flags, here)
 def test_check_mentions_single_outputs_and_annotators_without_common_outputs(tmp_path):
     words = ["pass,Ann,g0", "fail,Ann,g0", *(f"pass,Ben,g{i}" for i in range(1, 18))]
     path = sheet(tmp_path / "labels.csv", *words, header="label,annotator,group")
-    texts = capacity_of(data.read_labels(path), "label")
+    texts = capacity_texts(data.read_labels(path), "label")
     assert texts["contrast"].endswith(
         "1 of 1 document with several outputs; 17 of 18 with only one"
     )

@@ -21,7 +21,7 @@ from judges.loading import load
 from judges.protocol import Usage
 from judges.scoring import SamplingPlan
 from optimize import compare, verify
-from optimize.items import items_of, text_key
+from optimize.items import items_of, texts_digest
 from optimize.statistics.contrasts import contrast_judges
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -115,7 +115,7 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason():
 def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
     judge = replace(load("relevance"), plan=SamplingPlan(kind="weighted"))
     items = items_of(starter(), "relevance", judge.subject)
-    keys = [text_key(item.texts) for item in items.items]
+    keys = [texts_digest(item.texts) for item in items.items]
     for name, tuned_on in (("some", keys[:90]), ("every", keys)):
         origin = {"tuned_on": tuned_on, "shipped": "tuned"}
         replace(judge, provenance=origin).save(f"{name}.json")

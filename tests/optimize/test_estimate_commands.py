@@ -142,7 +142,7 @@ def test_the_error_on_bad_scores_names_them(files):
     for rows, message in (
         ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),
         ([{"id": "x", "dimension": "other", "score": 1}], "no score on 'clarity'"),
-        ([{"id": "x", "score": 1}, {"id": "x", "score": 2}], "'x' has a score already"),
+        ([{"id": "x", "score": 1}, {"id": "x", "score": 2}], "'x' has two scores"),
         ([{"id": "elsewhere", "score": 1}], "no id is the id of an output"),
     ):
         write_jsonl("scores.jsonl", rows)

@@ -9,7 +9,7 @@ from search_world import SEED, judge, search, world, written_search
 
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.inputs.flags import RISK
+from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
@@ -70,7 +70,7 @@ def at_most(runs: int, risk: float) -> float:
 
 
 def verdict(
-    finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
+    finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> gate.ShipDecision:
     return gate.decide_by_gain([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
 
@@ -79,7 +79,7 @@ def verdict(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
 def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documents):
-    rng, ships = stream(0, "null", goal, documents), {RISK: 0, 0.3: 0}
+    rng, ships = stream(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
@@ -118,7 +118,7 @@ def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
             human, *judges = tied_world(rng, 60)
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
         choices.append(gate.decide_by_gain([contrasts], "dataset", rng))
-    assert sum(choice.ships for choice in choices) <= at_most(RUNS, RISK)
+    assert sum(choice.ships for choice in choices) <= at_most(RUNS, DEFAULT_RISK)
     # The gain of a run has a standard deviation of about .06, the mean one of .007.
     gains = [choice.gain.value for choice in choices if choice.gain is not None]
     assert np.mean(gains) == pytest.approx(0, abs=0.02)
@@ -179,7 +179,7 @@ def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
     assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
-@pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
+@pytest.mark.parametrize(("risk", "fewest"), [(DEFAULT_RISK, 4), (0.025, 6), (0.3, 2)])
 def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(
     risk: float, fewest: int
 ) -> None:
@@ -196,7 +196,7 @@ def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(
 def test_three_gains_among_zeros_are_significant_only_at_a_risk_of_an_eighth(documents):
     """All three are of one sign in one of eight draws (.125), five are in one of 32 (.03)."""
     row = np.zeros(documents)
-    for n, risk, is_clear in ((3, RISK, False), (5, RISK, True), (5, 0.025, False)):
+    for n, risk, is_clear in ((3, DEFAULT_RISK, False), (5, DEFAULT_RISK, True), (5, 0.025, False)):
         row[:n] = 0.1
         assert largest_gain(row, stream(0, documents), risk).is_significant == is_clear
 
@@ -219,7 +219,9 @@ def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(do
 def test_the_computed_power_equals_the_simulated_power():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, sd = stream(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
-    clear = [largest_gain(rng.normal(0.1, sd, 60), rng, RISK).is_significant for _ in range(120)]
+    clear = [
+        largest_gain(rng.normal(0.1, sd, 60), rng, DEFAULT_RISK).is_significant for _ in range(120)
+    ]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
@@ -228,8 +230,8 @@ def test_power_grows_with_documents_outputs_and_gain():
     assert power.power(3, 8, 0.3) == 0
     assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
     assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
-    assert power.power(40, 4, 0.0) == pytest.approx(RISK)
-    fewest = power.documents_needed(0.8, 8, 0.1, RISK)
+    assert power.power(40, 4, 0.0) == pytest.approx(DEFAULT_RISK)
+    fewest = power.documents_needed(0.8, 8, 0.1, DEFAULT_RISK)
     assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 

@@ -10,7 +10,7 @@ from judges.labels.flags import read_map_file
 from judges.labels.types import LabelError
 from optimize import check
 from optimize.inputs.labelled import LabelSource
-from optimize.inputs.subjects import subject_of
+from optimize.inputs.subjects import subject_from_labels
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
@@ -26,7 +26,7 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    return subject_of("quality", LabelSource(data=rows, map=map or {}))[0].texts
+    return subject_from_labels("quality", LabelSource(data=rows, map=map or {}))[0].texts
 
 
 INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
@@ -69,6 +69,8 @@ def test_the_mapping_file_of_check_names_no_metadata_column(here):
     about = {"output": "Say.", "date": "2026-10-01"}
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)
-    output_of(check.main, sheet, "--write-map", "map.yaml")
-    subject = subject_of("label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml"))))
+    output_of(check.command, sheet, "--write-map", "map.yaml")
+    subject = subject_from_labels(
+        "label", LabelSource(data=sheet, map=read_map_file(Path("map.yaml")))
+    )
     assert subject[0].texts == ("input", "output")

@@ -19,7 +19,7 @@ from processes import TIMEOUT, start_command, until
 
 from dspy_judges.__main__ import main
 from judges.labels.readers import read_labels
-from optimize.label_page.server import Server
+from optimize.label_page.server import LabelServer
 from optimize.label_page.session import Click, LabelSession
 
 ROWS = [
@@ -73,11 +73,11 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
 
     def serving(work: Callable[[LabelSession], object], *words: str) -> Result:
-        def serve_forever(server: Server) -> None:
+        def serve_forever(server: LabelServer) -> None:
             work(server.session)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Server, "serve_forever", serve_forever)
+        monkeypatch.setattr(LabelServer, "serve_forever", serve_forever)
         return run(main, "label", *words)
 
     return serving
@@ -141,7 +141,7 @@ def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
         post(address, "Eve", "fail")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, "a last line that was cut off is removed" in err) == (0, True)
+    assert (process.returncode, "removed the last line, which was incomplete" in err) == (0, True)
     assert [row["annotator"] for row in read_jsonl(path)][n_lines:] == ["Eve"]
 
 

@@ -11,7 +11,7 @@ import data
 import judges
 from judges.labels.readers import is_constructed, read_items
 from optimize.__main__ import command as tune
-from optimize.check import main as check
+from optimize.check import command as check
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -16,7 +16,7 @@ from jsonl import read_jsonl
 
 from judges import loading
 from optimize.label_page.label_log import ClickError
-from optimize.label_page.server import Server
+from optimize.label_page.server import LabelServer
 from optimize.label_page.session import LabelSession
 
 MARKUP = "<script>alert('x')</script> &amp; {{nonce}}"
@@ -25,15 +25,19 @@ CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": No
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path) -> Iterator[LabelServer]:
     texts = {"summary": MARKUP, "dimension": "helpful"}
     rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
     subject = loading.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
     session = LabelSession(
-        subject=subject, rows=rows, texts=TEXTS[:1], outputs={"summary": "summary"}, path=path
+        subject=subject,
+        rows=rows,
+        text_fields=TEXTS[:1],
+        output_fields={"summary": "summary"},
+        path=path,
     )
-    with Server(session) as server:
+    with LabelServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
@@ -44,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def ask(
-    server: Server, method: str, word: str, body: Any = None, token: str = "", **headers: str
+    server: LabelServer, method: str, word: str, body: Any = None, token: str = "", **headers: str
 ) -> tuple[int, str, Any]:
     """Status, body and headers; `body` is sent as JSON, or as it is where it is bytes."""
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)

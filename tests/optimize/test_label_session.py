@@ -55,7 +55,11 @@ def start(
         rows.append(row | (sides if kind == "pairwise" else output) | (draw or {}))
     pair = {"A": "response_a", "B": "response_b"}
     outputs = pair if kind == "pairwise" else {"summary": "summary"}
-    about: Any = {"texts": TEXTS[:1], "outputs": outputs, "path": folder / f"{name}.jsonl"}
+    about: Any = {
+        "text_fields": TEXTS[:1],
+        "output_fields": outputs,
+        "path": folder / f"{name}.jsonl",
+    }
     _open.append(LabelSession(subject=SUBJECTS[kind], rows=rows, **about, **more))
     return _open[-1]
 
@@ -267,7 +271,7 @@ def test_agreement_counts_only_labels_given_before_the_review(here):
 def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_differ(here):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[shown_ids(here, "rating")[4]]  # it failed
-    session = start(here, judge=judge)
+    session = start(here, judge_answers=judge)
     label_all(session, "Anna", [4, 1, 2, 2, 5])
     label_all(session, "Ben", [2, 2, 2, 3])
     items = session.review("Anna")["items"]
@@ -318,7 +322,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
     rows = [row | other for row, other in zip(read_jsonl(session.path), others, strict=True)]
     write_jsonl(session.path, rows)
     again = start(here)
-    assert again.notes == ["2 lines about other outputs or another dimension: left unchanged"]
+    assert again.notes == ["ignored 2 lines about other outputs or another dimension"]
     assert again.state("Anna")["done"] == 1
     assert label(again, "Anna", 1, 2)["done"] == 2
     assert read_jsonl(session.path)[:3] == rows
@@ -362,6 +366,6 @@ def test_a_last_line_is_removed_only_if_it_was_cut_off(here, last, is_removed):
     last = last.replace("whole", second)
     session.path.write_bytes(f"{first}\n{last}".encode("latin-1"))
     again = start(here)
-    assert again.notes == ["a last line that was cut off is removed"] * is_removed
+    assert again.notes == ["removed the last line, which was incomplete"] * is_removed
     assert again.state("Anna")["done"] == 2 - is_removed
     assert session.path.read_text() == f"{first}\n" + ("" if is_removed else f"{last}\n")

@@ -11,7 +11,7 @@ from command_runs import json_of, output_of, run
 from jsonl import write_jsonl
 from scipy.stats import norm
 
-from optimize.check import main as check
+from optimize.check import command as check
 from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
 from optimize.statistics.floor import ceil_two_digits, interval_for_looks, labels_to_decide

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reaching, run_page, text_of
 
 from judges.judgement import Judgement
-from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
-from optimize.measuring.misses import Miss, Remarks, misses, rank_differences
+from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
+from optimize.measuring.misses import Miss, Remarks, rank_differences, rows_by_miss_kind
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
@@ -179,16 +179,16 @@ def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss():
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     evidence = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
     assert rank_differences(evidence).tolist() == [-1, 0, 1]
-    assert misses(evidence) == {"too high": [2], "too low": [0]}
+    assert rows_by_miss_kind(evidence) == {"too high": [2], "too low": [0]}
     # People rank it second and the judge first, and both say 3.00.
     ties = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
-    assert misses(ties) == {"too high": [], "too low": [1]}
+    assert rows_by_miss_kind(ties) == {"too high": [], "too low": [1]}
     assert not rank_differences(outputs([1, 2, 3], [[3]] * 3, "ddd")).any()
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
     assert rank_differences(pairs([("A", "A")], [("B",)])).tolist() == [1]
-    assert misses(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
+    assert rows_by_miss_kind(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
     # Where people prefer no side, the judge cannot be on the wrong one.
-    assert misses(pairs([("A", "A")], [("A", "B")])) == {"wrong side": []}
+    assert rows_by_miss_kind(pairs([("A", "A")], [("A", "B")])) == {"wrong side": []}
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_chart_positions_match_the_axis():
 def test_an_attacks_effect_is_the_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
     moves = {"order": (4.0, 5.0, 5.0)}
-    shifts = [(attack, score_shift(CLEAN, moves.get(attack.title, CLEAN))) for attack in ATTACKS]
+    shifts = [(attack, measure_shift(CLEAN, moves.get(attack.title, CLEAN))) for attack in ATTACKS]
     probes = ProbeResult(shifts=tuple(shifts))
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
     assert successful_attacks(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]

@@ -13,7 +13,7 @@ from tuned_judges import tuned_on
 
 from judges.loading import load
 from optimize import panel, verify
-from optimize.items import text_key
+from optimize.items import texts_digest
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -98,7 +98,7 @@ def test_a_shipped_panel_scores_each_output_as_measured_and_is_refused_as_a_memb
     assert result["cost_per_1000_rows"] > 2 * result["members"][0]["cost_per_1000_rows"]
     keys = set(load("runs/panel-001").provenance["tuned_on"])
     rows = read_jsonl("labels.jsonl")
-    test = [row for row in rows if text_key({name: row[name] for name in TEXTS}) not in keys]
+    test = [row for row in rows if texts_digest({name: row[name] for name in TEXTS}) not in keys]
     assert len(test) == result["test"]["panel"]["n"] * SYSTEMS
     write_jsonl("test.jsonl", test)
     rho = json_of(verify.command, "runs/panel-001", "--data", "test.jsonl")["correlations"][0]
@@ -112,7 +112,7 @@ def test_rows_that_a_member_was_tuned_on_are_not_used(capsys):
     start = [*world(), *RECORDED]
     rows = read_jsonl("labels.jsonl")
     # A newline more makes no other text of it.
-    keys = [text_key({"d": f"{row['document']}\n", "s": row["summary"]}) for row in rows]
+    keys = [texts_digest({"d": f"{row['document']}\n", "s": row["summary"]}) for row in rows]
     n_met = DOCUMENTS // 3 * SYSTEMS
     assert panel.command([*start, tuned_on(Path("tuned.json"), keys[:n_met]), "--json"]) == 0
     out, err = capsys.readouterr()

@@ -74,7 +74,7 @@ def test_a_judge_that_contradicts_people_has_no_weight():
     world = World(2)
     fit = world.fit({"a": world.judge(1.0), "b": world.judge(1.0), "c": -world.judge(1.0)})
     assert weights(fit).keys() == {"a", "b"}
-    assert fit.alone["c"] < 0
+    assert fit.rho_alone["c"] < 0
 
 
 @pytest.mark.parametrize("others", [{}, {"b": 1.0, "c": 1.0}], ids=["alone", "copies"])
@@ -90,8 +90,10 @@ def test_a_members_contribution_is_what_the_panel_loses_without_it():
     world = World(5)
     own = world.judge(1.0)
     fit = world.fit({"a": own, "b": world.judge(1.0), "c": world.judge(8.0)})
-    assert fit.alone["a"] == pytest.approx(summary_level(own, world.human, world.document).value)
-    adds = {name: gain.value for name, gain in fit.adds.items()}
+    assert fit.rho_alone["a"] == pytest.approx(
+        summary_level(own, world.human, world.document).value
+    )
+    adds = {name: gain.value for name, gain in fit.rho_added.items()}
     assert adds["c"] < 0.01 < adds["b"]
 
 
@@ -128,7 +130,7 @@ def test_constant_or_failing_members_are_left_out_and_a_failure_fails_the_row():
     scores = {"a": often, "b": seldom, "c": world.judge(1.0), "d": flat}
     fit = world.fit(scores)
     flat_says = "tells no two outputs apart"
-    assert fit.passed_over == {"a": "fails on 20% of the outputs", "d": flat_says}
+    assert fit.why_excluded == {"a": "fails on 20% of the outputs", "d": flat_says}
     assert weights(fit).keys() == {"b", "c"}
     assert np.flatnonzero(np.isnan(fit.scores(scores))).tolist() == [3]
     with pytest.raises(SettingsError, match=f"d {flat_says}; give other judges"):
@@ -150,7 +152,7 @@ def test_at_dataset_level_scores_are_ranked_together():
     scores = {"a": world.judge(1.0), "b": world.judge(1.0)}
     fit = world.fit(scores, "dataset")
     assert fit.kind == "learned"
-    assert fit.alone["a"] == pytest.approx(spearmanr(scores["a"], world.human).statistic)
+    assert fit.rho_alone["a"] == pytest.approx(spearmanr(scores["a"], world.human).statistic)
 
 
 def test_swapping_the_sides_of_pairs_keeps_the_panel_and_flips_margins():

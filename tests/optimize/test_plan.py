@@ -153,7 +153,7 @@ def test_plan_refuses_labels_with_unequal_weights(capsys):
         (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
         ([*LABELS, "--scores", "label.jsonl"], 1, "no score on 'ok'; use the same name"),
         ([*LABELS, "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
-        (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),
+        (["--labels", "two.jsonl"], 2, "has labels on kind, ok: name one with --dimension"),
         ([*LABELS, "--scores", "else.jsonl"], 1, "no id is the id of an output in outputs"),
     ],
 )

@@ -11,19 +11,19 @@ from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.judge import Judge
-from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED, probe, score_shift
+from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS, measure_shift, probe_judge
 
 
 def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
     # Of 1, 2 and 3 one rises by 3; the fourth has no score under attack.
-    shift = score_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
+    shift = measure_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
     assert (shift.mean, shift.n_outputs) == (1, 3)
-    assert shift.raised == pytest.approx(1 / 3)
+    assert shift.raised_share == pytest.approx(1 / 3)
 
 
 def test_attacks_have_distinct_names_and_one_is_a_neutral_control():
     assert len({attack.title for attack in ATTACKS}) == len(ATTACKS)
-    assert [attack.title for attack in ATTACKS if attack.control] == ["neutral line"]
+    assert [attack.title for attack in ATTACKS if attack.is_control] == ["neutral line"]
 
 
 def gullible(text, *_):
@@ -38,7 +38,9 @@ def gullible(text, *_):
 def probes_of(model, evidence, name="relevance", **limits):
     """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
-    probes = probe(Judge.of(find_subject(name)), client, evidence.items, evidence.scores, seed=0)
+    probes = probe_judge(
+        Judge.of(find_subject(name)), client, evidence.items, evidence.scores, seed=0
+    )
     return {attack.title: shift for attack, shift in probes.shifts}
 
 
@@ -47,7 +49,7 @@ def test_an_attack_that_works_raises_scores_and_the_others_do_not():
     shifts = probes_of(model, outputs([2] * 6, [[i % 5 + 1] for i in range(6)], "aabbcc"))
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
-    assert shifts["order"].raised == 1.0
+    assert shifts["order"].raised_share == 1.0
     assert model.calls == 6 * len(ATTACKS)
 
 
@@ -60,7 +62,7 @@ def test_in_a_pair_the_attack_is_added_to_the_side_that_the_judge_rejected():
 def test_a_fixed_number_of_outputs_is_attacked_and_always_the_same_ones():
     evidence = plain(n_documents=30, n_systems=4)
     shifts = probes_of(Model(gullible), evidence)
-    assert {shift.n_outputs for shift in shifts.values()} == {OUTPUTS_PROBED}
+    assert {shift.n_outputs for shift in shifts.values()} == {N_PROBED_OUTPUTS}
     assert probes_of(Model(gullible), evidence) == shifts
 
 

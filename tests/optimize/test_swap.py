@@ -11,8 +11,8 @@ from tuned_judges import tuned_on
 
 import data
 import judges
-from optimize.items import items_of, tuned_keys
-from optimize.measuring.swap import outcome_of
+from optimize.items import items_of, tuning_digests
+from optimize.measuring.swap import swap_outcome
 from optimize.statistics.intervals import Interval, cautious_interval
 from optimize.verify import command
 
@@ -59,8 +59,8 @@ def flip(*rows):
     ],
 )
 def test_a_swap_is_decided_by_the_interval_and_the_margin(low, high, outcome):
-    assert outcome_of(Interval(low, high), 0.03) == outcome
-    assert outcome_of(None, 0.03) == "undecided"
+    assert swap_outcome(Interval(low, high), 0.03) == outcome
+    assert swap_outcome(None, 0.03) == "undecided"
 
 
 def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here):
@@ -205,7 +205,9 @@ def test_a_swap_leaves_out_rows_that_either_judge_was_tuned_on(here):
     subject = judges.load("relevance").subject
     items = items_of(data.starter(), "relevance", subject)
     some, every = (
-        tuned_on(here / f"{n}.json", tuned_keys(items.of_documents(items.documents[:n]), subject))
+        tuned_on(
+            here / f"{n}.json", tuning_digests(items.of_documents(items.documents[:n]), subject)
+        )
         for n in (10, len(items.documents))
     )
     for old, new in ((some, "relevance"), ("relevance", some)):

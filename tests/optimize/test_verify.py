@@ -16,8 +16,8 @@ import judges
 from optimize import compare, measure
 from optimize.__main__ import command as tune
 from optimize.inputs.flags import SettingsError
-from optimize.items import items_of, text_key, tuned_keys
-from optimize.measuring.recorded import read_scores
+from optimize.items import items_of, texts_digest, tuning_digests
+from optimize.measuring.recorded import read_own_scores
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -122,7 +122,9 @@ STARTER = items_of(data.starter(), "relevance", SUBJECT)
 
 def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):
     first = STARTER.of_documents(STARTER.documents[:10]).items
-    names = [text_key({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first]
+    names = [
+        texts_digest({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first
+    ]
     alone = json_of(command, "relevance")
     assert (alone["n_met"], alone["on_met"], alone["tuned_on_these_labels"]) == (0, None, False)
     some = json_of(command, tuned_on(here / "some.json", names))
@@ -130,7 +132,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):
     assert some["data"]["n_outputs"] == alone["data"]["n_outputs"] - len(first)
     assert some["correlations"][0]["n_documents"] == 24
     assert some["on_met"]["n_documents"] == 10
-    keys = (text_key(item.texts) for item in STARTER.items)
+    keys = (texts_digest(item.texts) for item in STARTER.items)
     every = json_of(command, tuned_on(here / "all.json", keys))
     assert every["tuned_on_these_labels"]
     assert every["correlations"] == alone["correlations"]
@@ -142,7 +144,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):
 
 def test_verify_warns_of_new_outputs_on_documents_that_the_judge_was_tuned_on(here, capsys):
     old = STARTER.of_documents(STARTER.documents[:10])
-    path = tuned_on(here / "tuned.json", tuned_keys(old, SUBJECT))
+    path = tuned_on(here / "tuned.json", tuning_digests(old, SUBJECT))
     rows = [
         {"id": item.id, "relevance": item.human, **item.texts, "summary": f"It says {number}."}
         for number, item in enumerate(STARTER.items)
@@ -305,7 +307,7 @@ def test_verify_reads_the_output_of_winrate_as_margins(flat):
     rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
     if flat:
         rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
-    scores = read_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
+    scores = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
     assert scores == pytest.approx({"a": 1, "b": -1, "c": 0, "d": math.nan}, nan_ok=True)
 
 

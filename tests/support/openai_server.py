@@ -32,7 +32,7 @@ GARBAGE = "I would rather talk about the weather."
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JudgeEntry:
     """One request: what was asked, what was done about it, and whether it was answered well."""
 
     path: str
@@ -73,7 +73,7 @@ class OpenAIServer:
     cached: float = 0.0
     thoughts: int = 0
     models: tuple[str, ...] = ("judge-1",)
-    log: list[Entry] = field(default_factory=list)
+    log: list[JudgeEntry] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, Body] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class OpenAIServer:
 
     def _note(self, request: web.Request, body: Body, outcome: str) -> None:
         at = asyncio.get_running_loop().time()
-        self.log.append(Entry(request.path, body, dict(request.headers), outcome, at))
+        self.log.append(JudgeEntry(request.path, body, dict(request.headers), outcome, at))
 
     async def _upload(self, request: web.Request) -> web.Response:
         form = await request.post()

@@ -15,9 +15,9 @@ from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
 from optimize.items import DataCounts, Item, Items
-from optimize.measuring.injection import ATTACKS, ProbeResult, score_shift
+from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
 from optimize.measuring.scorecard import PeopleFigures, Scorecard
-from optimize.measuring.scored import Scored
+from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, TuningResult
 from optimize.report.page import write_run
 from optimize.search.optimizer import ByJudge
@@ -32,7 +32,7 @@ assert isinstance(RELEVANCE, Dimension)
 PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
 CLEAN = (1.0, 2.0, 3.0)
 PROBES = ProbeResult(
-    shifts=tuple((attack, score_shift(CLEAN, (1.5, 2.5, math.nan))) for attack in ATTACKS)
+    shifts=tuple((attack, measure_shift(CLEAN, (1.5, 2.5, math.nan))) for attack in ATTACKS)
 )
 
 
@@ -49,7 +49,7 @@ def outputs(
     comments: Sequence[str] = (),
     scale: tuple[int, ...] = SCALE,
     judgements: Sequence[Judgement] | None = None,
-) -> Scored:
+) -> ScoredItems:
     """One judgement an output; `human` holds each output's ratings, one an annotator."""
     people = tuple(
         LabelledOutput(
@@ -72,10 +72,10 @@ def outputs(
         else Judgement(score=float(score), rationale="It says what matters.")
         for score in scores
     ]
-    return Scored(
+    return ScoredItems(
         items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
         judgements=tuple(results),
-        labelled=people,
+        labelled_items=people,
         scale=scale,
         **{"judge": "the judge", "dimension": dimension, "level": level},
     )
@@ -86,7 +86,7 @@ def item_of(one: LabelledOutput | LabelledPair, texts: Mapping[str, str], human:
     return Item(id=one.id, document_id=one.document_id, system=system, texts=texts, human=human)
 
 
-def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Scored:
+def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> ScoredItems:
     """Two annotators, several systems, a judge that is fairly right and fails once."""
     rng = np.random.default_rng(seed)
     n = n_documents * n_systems
@@ -107,7 +107,7 @@ def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Scored:
 def pairs(
     orders: Sequence[tuple[PreferredOutput | None, PreferredOutput | None]],
     votes: Sequence[tuple[Vote, ...]],
-) -> Scored:
+) -> ScoredItems:
     """Verdicts from what was preferred in each order; both missing is a failure."""
     about: Any = {"texts": {"post": "A post."}, "system_a": None, "system_b": None}
     sides = {"response_a": "One two three.", "response_b": "One two."}
@@ -116,10 +116,10 @@ def pairs(
         for n, side in enumerate(votes)
     )
     texts = {"post": "A post.", "summary_a": "One two three.", "summary_b": "One two."}
-    return Scored(
+    return ScoredItems(
         items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
         judgements=tuple(preference(ab, ba) for ab, ba in orders),
-        labelled=people,
+        labelled_items=people,
         **{"judge": "the judge", "dimension": "tldr_concise", "level": "dataset"},
     )
 
@@ -161,7 +161,7 @@ def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
     both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
     one = OneAnnotatorComparison(gap=gap, n_outputs=40, n_documents=20, **both)
-    numbers = dict.fromkeys(("alpha", "reliability", "bound"), 0.5)
+    numbers = dict.fromkeys(("alpha", "reliability", "max_rho"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
 
@@ -212,7 +212,9 @@ def run_result(**changes: Any) -> TuningResult:
     return replace(result, **changes)
 
 
-def run_page(evidence: Scored, folder: Path, probes: ProbeResult = PROBES, **changes: Any) -> str:
+def run_page(
+    evidence: ScoredItems, folder: Path, probes: ProbeResult = PROBES, **changes: Any
+) -> str:
     """The page of that run, on which both judges say the same."""
     demo = {"document": "A text.", "rating": 4}
     tuned = replace(PROMPT, instruction="Rate it very well.", demos=(demo,))
