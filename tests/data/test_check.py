@@ -55,6 +55,17 @@ def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_a_document_with_a_fifth_of_the_rows_is_noted(tmp_path):
+    rows = [
+        {"id": n, "group": "unknown" if n < 26 else n, "output": f"A{n}.", "ok": n % 2}
+        for n in range(100)
+    ]
+    out = run(command, write_jsonl(tmp_path / "l.jsonl", rows)).out
+    assert "26 of 100 rows are of document 'unknown'" in " ".join(out.split())
+    del rows[:10]
+    assert "of document" not in run(command, write_jsonl(tmp_path / "m.jsonl", rows)).out
+
+
 def test_pairs_are_told_by_their_votes_and_how_ties_count():
     rows = "1,P,x,y,A\n2,Q,x,y,tie\n3,R,x,y,tie\n"
     code, out, _ = run(command, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
