@@ -322,9 +322,8 @@ def _make_panel(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -
 
 
 def panel_lines(run: PanelRun) -> list[str]:
-    head, rows = _member_table(run)
     judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
-    table, sentences = table_lines(head, rows), wrap_lines(*_result_sentences(run))
+    table, sentences = table_lines(*_member_table(run)), wrap_lines(*_result_sentences(run))
     return [*sentences, "", *table, "", *wrap_lines(ADDS_NOTE, judge_line)]
 
 
