@@ -26,9 +26,9 @@ from swaps import ALIKE, draws
 
 from optimize.measuring.floors import floor_flags
 from optimize.statistics.contrasts import contrast_judges
-from optimize.statistics.corrected import Estimate, estimate_mean, system_differences
+from optimize.statistics.corrected import MeanEstimate, estimate_mean, system_differences
 from optimize.statistics.correlations import Level, correlation, system_level
-from optimize.statistics.floor import deciding_interval
+from optimize.statistics.floor import interval_for_looks
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
 from optimize.statistics.plain import (
@@ -37,7 +37,7 @@ from optimize.statistics.plain import (
     order_agreement,
     pair_accuracy,
 )
-from optimize.statistics.two_values import two_values
+from optimize.statistics.two_values import verdict_agreement
 
 Figures = Mapping[str, tuple[float, Interval | None]]
 Cuts = tuple[float, ...]
@@ -128,7 +128,7 @@ def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fi
     all_known = system_differences("ba", human, scores, document, system, weight=weight, **how)
     mean, truth = estimate_mean(some, scores, document, **how), human[~np.isnan(scores)].mean()
 
-    def of_given(estimate: Estimate, truth: float) -> tuple[float, Interval | None]:
+    def of_given(estimate: MeanEstimate, truth: float) -> tuple[float, Interval | None]:
         ends = estimate.given_interval
         return estimate.value - truth, ends and Interval(ends.low - truth, ends.high - truth)
 
@@ -210,7 +210,7 @@ def passed(
     labels, right = (draws(rng, (n, outputs), alike).ravel() for _ in range(2))
     people = labels < base
     judge = np.where(people, right < tpr, right >= tnr)
-    card = two_values(judge, people, np.arange(n * outputs) // outputs)
+    card = verdict_agreement(judge, people, np.arange(n * outputs) // outputs)
     balanced = card.balanced_accuracy.interval
     is_known = balanced is not None and balanced.low > 0.5
     return floor_flags(card) if is_known else "", [card.tpr, card.tnr]
@@ -238,7 +238,7 @@ def looks_passed(draw: Draw, least: float, rng: np.random.Generator) -> list[boo
     held = []
     for looks, taken in LOOKS:
         sizes = SIZES[8 // looks - 1 :: 8 // looks]
-        ends = [deciding_interval(figure(size), taken) for size in sizes]
+        ends = [interval_for_looks(figure(size), taken) for size in sizes]
         held.append(any(end is not None and end.low >= least for end in ends))
     return held
 
@@ -250,7 +250,7 @@ def rate_of(share: float, outputs: int, alike: float, rng: np.random.Generator, 
 
     def first(documents: int) -> Any:
         some = slice(documents * outputs)
-        return two_values(right[some], np.ones(right[some].size), document[some]).tpr
+        return verdict_agreement(right[some], np.ones(right[some].size), document[some]).tpr
 
     return first
 

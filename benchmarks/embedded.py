@@ -16,7 +16,7 @@ import numpy as np
 
 import data
 from judges.dimension import Dimension
-from judges.embedded.facets import NAMES, Vector
+from judges.embedded.facets import FACET_NAMES, FloatArray
 from judges.embedded.features import FACET_OF_FEATURE
 from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.labels.types import LabelledOutput
@@ -57,7 +57,7 @@ def report(
     weights = judge.regression.weights
     whole = rho_of(features @ weights, human, document)
     print(f"{subject.name}: rho {whole:.3f} n={len(outputs)} outputs")
-    for index, name in enumerate(NAMES):
+    for index, name in enumerate(FACET_NAMES):
         own = np.where(index == FACET_OF_FEATURE, weights, 0.0)
         if features[:, own != 0].any():
             lost = whole - rho_of(features @ (weights - own), human, document)
@@ -106,7 +106,7 @@ def taught(
     return [*np.nanmean(known, axis=0), *np.nanmean(unknown, axis=0)]
 
 
-def rho_of(judge: Vector, human: Vector, document: np.ndarray) -> float:
+def rho_of(judge: FloatArray, human: FloatArray, document: np.ndarray) -> float:
     # The order in which a processor adds must not break ties.
     return summary_level(np.round(judge, 9), human, document).value
 

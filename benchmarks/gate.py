@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.judgement import Judgement, Preference
 from judges.prompt import LETTERS, Value
 from judges.questions import Question
@@ -28,11 +28,11 @@ from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.evaluator import Evaluator, ItemJudgement
-from optimize.search.gate import ShipDecision, decide, decision_on
+from optimize.search.gate import ShipDecision, decide, decide_by_gain
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
 from optimize.search.problem import Goal, SearchOptions, SearchProblem
-from optimize.search.questions import NotTestedError, ask_questions
+from optimize.search.questions import QuestionsNotTestedError, ask_questions
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, rho
 
@@ -160,12 +160,12 @@ class World:
                 places = divmod(np.arange(human.size), self.outputs)
                 gap = contrast_judges(tuned, untuned, human, *places, level=self.level)
                 contrasts.append([gap])
-            decisions.append(decision_on([contrasts], self.level, rng, DEFAULT_RISK))
+            decisions.append(decide_by_gain([contrasts], self.level, rng, DEFAULT_RISK))
         return decisions
 
 
 def shipped(choices: list[ShipDecision]) -> float:
-    return float(np.mean([choice.ship for choice in choices]))
+    return float(np.mean([choice.ships for choice in choices]))
 
 
 def values(choices: list[ShipDecision]) -> np.ndarray:
@@ -236,7 +236,7 @@ def with_questions(
     words: tuple[Value, ...] = LETTERS if pairs else ("yes", "no")
     names = [f"q{number}" for number in range(N_QUESTIONS)]
     questions = tuple(Question(name=each, text="is it so", answers=words).field for each in names)
-    prompt = find("relevance").prompt()
+    prompt = find_subject("relevance").prompt()
     rating = replace(prompt.answer, choices=choices)
     orders = [
         [dict(zip([*names, rating.name], row, strict=True)) for row in order]
@@ -251,9 +251,9 @@ def with_questions(
     problem = SearchProblem(
         evaluator=Evaluator(
             untuned=replace(prompt, fields=(*prompt.fields[:-1], rating)),
-            judge=lambda prompt, items: [judgements[int(item.id)] for item in items],
+            judge_items=lambda prompt, items: [judgements[int(item.id)] for item in items],
             budget=SearchBudget(np.inf),
-            pricing=Pricing(per_call=1),
+            pricing=Pricing(price_per_call=1),
         ),
         questions=questions,
         train=Items(tuple(rows[:half])),
@@ -265,8 +265,8 @@ def with_questions(
     nothing = Exploration(finalists=(), candidate_ids=())
     try:
         test = ask_questions(halves, [nothing, nothing])
-    except NotTestedError as error:
-        return ShipDecision(ship=False, reason=str(error))
+    except QuestionsNotTestedError as error:
+        return ShipDecision(ships=False, reason=str(error))
     return decide(problem, [], 1, questions=test)[1]
 
 

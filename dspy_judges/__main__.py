@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from dspy_judges import __version__
-from dspy_judges.startup import open_streams, run
+from dspy_judges.startup import run, wrap_output_streams
 
 JUDGES_COMMAND = "judges.cli.main:command"
 # For each command: its summary in the help, and the MODULE:FUNCTION that runs it.
@@ -47,7 +47,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command named by the first argument, and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    open_streams()
+    wrap_output_streams()
     if arguments == ["--version"]:
         print(f"dspy-judges {__version__}")
         return 0

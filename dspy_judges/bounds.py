@@ -6,31 +6,30 @@ With these bounds, any file is read or refused within about ten seconds and 500 
 # The most bytes that a table in memory, one line, a JSON file or an unpacked file may have.
 MAX_BYTES = 128 * 2**20
 # The approximate memory of a value in bytes, without the value's text.
-VALUE_BYTES = 64
+BYTES_PER_VALUE = 64
 # The most cells of a table in memory: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
 # The most commas and brackets in a JSON text, of which 3 bytes may take 70 bytes in memory.
-MAX_MARKS = 3_000_000
+MAX_JSON_MARKS = 3_000_000
 # The most columns of a table, and the most names in one cell; every two names are compared.
 MAX_COLUMNS = 1000
 # The most problems that are collected for one file.
 MAX_PROBLEMS = 100_000
 # The greatest depth of nested lists and objects, which are read recursively.
 MAX_DEPTH = 100
-# The most XML elements in a workbook's cell formats; openpyxl takes 30 microseconds for each.
-MAX_FORMATS = 100_000
+# The most XML elements in a workbook's styles; openpyxl takes 30 microseconds for each.
+MAX_STYLES = 100_000
 # The most bytes of a YAML file. Aliases are refused, since they can expand to gigabytes.
 MAX_YAML_BYTES = 200_000
-# The most bytes and brackets in the file of a frozen judge, of which 20 bytes may take 1,000 bytes
-# in memory.
+# The most bytes and brackets in a frozen judge's file: 20 bytes of it may take 1,000 in memory.
 MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 
-def memory_of(value: object, depth: int = 0) -> int:
-    """The approximate memory of a value in bytes; raises ValueError if it is nested too deeply."""
+def estimate_memory(value: object, depth: int = 0) -> int:
+    """Return a value's approximate memory in bytes; raise ValueError if it is nested too deeply."""
     if depth > MAX_DEPTH:
         raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):
         entries = value.values() if isinstance(value, dict) else value
-        return VALUE_BYTES + sum(memory_of(entry, depth + 1) for entry in entries)
-    return VALUE_BYTES + (len(value) if isinstance(value, str | bytes) else 0)
+        return BYTES_PER_VALUE + sum(estimate_memory(entry, depth + 1) for entry in entries)
+    return BYTES_PER_VALUE + (len(value) if isinstance(value, str | bytes) else 0)

@@ -6,5 +6,5 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def name_key(column: str) -> str:
-    """The form of a column name that is compared: `workerid` for `Worker ID` and `worker_id`."""
+    """Return a column name for comparisons: `workerid` for `Worker ID` and `worker_id`."""
     return _SEPARATORS.sub("", column.casefold())

@@ -7,28 +7,28 @@ from typing import ClassVar
 
 
 class JudgesError(Exception):
-    """An error that users can fix; its message names the problem, the value, and the way out."""
+    """Raised if users can fix the error; the message names problem, value and remedy."""
 
     # The exit code of a command that ends with this error: 1 for a failure, 2 for wrong usage.
     exit_code: ClassVar[int] = 1
 
 
 class MissingExtraError(JudgesError, ModuleNotFoundError):
-    """A library that belongs to an optional extra is not installed."""
+    """Raised if a library that belongs to an optional extra is not installed."""
 
 
 class ExistsError(JudgesError, FileExistsError):
-    """A file exists, and it is not to be overwritten."""
+    """Raised if a file exists and must not be overwritten."""
 
 
 class UsageError(JudgesError, ValueError):
-    """A command-line flag has a wrong value, or cannot be combined with another flag."""
+    """Raised if a command-line flag has a wrong value, or does not go with another flag."""
 
     exit_code = 2
 
 
 class OptionError(JudgesError, ValueError):
-    """An argument of a Python function has a wrong value."""
+    """Raised if an argument of a Python function has a wrong value."""
 
 
 # None if options are flags; otherwise the names of the arguments that differ from the options'.
@@ -37,7 +37,7 @@ _argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_na
 
 @contextmanager
 def arguments_in_messages(**argument_names: str) -> Iterator[None]:
-    """In this block, messages name arguments, not flags; `argument_names` rename some options."""
+    """Make messages name arguments, not flags; `argument_names` maps options to other names."""
     token = _argument_names.set(argument_names)
     try:
         yield
@@ -46,7 +46,7 @@ def arguments_in_messages(**argument_names: str) -> Iterator[None]:
 
 
 def option_name(name: str, value: object = "") -> str:
-    """An option in a message as its user writes it, with the value if there is one.
+    """Return an option in a message as its user writes it, with the value if there is one.
 
     For a command it is a flag, such as `--price proposer=1,4`; in `arguments_in_messages`, it is an
     argument, such as `proposer_price=1,4`.

@@ -13,7 +13,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file; raises ValueError if there are more than `max_bytes`."""
+    """Return the bytes of a regular file; raises ValueError if there are more than `max_bytes`."""
     # Read one byte more than is allowed, since a file may grow after its size is checked.
     with open_regular(path) as file:
         content = file.read(max_bytes + 1)

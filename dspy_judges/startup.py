@@ -19,7 +19,7 @@ EXTENSIONS_VARIABLE = "DSPY_JUDGES_EXTENSIONS"
 PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
-class _Stream(io.FileIO):
+class _OutputStream(io.FileIO):
     """A standard stream that discards text once its reader has gone, so that the command goes on.
 
     Any other failure of stdout, such as a full disk, ends the process with one line on stderr and
@@ -37,11 +37,10 @@ class _Stream(io.FileIO):
             sys.exit(f"dspy-judges: stdout: {error.strerror}")
 
 
-def open_streams() -> None:
+def wrap_output_streams() -> None:
     """Wrap stdout and stderr, so that a command goes on after their reader (`head`) has gone.
 
-    Characters that the stream's encoding lacks are written as JSON escapes, so that printed JSON
-    stays valid.
+    Characters that the encoding lacks become JSON escapes, so that printed JSON stays valid.
     """
     codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
     for name in ("stdout", "stderr"):
@@ -50,7 +49,7 @@ def open_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif stream is getattr(sys, f"__{name}__"):
             stream.flush()
-            binary_stream = io.BufferedWriter(_Stream(stream.fileno(), "w", closefd=False))
+            binary_stream = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
             text_options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
             setattr(sys, name, io.TextIOWrapper(binary_stream, **text_options))
 
@@ -61,7 +60,7 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
     The exit code is 0 for done, 1 for failed or below a required value, 2 for wrong usage, 3 for
     undecided, and 130 for interrupted. `arguments` is `sys.argv[1:]` by default.
     """
-    open_streams()
+    wrap_output_streams()
     try:
         working_folder = Path.cwd()
     except FileNotFoundError:
@@ -87,10 +86,10 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
-    """Within this context, Ctrl-C ends the process at once.
+    """Make Ctrl-C end the process at once within this context.
 
-    It is for the imports before a command runs: an import may swallow a KeyboardInterrupt, and no
-    work can be lost yet.
+    The context is for the imports before a command runs: an import may swallow a KeyboardInterrupt,
+    and no work can be lost yet.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

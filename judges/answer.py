@@ -6,9 +6,9 @@
    name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
-A text must state exactly one value in these forms, and no other value elsewhere. Another text
-raises NoScoreError. The text is cleaned so that the positions of characters stay the same: an
-answer's position also holds for the original text.
+A text must state exactly one value in these forms, and no other value elsewhere. Any other text
+raises NoScoreError. Cleaning a text does not move its characters, so an answer's position also
+holds for the original text.
 """
 
 import re
@@ -17,14 +17,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import FIELD_HEADER, Value
+from judges.prompt import FIELD_HEADER_PATTERN, Value
 
 # The most characters of a reply; a longer one is not searched for an answer.
 MAX_REPLY_LENGTH = 20_000
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
 )  # fmt: skip
-NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
+NUMBER_REGEX = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
 CANDIDATE_NOUN = (
     r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
 )
@@ -45,7 +45,7 @@ _NEUTRAL_WORDS = _word_set(
     "the a an my your our is i it for of on this here s total would give to level"
 )
 # Words in labels of something other than the answer: "word count", "previous rating".
-_OTHER_WORDS = _word_set(
+_NON_ANSWER_WORDS = _word_set(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
@@ -61,10 +61,10 @@ _DENYING_WORDS = _word_set(
 )
 # A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
 # "ethics" are not plurals.
-_PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
+_PLURAL_NOUN = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 # Maps some white space and characters beyond ASCII to ASCII characters.
-_TO_ASCII = str.maketrans(
+_ASCII_MAP = str.maketrans(
     "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
     "0123456789:()[]=.,\"\"''- \n     ",
 )
@@ -75,13 +75,13 @@ _BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
 # A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
 # that is quoted as a whole is not the model's own answer.
-_LABEL = re.compile(
+_LABEL_PATTERN = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
     rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
 # What may follow a complete answer: nothing, or a reason that does not take the answer back.
-_REASON = re.compile(
+_REASON_PATTERN = re.compile(
     rf"{_AFTER_ANSWER}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
@@ -89,11 +89,12 @@ _REASON = re.compile(
 )
 # An unclear text where an answer should be: "~4", "N/A", "neither".
 _UNCLEAR_ANSWER = re.compile(
-    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
+    rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER_REGEX}|n/?a\b|none|null|unknown|neither|both"
+    r"|ties?\b|\?)",
     re.IGNORECASE,
 )
 # Phrases with which a reply takes back its answer or declines to give one.
-_WITHDRAWAL = re.compile(
+_WITHDRAWAL_PHRASE = re.compile(
     r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
@@ -106,25 +107,25 @@ _OTHER_SCALE = re.compile(
     re.IGNORECASE,
 )
 # Headers, tags and JSON keys; each is treated as the start of a line.
-_MARKUP = re.compile(
-    rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
-    r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
+_LABEL_MARKUP = re.compile(
+    rf"{FIELD_HEADER_PATTERN.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*"
+    r"|\}|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
 
 
 class AnswerForm:
     """The patterns that find an answer in a text: a number on a scale, or one of several words.
 
-    If `fractions` is true, numbers between two ratings are also answers.
+    If `allow_fractions` is true, numbers between two ratings are also answers.
     """
 
-    def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
-        self.choices, self.fractions = choices, fractions
-        self.numeric = all(isinstance(choice, int) for choice in choices)
+    def __init__(self, choices: tuple[Value, ...], allow_fractions: bool) -> None:
+        self.choices, self.allow_fractions = choices, allow_fractions
+        self.is_numeric = all(isinstance(choice, int) for choice in choices)
         # Maps the lower-case text of an answer to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
         clause_start, excluded_words = "^", "than|to|over"
-        if self.numeric:
+        if self.is_numeric:
             self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             lowest, highest = choices[0], choices[-1]
             highest_pattern = "|".join(
@@ -136,7 +137,8 @@ class AnswerForm:
                 rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{highest_pattern})\b(?:\.0+\b)?"
             )
             value_pattern = (
-                rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
+                rf"(?P<value>-?{NUMBER_REGEX})"
+                r"(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             )
             end_pattern = ""
         else:
@@ -156,19 +158,20 @@ class AnswerForm:
         filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
         clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
         end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
-        self.answer = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
+        self.answer_pattern = re.compile(rf"{_BULLET}{_BEFORE_ANSWER}{value_pattern}")
         # A further answer in the text after the first answer; it makes up nearly all of a clause.
-        self.later_answer = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
+        self.later_pattern = re.compile(clause_pattern + value_pattern + end_pattern, re.MULTILINE)
         # A mention of the judge's own scale, such as "out of 5".
-        self.scale = re.compile(scale_pattern)
+        self.scale_pattern = re.compile(scale_pattern)
 
     def value(self, match: re.Match[str]) -> float | str | None:
-        """The choice in a match of `answer` or `later_answer`; None for a number off the scale."""
+        """Return the choice in a match of this form's patterns; None for a number off the scale."""
         word = match["value"].lower()
-        if word in self.choice_by_text or not self.numeric or word in NUMBER_WORDS:
+        if word in self.choice_by_text or not self.is_numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)
         number = float(word)
-        is_on_scale = self.fractions and float(self.choices[0]) <= number <= float(self.choices[-1])
+        lowest, highest = float(self.choices[0]), float(self.choices[-1])
+        is_on_scale = self.allow_fractions and lowest <= number <= highest
         return number if is_on_scale or number in self.choices else None
 
 
@@ -191,7 +194,7 @@ class Answer(NamedTuple):
 def find_answer(
     text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
-    """The answer that a text states; None if the text states none.
+    """Return the answer that a text states; None if the text states none.
 
     `names` are words that count as labels of the answer. If `strict` is true, an answer counts only
     with such a label, or alone on its line. Raises NoScoreError if the answer is unclear.
@@ -203,78 +206,78 @@ def find_answer(
     if len(text.strip()) > MAX_REPLY_LENGTH:
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
-    answers, other_texts = _answers(plain_text(text, form), form, name_words)
+    answers, other_texts = _find_answers(plain_text(text, form), form, name_words)
     rank = max((answer.rank for answer in answers), default=0)
     if rank <= strict:
         return None
     answers = [answer for answer in answers if answer.rank == rank]
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
-    values |= {form.value(match) for match in form.later_answer.finditer(text_after)} - {None}
-    if None in values or len(values) > 1 or _WITHDRAWAL.search(text_after):
+    values |= {form.value(match) for match in form.later_pattern.finditer(text_after)} - {None}
+    if None in values or len(values) > 1 or _WITHDRAWAL_PHRASE.search(text_after):
         raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
-    """The text in ASCII where possible, without mentions of the judge's own scale.
+    """Return the text in ASCII where possible, without mentions of the judge's own scale.
 
     The positions of characters stay the same. Tags, headers and JSON keys become labels at the
     start of a line. Raises NoScoreError if the text mentions another scale.
     """
-    text = text.translate(_TO_ASCII)
-    text = form.scale.sub(lambda match: " " * len(match[0]), text)
-    if form.numeric and _OTHER_SCALE.search(text):
+    text = text.translate(_ASCII_MAP)
+    text = form.scale_pattern.sub(lambda match: " " * len(match[0]), text)
+    if form.is_numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
     def as_label(markup_match: re.Match[str]) -> str:
         name = markup_match[1] or markup_match[2]
         return (f"\n{name}:" if name else "\n").ljust(len(markup_match[0]))
 
-    return _MARKUP.sub(as_label, text)
+    return _LABEL_MARKUP.sub(as_label, text)
 
 
-class _Line:
+class _ReplyLine:
     """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
 
     def __init__(self, line: re.Match[str], form: AnswerForm) -> None:
         self.content, self.position = line[0].rstrip(), line.start()
-        label = _LABEL.match(self.content)
+        label = _LABEL_PATTERN.match(self.content)
         # "B: it is precise" begins with an answer and not with a label.
-        self.label = None if label and form.answer.fullmatch(label["label"]) else label
+        self.label = None if label and form.answer_pattern.fullmatch(label["label"]) else label
         self.start = self.label.end() if self.label else 0
         self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
             _SURROUNDING_CHARACTERS
         )
-        self.answer = form.answer.match(self.content, self.start)
+        self.answer = form.answer_pattern.match(self.content, self.start)
         # The text after a complete answer; None if the line has no complete answer.
         self.reason: str | None = None
-        if self.answer and _REASON.match(self.content, self.answer.end()):
+        if self.answer and _REASON_PATTERN.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
         self.is_answer_alone = self.reason is not None and not self.reason.strip(
             _SURROUNDING_CHARACTERS + "}|$.!"
         )
 
     def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
-        """The rank by the line's label, else by the line above if that is nothing but a label.
+        """Return the rank by the line's label, else by the line above if it is nothing but a label.
 
         It is None if there is no label, and 0 for a label of something other than the answer.
         """
         if rank_above == 0:  # the line above says that this is a quotation, as in "The text says:"
             return 0
         if self.label:
-            return _rank(self.label["label"], name_words)
+            return _label_rank(self.label["label"], name_words)
         return rank_above if self.is_answer_alone else None
 
 
-def _answers(
+def _find_answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """The answers in all lines of a plain text, and the other parts of the text with positions."""
+    """Return the answers in all lines of a plain text, and the text around them with positions."""
     answers, other_texts = [], []
     rank_above: int | None = None
     for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
-        line = _Line(line_match, form)
+        line = _ReplyLine(line_match, form)
         rank = line.rank(name_words, rank_above)
         rank_above = rank if line.is_label_alone else None
         is_opening = line_number == 0 and not line.content.endswith("?")
@@ -293,8 +296,8 @@ def _answers(
     return answers, other_texts
 
 
-def _rank(label: str, name_words: frozenset[str]) -> int:
-    """How clearly a label names the answer, from 3 (final) to 1; 0 if it names something else."""
+def _label_rank(label: str, name_words: frozenset[str]) -> int:
+    """Return how clearly a label names the answer, from 3 (final) to 1; 0 if it does not."""
     words = re.findall(r"[^\W_]+", label.lower())
     content_words = set(words) - _NEUTRAL_WORDS
     if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
@@ -304,11 +307,11 @@ def _rank(label: str, name_words: frozenset[str]) -> int:
     head_noun = next(
         (word for word in reversed(phrase.split()) if word not in _NEUTRAL_WORDS), "number"
     )
-    if head_noun in _OTHER_WORDS | _ANSWER_WORDS and content_words & _OTHER_WORDS - name_words:
-        return 0
-    if head_noun not in _ANSWER_WORDS | name_words and _PLURAL.search(phrase):
-        return 0
-    if content_words & _DENYING_WORDS - name_words:
+    is_denied = content_words & _DENYING_WORDS - name_words
+    is_count = head_noun not in _ANSWER_WORDS | name_words and _PLURAL_NOUN.search(phrase)
+    other_words = content_words & _NON_ANSWER_WORDS - name_words
+    is_other = other_words and head_noun in _NON_ANSWER_WORDS | _ANSWER_WORDS
+    if is_denied or is_count or is_other:
         return 0
     if content_words & _FINAL_WORDS:
         return 3

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options
-    from judges.frozen import AnyFile, Provenance
+    from judges.frozen import AnyJudgeFile, Provenance
     from judges.protocol import Model
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
@@ -85,15 +85,15 @@ class BaseJudge(ABC):
 
     @abstractmethod
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients that ask the judge's models; they share the budget of `client`."""
+        """Return the clients that ask the judge's models; they share the budget of `client`."""
 
     @abstractmethod
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """A copy of the judge that asks another model, or at another endpoint."""
+        """Return a copy of the judge that asks another model, or at another endpoint."""
 
     @abstractmethod
-    def freeze(self) -> "AnyFile":
-        """The content of the file that `save` writes."""
+    def freeze(self) -> "AnyJudgeFile":
+        """Return the content of the file that `save` writes."""
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ class BaseJudge(ABC):
         return convert(plain_data(self.provenance) or {}, Provenance)
 
     def _repr_html_(self) -> str:
-        """The `repr` for a notebook; a click shows the instructions, questions and answers."""
+        """Return HTML for a notebook; a click shows the instructions, questions and answers."""
         prompt_texts = (
             [prompt.instruction, *(f"{f.name}: {f.description}" for f in prompt.choices)]
             for prompt in self.prompts
@@ -157,10 +157,9 @@ class BaseJudge(ABC):
                     "not a plain PROVIDER/NAME of a known provider; if you trust it, name the "
                     "model yourself: --lm MODEL (lm=...)"
                 )
-            tuned_endpoint, endpoint = judge.origin.endpoint, endpoint_of(judge.lm)
-            if not tuned_endpoint or judge.api_base:
-                continue
-            if tuned_endpoint not in (endpoint, endpoint_digest(endpoint)):
+            endpoint = endpoint_of(judge.lm)
+            expected_endpoints = (None, "", endpoint, endpoint_digest(endpoint))
+            if not judge.api_base and judge.origin.endpoint not in expected_endpoints:
                 raise FatalModelError(
                     f"{judge.name}: it was tuned at another address than {endpoint}, where its "
                     "requests would go; give the address: --api-base URL, or in Python "
@@ -196,7 +195,7 @@ class BaseJudge(ABC):
         return judgement
 
     def configured_model(self) -> "Model | None":
-        """The LM of `dspy.configure`; None if there is none, or if the judge names a model."""
+        """Return the LM of `dspy.configure`; None if none is set or the judge names a model."""
         has_own_model = self.lm_source != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
             return None
@@ -224,8 +223,8 @@ class BaseJudge(ABC):
             return
         models = {} if model is None else {model.name: model}
         options = {"api_base": None if models else self.api_base, **options}
-        asked = [part.lm for part in self.parts]
-        with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
+        lms = [part.lm for part in self.parts]
+        with Session(keep_going=keep_going, models=models, lms=lms, **options) as session:
             yield session.client(next(iter(models), self.lm))
 
     @contextmanager
@@ -245,7 +244,7 @@ class BaseJudge(ABC):
         """
         from judges.client import BudgetSpentError, read_options
         from judges.labels.cells import value_at
-        from judges.labels.conversations import as_texts
+        from judges.labels.conversations import cells_with_texts
 
         client_options, column_mapping = read_options(options, self.texts)
         judge = self.with_model(
@@ -260,7 +259,7 @@ class BaseJudge(ABC):
             return {name: value_at(row, column) for name, column in columns.items()}
 
         def judge_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            text_rows, unjudged_rows = tee(map(texts_in, map(as_texts, rows)))
+            text_rows, unjudged_rows = tee(map(texts_in, map(cells_with_texts, rows)))
             try:
                 for judgement in judge.judge_rows(text_rows, client, seed=seed):
                     next(unjudged_rows)
@@ -355,14 +354,16 @@ class BaseJudge(ABC):
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
-        """The texts that the judge reads, for each record of a table; a record may hold a chat.
+        """Return the texts that the judge reads, for each row of a table; a row may hold a chat.
 
         Raises MissingColumnError if a text has no column, or several columns of one name.
         """
         from judges.labels.cells import value_at
-        from judges.labels.conversations import as_texts
+        from judges.labels.conversations import cells_with_texts
 
-        rows = [as_texts(dict(zip(column_names, record, strict=True))) for record in records]
+        rows = [
+            cells_with_texts(dict(zip(column_names, record, strict=True))) for record in records
+        ]
         columns = {*column_names, *chain.from_iterable(rows)}
         column_by_text = find_columns(self.subject, mapping or {}, columns)
         duplicates = [name for name in column_by_text.values() if column_names.count(name) > 1]
@@ -390,7 +391,7 @@ class BaseJudge(ABC):
         return Path(path)
 
     def dumps(self) -> str:
-        """The JSON text that `save` writes; raises FrozenJudgeError if a file cannot hold it."""
+        """Return the JSON that `save` writes; raises FrozenJudgeError if no file can hold it."""
         from judges import frozen
 
         return frozen.dumps(self.freeze())

@@ -23,7 +23,7 @@ from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
 from judges.client.openai import MAX_EXCERPT_CHARACTERS, EndpointModel, read_error
-from judges.client.prices import FREE, token_bound
+from judges.client.prices import FREE, max_prompt_tokens
 from judges.client.store import ANSWERED, REFUSED, request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
 from judges.tables.atomic_write import write_atomically
@@ -36,9 +36,9 @@ ENDPOINT_PATH: Final = "/v1/chat/completions"
 PRICE_FACTOR = 0.5  # the price of a batch, relative to the usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
-PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
+BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
 # Seconds by which the provider's clock and this machine's may differ.
-MAX_CLOCK_DIFFERENCE = 86_400.0
+MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
@@ -122,7 +122,7 @@ class Batch:
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """The answer in the store; if there is none, queue the request and raise RefusedError."""
+        """Return the stored answer; if there is none, queue the request and raise RefusedError."""
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (completion := self._store.get(key)) is not None:
             return completion
@@ -131,18 +131,18 @@ class Batch:
             request = {"custom_id": key.hex(), "method": "POST", "url": ENDPOINT_PATH, "body": body}
             with claim_file(self._requests_path, replace=not self._worst_costs).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
-            token_bounds = token_bound(messages), sampling.n * sampling.max_tokens
+            token_bounds = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
             self._worst_costs[key.hex()] = PRICE_FACTOR * self._price.worst_cost(*token_bounds)
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
 
-    def begin(self) -> int:
+    def book_requests(self) -> int:
         """Book new requests at their worst-case cost; return the number of requests in the batch.
 
         Raises OptionError if the new requests would exceed the limit of calls or dollars.
         """
-        budget, booked_requests = self._budget, self._store.open_requests(PURPOSE)
+        budget, booked_requests = self._budget, self._store.unanswered_request_ids(BATCH_PURPOSE)
         new_costs = {
             key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
         }
@@ -159,20 +159,20 @@ class Batch:
                 f"${dollars_left:.4f}"
             )
         for key, worst_cost in new_costs.items():
-            self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst_cost)
+            self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
-            self._save()
+            self._save_state()
         return len(self._worst_costs)
 
     def submit(self) -> None:
         """Upload the requests and start the batch, unless this was done before."""
         if self.state.batch_id is not None:
             return
-        with self._client() as client:
+        with self._openai_client() as client:
             # If a run was killed after it started its batch, the batch must not be started twice.
-            earliest_start = self.state.begun_at - MAX_CLOCK_DIFFERENCE
+            earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
             # The provider lists the newest batches first, and loads pages as they are read.
             recent_batches = takewhile(
                 lambda b: b.created_at >= earliest_start, client.batches.list(limit=100)
@@ -190,45 +190,46 @@ class Batch:
                     metadata={RUN_KEY: self.state.run},
                 )
             self.state.batch_id = batch.id
-        self._save()
+        self._save_state()
 
-    def collect(self) -> list[str]:
+    def collect_answers(self) -> list[str]:
         """Record the batch's answers in the store; return a reason for each failed request.
 
         Afterwards the files of the batch are deleted. Raises FatalModelError if the batch is not
         submitted yet or still running.
         """
         if self.state.batch_id is None:
-            store_totals = self._store.totals()
-            if {total.state for total in store_totals if total.purpose == PURPOSE} == {ANSWERED}:
+            totals = self._store.totals()
+            if {total.state for total in totals if total.purpose == BATCH_PURPOSE} == {ANSWERED}:
                 # An earlier run collected the answers, but was killed before its last row.
                 return []
             raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
-        request_keys, open_requests = self._keys(), self._store.open_requests(PURPOSE)
+        request_keys = self._read_request_keys()
+        open_request_ids = self._store.unanswered_request_ids(BATCH_PURPOSE)
         # The number in the store of each request of the batch that has no answer, by its key.
-        request_numbers = {key: open_requests[key] for key in request_keys & open_requests.keys()}
+        request_ids = {key: open_request_ids[key] for key in request_keys & open_request_ids.keys()}
         failures = []
-        with self._client() as client:
+        with self._openai_client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
             n_answers = batch.request_counts.completed if batch.request_counts else 0
             n_requests = len(request_keys)
             status = f"{batch.id} {batch.status}, {n_answers:,} of {n_requests:,} requests answered"
             if batch.status not in FINAL_STATUSES:
                 raise FatalModelError(f"the batch is not finished: {status}")
-            for answer in _answers(client, batch):
-                if answer.custom_id in request_numbers:
-                    failures += self._settle(answer, request_numbers.pop(answer.custom_id))
-        for request_number in request_numbers.values():
-            self._store.settle(request_number, REFUSED, 0.0, None)
+            for answer in _read_answers(client, batch):
+                if answer.custom_id in request_ids:
+                    failures += self._record_answer(answer, request_ids.pop(answer.custom_id))
+        for request_id in request_ids.values():
+            self._store.record_outcome(request_id, REFUSED, 0.0, None)
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink()
         batch_errors = (batch.errors and batch.errors.data) or ()
         reason = " ".join("; ".join([status, *(e.message or "" for e in batch_errors)]).split())
         failure = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
-        return failures + [failure] * len(request_numbers)
+        return failures + [failure] * len(request_ids)
 
-    def _keys(self) -> set[str]:
+    def _read_request_keys(self) -> set[str]:
         try:
             with self._requests_path.open("rb") as file:
                 return {_LINE_DECODER.decode(line).custom_id for line in file}
@@ -236,7 +237,7 @@ class Batch:
             message = f"is damaged ({error}); delete it and {self._state_path} to forget the batch"
             raise FatalModelError(f"{self._requests_path}: {message}") from None
 
-    def _settle(self, answer: _BatchLine, request_number: int) -> list[str]:
+    def _record_answer(self, answer: _BatchLine, request_id: int) -> list[str]:
         """Record a request's answer in the store; return the reason if the request failed."""
         response = answer.response or _HttpResponse(body=answer.error)
         try:
@@ -245,18 +246,18 @@ class Batch:
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
             if not error.billed:  # a billed request stays booked at its worst-case cost
-                self._store.settle(request_number, REFUSED, 0.0, None)
+                self._store.record_outcome(request_id, REFUSED, 0.0, None)
             return [str(error)]
         cost = PRICE_FACTOR * self._price.cost_of(completion)
-        self._store.settle(request_number, ANSWERED, cost, completion)
+        self._store.record_outcome(request_id, ANSWERED, cost, completion)
         return []
 
-    def _save(self) -> None:
+    def _save_state(self) -> None:
         write_atomically(self._state_path, msgspec.json.encode(self.state) + b"\n", overwrite=True)
 
     @contextmanager
-    def _client(self) -> Iterator["OpenAI"]:
-        """OpenAI's official client; its errors become FatalModelErrors, with API keys redacted."""
+    def _openai_client(self) -> Iterator["OpenAI"]:
+        """Open OpenAI's official client; its errors become FatalModelErrors without API keys."""
         import openai
 
         model = self._model
@@ -273,8 +274,8 @@ class Batch:
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
-def _answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
-    """The answers in the batch's result files; lines that cannot be read are left out."""
+def _read_answers(client: "OpenAI", batch: "ProviderBatch") -> Iterator[_BatchLine]:
+    """Return the answers in the batch's result files; lines that cannot be read are left out."""
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         with client.files.with_streaming_response.content(file_id) as result_lines:
             for line in result_lines.iter_lines():

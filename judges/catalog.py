@@ -19,7 +19,7 @@ import difflib
 from functools import partial
 
 from judges.dimension import (
-    RESERVED_QUESTION,
+    RESERVED_QUESTION_NAMES,
     Comparison,
     Dimension,
     Subject,
@@ -30,7 +30,7 @@ from judges.questions import Question
 SUMMARY = {"summary": "the summary to judge"}
 DOCUMENT_AND_SUMMARY = {"document": "the text that was summarized", **SUMMARY}
 ARTICLE_AND_SUMMARY = {"document": "the article that was summarized", **SUMMARY}
-POST = {"post": "the forum post that was summarized"}
+FORUM_POST = {"post": "the forum post that was summarized"}
 
 
 def _dimension(
@@ -43,7 +43,7 @@ def _dimension(
     source: str,
     questions: tuple[Question, ...] = (),
 ) -> Dimension:
-    """A dimension on the scale from 1 to 5; `anchors` say what earns the ratings 1, 3 and 5."""
+    """Return a dimension with the scale 1 to 5; `anchors` say what earns the ratings 1, 3 and 5."""
     return Dimension(
         name=name,
         definition=definition,
@@ -69,8 +69,8 @@ _chain_of_density_dimension = partial(
 _dpo_comparison = partial(Comparison, source="DPO win rates (arXiv:2305.18290)")
 
 
-def _questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
-    """Questions from keyword arguments: the name and the text of each question.
+def _make_questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
+    """Make questions from keyword arguments, which are their names and texts.
 
     A string is a question to answer by yes or no. A tuple (text, what earns 1, what earns 3) is a
     question to answer on a scale from 1 to 3.
@@ -94,7 +94,7 @@ COHERENCE = _summeval_dimension(
         "an order can be made out, with jumps or loose ends",
         "one well-built text that leads from sentence to sentence",
     ),
-    questions=_questions(
+    questions=_make_questions(
         one_topic="does the summary stay on topic from its first sentence to its last",
         clear_opening="does the first sentence say what the summary is about",
         logical_order="do the sentences stand in an order that a reader can follow",
@@ -120,7 +120,7 @@ CONSISTENCY = _summeval_dimension(
         "some statements have no support",
         "the document supports every statement",
     ),
-    questions=_questions(
+    questions=_make_questions(
         names_correct="are all names of people, places and organisations those of the document",
         numbers_correct="are all numbers, dates and amounts of the summary those of the document",
         roles_correct="does everyone in the summary do what the document says they did",
@@ -143,7 +143,7 @@ FLUENCY = _summeval_dimension(
         "clean sentences without mistakes",
     ),
     inputs=SUMMARY,
-    questions=_questions(
+    questions=_make_questions(
         full_sentences="is every sentence complete, with a subject and a verb",
         correct_grammar="is the summary free of mistakes in grammar",
         correct_spelling="is every word spelled correctly, with capitals where they belong",
@@ -168,7 +168,7 @@ RELEVANCE = _summeval_dimension(
         "some main points, some missing or beside the point",
         "all main points and nothing superfluous",
     ),
-    questions=_questions(
+    questions=_make_questions(
         main_point="does the summary state the main point of the document",
         key_points=(
             "how many of the document's important points the summary has",
@@ -187,7 +187,7 @@ COD_INFORMATIVE = _chain_of_density_dimension(
     "whether the summary gives the important information, accurately and in few words",
     "Judge how informative the summary is. An informative summary covers the important points of "
     "the article, states them accurately, as the article supports them, and is concise.",
-    questions=_questions(
+    questions=_make_questions(
         central_event="does the summary say what the article is centrally about",
         key_people="does the summary name the people and organisations that matter most",
         concrete_facts="does the summary give concrete facts, such as numbers, dates and places",
@@ -203,7 +203,7 @@ COD_QUALITY = _chain_of_density_dimension(
     "Judge the quality of the summary. A summary of high quality is easy to read: a reader who "
     "sees nothing else can follow every sentence and understand what it says.",
     inputs=SUMMARY,
-    questions=_questions(
+    questions=_make_questions(
         clear_at_once="can every sentence be understood at the first reading",
         known_terms="is every name and term of the summary commonly known or explained",
         light_sentences=(
@@ -222,7 +222,7 @@ COD_COHERENCE = _chain_of_density_dimension(
     "Judge the coherence of the summary. A coherent summary is well structured and well organised: "
     "its sentences are connected and stand in a logical order.",
     inputs=SUMMARY,
-    questions=_questions(
+    questions=_make_questions(
         topic_first="does the summary introduce its topic before it goes into details",
         single_story="do all sentences of the summary belong to one story",
         sensible_order="are the events told in the order in which a reader expects them",
@@ -236,7 +236,7 @@ COD_ATTRIBUTABLE = _chain_of_density_dimension(
     "whether everything the summary says can be found in the article",
     "Judge how far the summary is attributable to the article: is all of its information fully "
     "supported by the article? Lower the rating for every fact the article does not support.",
-    questions=_questions(
+    questions=_make_questions(
         no_new_facts="does the article state every event that the summary tells",
         no_new_names="does the article mention every person, place and organisation of the summary",
         no_new_numbers="does every number, date and amount of the summary stand in the article",
@@ -251,7 +251,7 @@ COD_OVERALL = _chain_of_density_dimension(
     "how good the summary is as a whole",
     "Judge the summary as a whole, by how much a reader would prefer it. A good summary brings "
     "across the main points of the article, and is concise, logical and coherent.",
-    questions=_questions(
+    questions=_make_questions(
         essentials=(
             "how much of what matters in the article the summary brings across",
             "little of what matters",
@@ -267,7 +267,7 @@ COD_OVERALL = _chain_of_density_dimension(
 TLDR_SALIENCE = _dpo_comparison(
     name="tldr_salience",
     definition="which summary better gives the post's most important points",
-    inputs=POST,
+    inputs=FORUM_POST,
     candidate="summary",
     instruction="Decide which of the two summaries of the forum post is better. The better "
     "summary covers more of the most important points of the post.",
@@ -276,7 +276,7 @@ TLDR_SALIENCE = _dpo_comparison(
 TLDR_CONCISE = _dpo_comparison(
     name="tldr_concise",
     definition="which summary gives the post's most important points and no unimportant detail",
-    inputs=POST,
+    inputs=FORUM_POST,
     candidate="summary",
     instruction="Decide which of the two summaries of the forum post is better. A good summary "
     "gives the most important points of the post without unimportant or irrelevant details: it is "
@@ -303,12 +303,12 @@ JUDGES: dict[str, Subject] = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of all catalogue judges, grouped by source."""
+    """Return the names of all catalogue judges, grouped by source."""
     return tuple(JUDGES)
 
 
-def find(name: str) -> Subject:
-    """The subject of that name; raises UnknownDimensionError, which suggests similar names."""
+def find_subject(name: str) -> Subject:
+    """Return the subject of that name; UnknownDimensionError suggests similar names."""
     if name in JUDGES:
         return JUDGES[name]
     similar_names = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
@@ -318,8 +318,8 @@ def find(name: str) -> Subject:
     )
 
 
-def siblings(subject: Subject) -> tuple[Question, ...]:
-    """The catalogue's other dimensions of the same source, as questions for a judge of `subject`.
+def same_source_questions(subject: Subject) -> tuple[Question, ...]:
+    """Return the other dimensions of the subject's source, as questions for a judge of `subject`.
 
     All these dimensions judge the same text as the subject. A question may need a text that the
     judge does not read; tuning learns from people's labels how much the answers to each question
@@ -338,14 +338,14 @@ def siblings(subject: Subject) -> tuple[Question, ...]:
 
 
 def candidate_questions(subject: Subject, max_questions: int) -> tuple[Question, ...]:
-    """The questions that tuning may add to a judge, at most `max_questions`.
+    """Return the questions that tuning may add to a judge, at most `max_questions`.
 
-    First come the siblings of the subject (see `siblings`), then the questions in the subject's
+    First come the other dimensions (see `same_source_questions`), then the questions in the
     definition. Of two questions with one name, the first is kept. A question is left out if the
     prompt uses its name for something else.
     """
     questions: dict[str, Question] = {}
-    for question in (*siblings(subject), *subject.questions):
-        if question.name not in RESERVED_QUESTION.union(subject.texts):
+    for question in (*same_source_questions(subject), *subject.questions):
+        if question.name not in RESERVED_QUESTION_NAMES.union(subject.texts):
             questions.setdefault(question.name, question)
     return tuple(questions.values())[:max_questions]

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.judgement import NoScoreError, quote
-from judges.prompt import LETTERS, Field, Prompt, demo_values, fill_slots, neutralise, words_of
+from judges.prompt import LETTERS, Field, Prompt, break_markup, demo_values, fill_slots, words_of
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
@@ -32,9 +32,9 @@ from judges.protocol import (
 
 # The sum of an answer's probabilities may differ from 1 by this much, since servers round
 # probabilities.
-ROUNDING = 0.05
+MAX_ROUNDING_ERROR = 0.05
 # The exceptions that may be raised while JSON of an unexpected form is read.
-MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+JSON_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 # The most levels that a question of the type `score` may have.
 MAX_LEVELS = 10
 # The sampling parameters for a decision model, whose answers depend on no temperature and no seed.
@@ -42,7 +42,7 @@ DECISION_SAMPLING = Sampling(temperature=None, max_tokens=0)
 
 
 class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
-    """A question as System One's protocol has it; the criteria of a score are its levels."""
+    """A question in System One's form; the criteria of a `score` are its levels."""
 
     type: Literal["noul", "score", "choice"]
     instructions: str
@@ -50,14 +50,14 @@ class TypedQuestion(Struct, kw_only=True, omit_defaults=True):
 
 
 class DecisionTask(Struct, kw_only=True):
-    """What is the same in all requests to a decision model, which their system message holds."""
+    """The content of the system message, which all requests to a decision model share."""
 
     state: dict[str, object]
     questions: dict[str, TypedQuestion]
 
     @classmethod
     def of(cls, content: str) -> Self:
-        """The task in the content of a system message; raises ValueError if there is none."""
+        """Read the task from a system message's content; raises ValueError if there is none."""
         return msgspec.convert(json.loads(content), cls)
 
     @property
@@ -66,7 +66,7 @@ class DecisionTask(Struct, kw_only=True):
         return Message(role="system", content=content)
 
     def body(self, lm: str, inputs: object) -> dict[str, object]:
-        """The body of a request without the model's name; `lm` begins with the protocol's name."""
+        """Return a request's body without the model; `lm` begins with the protocol's name."""
         state = {**self.state, "inputs": inputs}
         if lm.partition("/")[0] != DECISIONS:
             return {"state": state, "questions": msgspec.to_builtins(self.questions)}
@@ -76,7 +76,7 @@ class DecisionTask(Struct, kw_only=True):
 
 
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
-    """The messages for the model `lm`; the last message has a `{{name}}` slot for each text.
+    """Return the messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
     For a decision model, the messages' contents are two JSON objects: the instruction with the
     questions, and the texts. Raises FatalModelError if a scale has more than MAX_LEVELS ratings.
@@ -92,32 +92,31 @@ def template_for(lm: str, prompt: Prompt) -> list[Message]:
 def fill_template_for(
     lm: str, template: Sequence[Message], texts: Mapping[str, str]
 ) -> list[Message]:
-    """A template's messages with the texts filled in; raises KeyError if a text is missing."""
+    """Fill the texts in a template's messages; raises KeyError if a text is missing."""
     encode_json = partial(json.dumps, ensure_ascii=False)
     return fill_slots(template, texts, encode=encode_json if is_decision(lm) else str)
 
 
 def decision_state(prompt: Prompt) -> dict[str, object]:
-    """What a decision model reads besides the texts and questions: instruction, fields, demos."""
-    numbered_fields = enumerate(prompt.inputs, start=1)
+    """Return the instruction, the input fields and the demos as a decision model reads them."""
     state: dict[str, object] = {
-        "instructions": neutralise(prompt.instruction),
+        "instructions": break_markup(prompt.instruction),
         "input_fields": "\n".join(
-            f"{n}. `{field.name}` (str): {neutralise(field.description)}"
-            for n, field in numbered_fields
+            f"{n}. `{field.name}` (str): {break_markup(field.description)}"
+            for n, field in enumerate(prompt.inputs, start=1)
         ),
     }
     if prompt.demos:
         fields = (*prompt.inputs, *prompt.choices)
-        state["demos"] = [demo_values(demo, fields, neutralise) for demo in prompt.demos]
+        state["demos"] = [demo_values(demo, fields, break_markup) for demo in prompt.demos]
     return state
 
 
 @lru_cache(maxsize=256)
 def typed_question(field: Field) -> TypedQuestion:
-    """A field as a question in System One's form; raises FatalModelError for too many ratings."""
+    """Return a field as a question of System One; raises FatalModelError for too many ratings."""
     text, meanings = split_meanings(field)
-    text = neutralise(text)
+    text = break_markup(text)
     if field.choices == LETTERS:
         return TypedQuestion(type="choice", instructions=text, criteria=dict.fromkeys(LETTERS))
     names = map(str, field.options)
@@ -147,7 +146,7 @@ def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
         return field.description, {}
     _, *choices_and_meanings = re.split(rf"(?:; |^)({choice_pattern}) = ", description_match[2])
     pairs = zip(choices_and_meanings[::2], choices_and_meanings[1::2], strict=True)
-    return description_match[1], {choice: neutralise(meaning) for choice, meaning in pairs}
+    return description_match[1], {choice: break_markup(meaning) for choice, meaning in pairs}
 
 
 def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
@@ -158,7 +157,7 @@ def _openai_question(name: str, question: TypedQuestion) -> dict[str, object]:
         return {**entry, "levels": levels}
     if question.type == "choice":
         return {**entry, "choices": [_option_entry("value", *each) for each in criteria.items()]}
-    # OpenAI's predicate has no field for what true and false mean, so the instructions say it.
+    # OpenAI's predicate has no field for what true and false mean, so the instructions say this.
     outcome_meanings = "; ".join(f"{outcome}: {meaning}" for outcome, meaning in criteria.items())
     text = f"{text} ({outcome_meanings})" if outcome_meanings else text
     return {**entry, "type": "predicate", "instructions": text}
@@ -193,10 +192,10 @@ class _TypedAnswer(Struct):
 
 
 def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
-    """A Reply from a decision model's answers, which are in System One's or OpenAI's form.
+    """Return a Reply from a decision model's answers, which are in System One's or OpenAI's form.
 
     The text of the Reply is the JSON object `{question: answer}`. If a question is not answered,
-    the Reply is a refusal. Answers that have no names raise an exception of MALFORMED.
+    the Reply is a refusal. Answers that have no names raise one of JSON_ERRORS.
     """
     if isinstance(answers, list):  # OpenAI's form
         n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}
@@ -216,20 +215,20 @@ def _is_refusal(answer: object) -> bool:
 def read_answers(
     questions: Mapping[str, TypedQuestion], reply: Reply
 ) -> dict[str, dict[str, float]]:
-    """The probability of each option, by question; raises NoScoreError for an unusable answer."""
+    """Read each option's probability, by question; raises NoScoreError for an unusable answer."""
     answers, probabilities = json.loads(reply.text), {}
     for name, question in questions.items():
         try:
             answer = msgspec.convert(answers.get(name), _TypedAnswer)
-            probabilities[name] = _probabilities(question, answer)
+            probabilities[name] = _option_probabilities(question, answer)
         except ValueError as error:
             reason = quote(str(error))
             raise NoScoreError(f"the answer to {name!r} cannot be used: {reason}") from None
     return probabilities
 
 
-def _probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """The probability of each option in the question's order, with the sum 1.
+def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
+    """Return the probability of each option in the question's order, with the sum 1.
 
     Raises ValueError if the answer has another type, other options or no probabilities.
     """
@@ -251,6 +250,6 @@ def _probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, f
     if probabilities.keys() != labels.keys():
         raise ValueError(f"its options are {', '.join(probabilities)}, not {', '.join(labels)}")
     total = math.fsum(probabilities.values())
-    if not abs(total - 1) <= ROUNDING:
+    if not abs(total - 1) <= MAX_ROUNDING_ERROR:
         raise ValueError(f"its probabilities add up to {total:.3g}")
     return {option: probabilities[option] / total for option in labels}

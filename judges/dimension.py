@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
     LETTERS,
-    NAME,
+    VALID_NAME,
     Field,
     Prompt,
     Reasoning,
@@ -27,15 +27,15 @@ MAX_RATINGS = 101
 
 # Names that a text may not have: a judge's own output fields, and attributes of DSPy 3.4's
 # Signature and Example.
-RESERVED = frozenset(
+RESERVED_NAMES = frozenset(
     {
         *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
         *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
-# Names that a question may not have: RESERVED, and the names of columns with a judge's results.
-RESERVED_QUESTION = RESERVED | {"failure", "score"}
+# Names that a question may not have, which include two columns with a judge's results.
+RESERVED_QUESTION_NAMES = RESERVED_NAMES | {"failure", "score"}
 
 
 class DimensionError(JudgesError, ValueError):
@@ -117,7 +117,7 @@ class Dimension:
         return self.words or self.scale
 
     def on_scale(self, low: int, high: int) -> "Dimension":
-        """A copy of the dimension with the scale from `low` to `high`.
+        """Return a copy of the dimension with the scale from `low` to `high`.
 
         Each anchor keeps its relative position on the scale; an anchor that would lie between two
         ratings is left out. Raises DimensionError for a verdict, and for a scale that is too long
@@ -136,13 +136,14 @@ class Dimension:
             )
         lowest, width = self.scale[0], self.scale[-1] - self.scale[0]
         text_by_position = {
-            low + (r - lowest) * (high - low) / width: t for r, t in self.anchors.items()
+            low + (rating - lowest) * (high - low) / width: text
+            for rating, text in self.anchors.items()
         }
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: it reads the texts and writes a rating or a verdict."""
+        """Return the prompt of the untuned judge, which asks for a rating or a verdict."""
         labels = self.words[::-1] if self.words else self.scale
         labels_and_texts = zip(labels, self.anchors.values(), strict=True)
         meanings = "; ".join(f"{answer} = {text}" for answer, text in labels_and_texts if text)
@@ -197,7 +198,7 @@ class Comparison:
     words: ClassVar[None] = None
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: it reads texts and both outputs, and writes A or B."""
+        """Return the prompt of the untuned judge, which asks for a reason and for A or B."""
         candidate_fields = [
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
@@ -213,7 +214,7 @@ Subject = Dimension | Comparison
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The prompt of the untuned judge; `reasoning` is by default "brief" for a comparison alone."""
+    """Return the untuned judge's prompt; the default reasoning is "brief" for a comparison."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
@@ -223,7 +224,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
     The prompt may also ask questions, if `question_problem` finds nothing wrong with them.
     """
-    if reserved_names := sorted(RESERVED & {field.name for field in prompt.inputs}):
+    if reserved_names := sorted(RESERVED_NAMES & {field.name for field in prompt.inputs}):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
             "DSPy uses itself; give it another name and map the column to it"
@@ -254,7 +255,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     names = [field.name for field in prompt.fields]
     for field in prompt.questions:
-        if field.name in RESERVED_QUESTION or names.count(field.name) > 1:
+        if field.name in RESERVED_QUESTION_NAMES or names.count(field.name) > 1:
             return f"a question may not be called {field.name!r}; that name is taken"
         if problem := question_problem(field):
             return f"the question {field.name[:64]!r} {problem}"
@@ -281,7 +282,7 @@ def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
     for checked_name in (name, *inputs):
-        if not NAME.match(checked_name):
+        if not VALID_NAME.match(checked_name):
             raise DimensionError(
                 f"{name!r}: {checked_name!r} is not a name; use lower-case letters, digits and "
                 "underscores"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from dspy_judges.errors import OptionError
-from judges.decisions import MALFORMED, DecisionTask, fill_template_for, reply_of_answers
+from judges.decisions import JSON_ERRORS, DecisionTask, fill_template_for, reply_of_answers
 from judges.dimension import Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, quote
 from judges.labels.cells import as_text
@@ -39,25 +39,25 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
+    judgement_of_samples,
     mean_answers,
     read_decision,
     read_sample,
     sampling_of,
-    score_of,
 )
 from judges.tables.text import plain_value
 
 if TYPE_CHECKING:
     from judges.client import Client
 
-ORDERS = ("ab", "ba")  # the two orders of a pair: output A or output B is shown first
+PAIR_ORDERS = ("ab", "ba")  # the two orders of a pair: output A or output B is shown first
 # Unicode categories of invisible characters: control, format (zero-width, bidi), and blanks.
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
 @dataclass(kw_only=True)
 class Exchange:
-    """Turns rows into a judge's messages, and replies to the messages into judgements.
+    """Turns rows into a judge's messages, and the replies to these into judgements.
 
     `lm` is the model's name or endpoint; for a decision model, it has to be the name. Raises
     NoProbabilitiesError or OptionError if the model cannot follow the judge's plan.
@@ -79,14 +79,14 @@ class Exchange:
                 f"{self.subject.name}: the plan {self.plan.kind!r} is not for {self.lm}: a "
                 "decision model always gives probabilities; leave the plan out"
             )
-        self.orders = ORDERS if self.subject.kind == "pairwise" else ORDERS[:1]
+        self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
         # Whether a repeated request restates the form of the reply. It does not for the plan
         # "mean", whose samples all have to come from the same prompt.
         self.restates_format = self.plan.kind != "mean" and not self.is_decision_model
         self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
-        """The messages for these texts; `order` is "ba" if output B of a pair is shown first."""
+        """Return the messages for these texts; the order "ba" shows output B of a pair first."""
         if order not in self.orders:
             name, orders = self.subject.name, " or ".join(map(repr, self.orders))
             raise OptionError(f"{name}: unknown order {order!r}; use {orders}")
@@ -95,32 +95,32 @@ class Exchange:
             texts = {**texts, a: texts[b], b: texts[a]}
         return fill_template_for(self.lm, self.template, texts)
 
-    def sample(self, reply: Reply) -> Sample:
+    def sample_of(self, reply: Reply) -> Sample:
         """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_sample`)."""
         if self.is_decision_model:
             return read_decision(self.prompt, reply)
         return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
 
-    def response(self, outputs: Iterable[object]) -> Response:
-        """A client's Response, made from the outputs of an inference engine (see `Judge.read`)."""
+    def response_of(self, outputs: Iterable[object]) -> Response:
+        """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
         samples, failures, refusals = list[Sample](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
-                check_reply(reply := self._reply(output))
-                samples.append(self.sample(reply))
+                check_reply(reply := self._read_output(output))
+                samples.append(self.sample_of(reply))
             except RefusedError as refusal:
                 refusals.append(str(refusal))
             except (NoScoreError, NoProbabilitiesError) as failure:
                 failures.append(str(failure))
         return Response(values=tuple(samples), failures=(*refusals, *failures))
 
-    def judgement(self, responses: Sequence[Response]) -> AnyJudgement:
-        """The judgement from one response, or, for a pair, from a response for each order."""
+    def judgement_of(self, responses: Sequence[Response]) -> AnyJudgement:
+        """Return the judgement from one response, or, for a pair, from one for each order."""
         samples = [cast(Sequence[Sample], response.values) for response in responses]
         if self.subject.kind == "pairwise":
             preference = _preference(samples, [response.error for response in responses])
             return preference.rescored(self.prompt.choices, self.weights)
-        judgement = score_of(self.plan, samples[0], responses[0].failures)
+        judgement = judgement_of_samples(self.plan, samples[0], responses[0].failures)
         return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
     def judge_rows(
@@ -145,7 +145,7 @@ class Exchange:
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:
-                return self.sample(reply)
+                return self.sample_of(reply)
             except NoProbabilitiesError as error:
                 if has_probabilities:  # only this reply has none
                     raise NoScoreError(str(error)) from error
@@ -169,12 +169,12 @@ class Exchange:
             for response in responses:
                 while (skip_reason := skip_reasons.popleft()) is not None:
                     yield failed_judgement(self.subject, skip_reason)
-                yield self.judgement([response, *islice(responses, len(self.orders) - 1)])
+                yield self.judgement_of([response, *islice(responses, len(self.orders) - 1)])
         for skip_reason in skip_reasons:  # the rows after the last row that was sent
             yield failed_judgement(self.subject, str(skip_reason))
 
-    def _reply(self, output: Any) -> Reply:
-        """The output of an inference engine as a Reply; raises NoScoreError for an unknown form."""
+    def _read_output(self, output: Any) -> Reply:
+        """Convert an output of an inference engine; raises NoScoreError for an unknown form."""
         try:
             if self.is_decision_model:
                 task = DecisionTask.of(self.template[0]["content"])
@@ -194,31 +194,30 @@ class Exchange:
             ]
             finish_reason = output.finish_reason or "stop"
             return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
-        except MALFORMED as error:
+        except JSON_ERRORS as error:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str]:
-    """The texts of a row by name.
+    """Return the texts of a row by name.
 
     Raises NoScoreError if a text is missing or has no visible character. One of the two outputs of
     a pair may be blank, so that a system that says nothing loses its comparisons.
     """
-    texts, blanks = {}, []
+    texts, blank_names = {}, []
     for name in subject.texts:
-        value = row.get(name)
-        text = value if isinstance(value, str) else as_text(value)
+        text = as_text(row.get(name))
         if not isinstance(text, str):
             is_missing = plain_value(text) is None
             raise NoScoreError(
                 f"no {name}" if is_missing else f"{name} is {type(text).__name__}, not a text"
             )
         if all(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
-            blanks.append(name)
+            blank_names.append(name)
         texts[name] = text
     outputs = subject.texts[-2:] if subject.kind == "pairwise" else ()
-    if len(blanks) > 1 or not set(blanks) <= set(outputs):
-        raise NoScoreError(f"{blanks[0]} is empty")
+    if len(blank_names) > 1 or not set(blank_names) <= set(outputs):
+        raise NoScoreError(f"{blank_names[0]} is empty")
     return texts
 
 
@@ -228,7 +227,7 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 
 
 def _preference(samples: Sequence[Sequence[Sample]], errors: Sequence[str | None]) -> Preference:
-    """The preference from the samples and the error of each order; failed if there is an error."""
+    """Return the preference from the samples and the error of each order of a pair."""
     # In the order "ba", the answers are positive for output B.
     answers_ab, answers_ba = map(mean_answers, samples)
     margin_ab, margin_ba = (
@@ -236,7 +235,7 @@ def _preference(samples: Sequence[Sequence[Sample]], errors: Sequence[str | None
     )
     comparisons = (sample.text for sample in chain.from_iterable(samples) if sample.text)
     preference = Preference.of_orders(margin_ab, -margin_ba, next(comparisons, None))
-    for order, error in zip(ORDERS, errors, strict=True):
+    for order, error in zip(PAIR_ORDERS, errors, strict=True):
         if error is not None:
             return replace(preference, preferred=None, failure=f"in the order {order}: {error}")
     if len(answers_ab) < 2:

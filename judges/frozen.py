@@ -22,16 +22,15 @@ from dspy_judges.errors import JudgesError
 from dspy_judges.files import read_bytes
 from judges.client import Redactor
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
-from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable
+from judges.prompt import MAX_DEMOS, SLOT_PATTERN, Prompt, Value, utf8_text
 from judges.protocol import Message
 from judges.questions import AnswerWeights
 from judges.scoring import SamplingPlan
 
-FORMAT: Final = "dspy-judges frozen judge"
-VERSION: Final = 1
+FILE_FORMAT: Final = "dspy-judges frozen judge"
+FILE_VERSION: Final = 1
 MAX_MEMBERS = 64
-# The most bytes of all demonstrations in a file; the other bytes of MAX_JUDGE_BYTES are left for
-# the instruction and the provenance.
+# The most bytes of all demonstrations in a file. The other parts of the file need bytes, too.
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # DSPy sends what follows this mark in a message as an image, a file or the like.
@@ -44,20 +43,20 @@ NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
-Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-PlainData = dict[str, object]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+JsonObject = dict[str, object]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
     """A file is not a frozen judge or was changed by hand, or a judge cannot be saved in a file."""
 
 
-class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
+class _StrictStruct(Struct, kw_only=True, forbid_unknown_fields=True):
     """A JSON object of the file; keys that are not declared here are refused."""
 
 
-class SubjectEntry(_Strict):
-    """The subject as JSON: a dimension has anchors, perhaps words; a comparison, a candidate."""
+class SubjectEntry(_StrictStruct):
+    """The subject as JSON; a dimension has anchors and maybe words, a comparison a candidate."""
 
     name: Identifier
     definition: NonBlankText
@@ -81,12 +80,12 @@ class SubjectEntry(_Strict):
         return Comparison(**entries) if is_comparison else Dimension(**entries)
 
 
-class _Split(Struct):
-    sha256: Hash
+class _SplitEntry(Struct):
+    sha256: Sha256
 
 
-class _Data(_Split):
-    """The data set that a judge was tuned on; further keys may hold any JSON data."""
+class _DataEntry(_SplitEntry):
+    """The data set that a judge was tuned on; other keys may hold any JSON data."""
 
     name: Name
     constructed: bool = False
@@ -103,33 +102,33 @@ _ErrorCount = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class Provenance(Struct, kw_only=True):
-    """How a judge was tuned, as far as it is read again; further keys may hold any plain data."""
+    """The entries on a judge's tuning that are read again; other keys may hold any JSON data."""
 
-    data: _Data | UnsetType = UNSET
-    split: _Split | UnsetType = UNSET
+    data: _DataEntry | UnsetType = UNSET
+    split: _SplitEntry | UnsetType = UNSET
     optimizer: Name = "?"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Name | None = None
     endpoint: str | None = None
     tuned_on: list[str] = []
-    budget: PlainData = {}
+    budget: JsonObject = {}
     versions: dict[str, str] = {}
-    seed_judge: PlainData = {}
-    tuned_judge: PlainData = {}
+    seed_judge: JsonObject = {}
+    tuned_judge: JsonObject = {}
     answers: list[_QuestionLoss] = []
     tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
 
 
-class _File(_Strict, kw_only=True):
-    """The keys that the files of judges and panels have in common, without the digest."""
+class _CommonEntries(_StrictStruct, kw_only=True):
+    """The keys that the files of judges and of panels share, without the digest."""
 
-    format: Literal["dspy-judges frozen judge"] = FORMAT
-    version: Literal[1] = VERSION
+    format: Literal["dspy-judges frozen judge"] = FILE_FORMAT
+    version: Literal[1] = FILE_VERSION
     subject: SubjectEntry
-    provenance: PlainData | None
+    provenance: JsonObject | None
 
 
-class JudgeFile(_File, kw_only=True):
+class JudgeFile(_CommonEntries, kw_only=True):
     """The file of a judge."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
@@ -142,7 +141,7 @@ class JudgeFile(_File, kw_only=True):
     weights: AnswerWeights | UnsetType = UNSET
 
 
-class MemberEntry(_Strict):
+class MemberEntry(_StrictStruct):
     """A panel's member: weight, slope and intercept (see `Member`), and the judge's own file."""
 
     name: Name
@@ -152,17 +151,17 @@ class MemberEntry(_Strict):
     judge: JudgeFile
 
 
-class PanelFile(_File, kw_only=True):
+class PanelFile(_CommonEntries, kw_only=True):
     """The file of a panel."""
 
     members: Annotated[list[MemberEntry], Meta(min_length=1, max_length=MAX_MEMBERS)]
 
 
-AnyFile = JudgeFile | PanelFile
+AnyJudgeFile = JudgeFile | PanelFile
 
 
-def load(path: Path | str) -> AnyFile:
-    """The checked content of a frozen judge's file; raises FrozenJudgeError for any other file."""
+def load(path: Path | str) -> AnyJudgeFile:
+    """Read and check a frozen judge's file; raises FrozenJudgeError for any other file."""
     try:
         return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
     except OSError as error:
@@ -171,12 +170,12 @@ def load(path: Path | str) -> AnyFile:
         raise FrozenJudgeError(f"{path}: {error}") from error
 
 
-def dumps(judge: AnyFile) -> str:
-    """The JSON text of a judge's file; raises FrozenJudgeError if no file can hold the judge."""
+def dumps(judge: AnyJudgeFile) -> str:
+    """Return the JSON text of a judge's file; raises FrozenJudgeError if no file can hold it."""
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if Redactor().holds(text):
+    if Redactor().has_secret(text):
         raise FrozenJudgeError(
             "its texts hold the value of an environment variable *_KEY, *_TOKEN or *_SECRET; take "
             "it out of the instruction, the definition or the labels"
@@ -185,20 +184,20 @@ def dumps(judge: AnyFile) -> str:
     return text
 
 
-def loads(raw: bytes) -> AnyFile:
-    """The checked content of a frozen judge's file, from the bytes of the file (see `load`)."""
+def loads(raw: bytes) -> AnyJudgeFile:
+    """Read and check the bytes of a frozen judge's file (see `load`)."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
         bounds = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
         raise FrozenJudgeError(f"more than {bounds}")
     try:
-        document = decode(raw, type=PlainData)
-        if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
-            raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
+        document = decode(raw, type=JsonObject)
+        if (document.get("format"), document.get("version")) != (FILE_FORMAT, FILE_VERSION):
+            raise FrozenJudgeError(f"not a {FILE_FORMAT} of version {FILE_VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        file_class: type[AnyFile] = PanelFile if "members" in document else JudgeFile
+        file_class: type[AnyJudgeFile] = PanelFile if "members" in document else JudgeFile
         file = convert(document, file_class, str_keys=True)
-        _check(file)
+        _check_file(file)
     except RecursionError as error:
         raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
@@ -209,36 +208,36 @@ def loads(raw: bytes) -> AnyFile:
 
 
 def digest(document: Mapping[str, object]) -> str:
-    """The SHA-256 of a document as canonical JSON, without its entry `digest`."""
+    """Return the SHA-256 of a document as canonical JSON, without its entry `digest`."""
     hashed_entries = {name: value for name, value in document.items() if name != "digest"}
     canonical = json.dumps(hashed_entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
 def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) -> int | None:
-    """The bytes that a demonstration takes in a judge's file; None if the file cannot hold it."""
+    """Return the bytes of a demonstration in a judge's file; None if the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if redactor.holds(text) else len(text.encode("utf-8"))
+        return None if redactor.has_secret(text) else len(text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
 
 
-def _check(file: AnyFile) -> None:
+def _check_file(file: AnyJudgeFile) -> None:
     """Raise ValueError unless a file's messages fit its subject and contain only text."""
     if file.provenance is not None:
         convert(file.provenance, Provenance)
     subject = file.subject.read()
     if isinstance(file, PanelFile):
         for member in file.members:
-            _check(member.judge)
+            _check_file(member.judge)
         return
     check_prompt(subject, file.program)
     if file.weights and (problem := file.weights.problem(file.program.choices)):
         raise FrozenJudgeError(f"it has {problem}")
     roles = "".join(f" {message['role']}" for message in file.messages)
-    slots = sorted(SLOT.findall(file.messages[-1]["content"]))
+    slots = sorted(SLOT_PATTERN.findall(file.messages[-1]["content"]))
     if not ROLE_ORDER.fullmatch(roles) or slots != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be: a system message, a user and an assistant message for each "
@@ -252,19 +251,19 @@ def _check(file: AnyFile) -> None:
 
 
 def one_line(message: object) -> str:
-    """A message on one line; a very long message, such as one that quotes a file, is cut."""
+    """Return a message on one line; a very long message, such as one that quotes a file, is cut."""
     text = " ".join(str(message).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
 def plain_data(value: object) -> Any:
-    """A value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
+    """Return a value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {encodable(str(name)): plain_data(entry) for name, entry in value.items()}
+        return {utf8_text(str(name)): plain_data(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain_data(entry) for entry in value]
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return encodable(value) if isinstance(value, str) else value
+    return utf8_text(value) if isinstance(value, str) else value

@@ -59,7 +59,7 @@ class OpenJudge:
         return Judgement.failed(f"{judgement.failure} among {keys}; give the text's key by map=")
 
     def _find_text(self, name: str, row: Mapping[str, object]) -> object:
-        """The text `name` from a row of the tool.
+        """Return the text `name` from a row of the tool.
 
         If the row's value is a mapping, the text is the mapping's entry of that name, else the last
         message if the mapping is a chat, else the only entry.
@@ -73,7 +73,7 @@ class OpenJudge:
 
 
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
-    """A scorer for `mlflow.genai.evaluate`; a failed judgement becomes a Feedback with an error.
+    """Return a scorer for `mlflow.genai.evaluate`; a failed judgement becomes an error Feedback.
 
     The texts may be in outputs, inputs or expectations. If an entry is a chat, its last message is
     read.
@@ -98,7 +98,7 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 
 
 def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
-    """A scorer for Inspect tasks; a failed judgement is a `Score.unscored`, which metrics ignore.
+    """Return a scorer for Inspect; a failed judgement is a `Score.unscored`, which metrics ignore.
 
     The texts may be in the sample's metadata, its input, its target, or the output. A pass-or-fail
     judge gives C (correct) or I (incorrect), with its score in the metadata.
@@ -134,7 +134,7 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
 def deepeval_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Any:
-    """A metric for DeepEval; after a failed judgement, it has an `error` and no score, and fails.
+    """Return a metric for DeepEval; after a failed judgement it has an `error`, and fails.
 
     The texts may be in the test case's metadata, its input, outputs or context. `threshold` is the
     lowest score that passes, on the judge's own scale; a pass-or-fail judge does not need it.
@@ -170,7 +170,7 @@ def deepeval_metric(
 def dspy_metric(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Callable[..., object]:
-    """A metric for `dspy.Evaluate` and DSPy's optimizers: the judge's score, rescaled to 0 to 1.
+    """Return a metric for DSPy's `Evaluate` and optimizers: the score, rescaled to 0 to 1.
 
     The texts are read from the prediction, else from the example. A failed judgement raises
     NoScoreError, which DSPy logs, counts among `max_errors` and scores with its own
@@ -206,7 +206,7 @@ def dspy_metric(
 def promptfoo_assertion(
     judge: AnyJudge, *, threshold: float | None = None, **options: Unpack[Options]
 ) -> Callable[[str, Mapping[str, object]], dict[str, object]]:
-    """A `get_assert` function for promptfoo, with the judge's score rescaled to 0 to 1.
+    """Return a `get_assert` function for promptfoo, with the judge's score rescaled to 0 to 1.
 
     The texts may be the test's vars, the output, or the prompt. `threshold` is the same as for
     `deepeval_metric`. A failed judgement fails its test and sets `graderError` in the metadata, so
@@ -283,7 +283,7 @@ def _refuse_pairwise(judge: AnyJudge) -> None:
 
 
 def _min_score(judge: AnyJudge, threshold: float | None) -> float:
-    """The lowest score that passes, .5 by default for a verdict; ratings need a `threshold`."""
+    """Return the lowest score that passes: `threshold`, which ratings need, or .5 for a verdict."""
     _refuse_pairwise(judge)
     if threshold is None and judge.kind != "verdict":
         raise OptionError(
@@ -293,7 +293,7 @@ def _min_score(judge: AnyJudge, threshold: float | None) -> float:
 
 
 def _rescaled_score(judge: AnyJudge, score: float) -> float:
-    """The score, rescaled to 0 to 1; a panel's score that is off the scale is clipped."""
+    """Return the score, rescaled to 0 to 1; a panel's score that is off the scale is clipped."""
     low, *_, high = judge.subject.scale
     return min(max((score - low) / (high - low), 0.0), 1.0)
 
@@ -318,7 +318,7 @@ def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
 
 
 def _last_message(value: Mapping[str, Any]) -> object:
-    """The text of the last message in a chat request or response; None for other mappings."""
+    """Return the text of the last message in a chat request or response, else None."""
     with suppress(AttributeError, LookupError, TypeError):
         chats = [value] if "messages" in value else value["choices"]
         content = (chats[-1].get("message") or chats[-1]["messages"][-1])["content"]

@@ -62,7 +62,7 @@ class Judge(BaseJudge):
         object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
-        """A short description on one line, since a prompt with demos holds whole documents."""
+        """Return a short description on one line, since a prompt may hold whole documents."""
         plan = self.plan.kind if self.plan else "the model's own"
         n_questions = len(self.questions)
         questions = f"{n_questions} questions, " if n_questions else ""
@@ -80,7 +80,7 @@ class Judge(BaseJudge):
         lm: str = EMBEDDED,
         questions: Sequence[Question] = (),
     ) -> "Judge":
-        """The untuned judge of a dimension or comparison.
+        """Return the untuned judge of a dimension or comparison.
 
         Args:
             subject: The dimension or comparison to judge.
@@ -97,7 +97,7 @@ class Judge(BaseJudge):
 
     @classmethod
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
-        """The judge with the instruction, demos and questions of a DSPy module (see `program`).
+        """Make a judge with the instruction, demos and questions of a DSPy module (see `program`).
 
         The judge also gets the module's weights and threshold, if the module has any. Its model is
         the predictor's LM, else the LM of `dspy.configure`, else the model of the judge from which
@@ -148,11 +148,11 @@ class Judge(BaseJudge):
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
-        """The judge's own plan, or the default plan of this model."""
+        """Return the judge's own plan, or the default plan of this model."""
         return self.plan or default_plan(model)
 
     def resolved_plan(self) -> SamplingPlan:
-        """The judge's own plan, or the default plan for the model's name; no model is opened."""
+        """Return the judge's own plan, or the default plan for the model's name."""
         return self.plan or default_plan_by_name(self.lm)
 
     def judge_rows(
@@ -167,7 +167,7 @@ class Judge(BaseJudge):
         return self._exchange(plan, lm, seed).judge_rows(rows, client)
 
     def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
-        """The request for a row, for use with an inference engine that asks the model itself.
+        """Return the request for a row, for an inference engine that asks the model itself.
 
         Args:
             row: Each text that the judge reads (`judge.texts`), by its name; or a conversation.
@@ -207,7 +207,7 @@ class Judge(BaseJudge):
         outputs: Iterable[object],
         outputs_ba: Iterable[object] = (),
     ) -> dict[str, Any]:
-        """The judgement of a row as a dict, made from an inference engine's replies to `request`.
+        """Return the judgement of a row as a dict, from an inference engine's replies to `request`.
 
         Args:
             row: The same row as for `request`.
@@ -226,8 +226,8 @@ class Judge(BaseJudge):
         except NoScoreError as error:
             judgement = failed_judgement(self.subject, str(error))
         else:
-            responses = [exchange.response(each) for each in (outputs, outputs_ba)]
-            judgement = exchange.judgement(responses[: len(exchange.orders)])
+            responses = [exchange.response_of(each) for each in (outputs, outputs_ba)]
+            judgement = exchange.judgement_of(responses[: len(exchange.orders)])
         judgement_entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
@@ -244,11 +244,11 @@ class Judge(BaseJudge):
         return {**judgement_entries, self.kind: answer, "distribution": distribution}
 
     def _texts_of(self, row: Mapping[str, object]) -> dict[str, str]:
-        """The texts of a row or a conversation; raises NoScoreError if it cannot be judged."""
+        """Return the texts of a row or a chat; raises NoScoreError if it cannot be judged."""
         # Imported late, since loading a judge does not need it.
-        from judges.labels.conversations import as_texts
+        from judges.labels.conversations import cells_with_texts
 
-        return readable_texts(self.subject, as_texts(row))
+        return readable_texts(self.subject, cells_with_texts(row))
 
     def _exchange(
         self, plan: SamplingPlan | None = None, lm: str | None = None, seed: int = 0
@@ -265,7 +265,7 @@ class Judge(BaseJudge):
         )
 
     def template(self) -> list[Message]:
-        """The judge's messages, with a `{{name}}` slot for each text in the last one.
+        """Return the judge's messages, with a `{{name}}` slot for each text in the last one.
 
         For a decision model, the contents of the messages are JSON objects.
         """
@@ -276,11 +276,11 @@ class Judge(BaseJudge):
         return self.stored_messages or template_for(self.lm, self.prompt)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages that are sent for one output; raises KeyError if a text is missing."""
+        """Return the messages sent for one output; raises KeyError if a text is missing."""
         return fill_template_for(self.lm, self._template, texts)
 
     def program(self) -> "dspy.Module":
-        """A DSPy module that sends the same messages, to compose or to optimize further.
+        """Return a DSPy module that sends the same messages, to compose or to optimize further.
 
         The module asks the LM of `dspy.configure`, else the judge's own model, for one reply. The
         prediction has every answer of the reply, and the `score` that the judge computes from the
@@ -322,7 +322,7 @@ class Judge(BaseJudge):
         return module
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """A copy of the judge with another model or another endpoint.
+        """Return a copy of the judge with another model or another endpoint.
 
         If a decision model replaces a chat model, or the reverse, the judge's own plan is replaced
         by the default plan of the new model.
@@ -345,7 +345,7 @@ class Judge(BaseJudge):
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
-        """A copy of the judge with another plan; None stands for the default plan of its model."""
+        """Return a copy of the judge with another plan; None is the default plan of its model."""
         return replace(self, plan=plan)
 
     def freeze(self) -> "JudgeFile":
@@ -366,7 +366,7 @@ class Judge(BaseJudge):
 
     @classmethod
     def of_file(cls, file: "JudgeFile") -> "Judge":
-        """The judge in a file whose content was checked (see `frozen.load`)."""
+        """Return the judge in a file whose content was checked (see `frozen.load`)."""
         template = template_for(file.lm, file.program)
         return cls(
             subject=file.subject.read(),

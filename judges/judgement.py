@@ -59,15 +59,15 @@ class Judgement:
     def rescored(
         self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Judgement":
-        """A copy of the judgement whose score is computed from the answers by these weights.
+        """Return a copy of the judgement whose score is computed from the answers by these weights.
 
         `choices` are the fields that were answered; the last is the judge's own rating or verdict.
         The score of a verdict is rescaled so that `threshold` becomes .5: the order of scores stays
         the same, and .5 or more always means a pass.
         """
-        is_verdict = answer_range(choices[-1]) == (0, 1)
-        if self.failure is not None or (weights is None and not is_verdict):
+        if self.failure is not None:
             return self
+        is_verdict = answer_range(choices[-1]) == (0, 1)
         score, decided_by, rating = self.score, self.decided_by, self.rating
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
@@ -82,7 +82,7 @@ class Judgement:
         return replace(self, score=score, rating=rating, decided_by=decided_by)
 
     def as_json(self) -> dict[str, object]:
-        """The judgement as data for JSON, without the numbers of replies."""
+        """Return the judgement as data for JSON, without the numbers of replies."""
         distribution = self.distribution
         optional_entries = {
             "members": self.members,
@@ -155,13 +155,13 @@ class Preference:
     def rescored(
         self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
     ) -> "Preference":
-        """A copy of the preference whose margins are computed from the answers by these weights."""
+        """Return a copy of the preference with margins computed from its answers by the weights."""
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
-        own = Preference.of_orders(weights.score(ab), -weights.score(ba), self.comparison)
+        preference = Preference.of_orders(weights.score(ab), -weights.score(ba), self.comparison)
         return replace(
-            own,
+            preference,
             answers_ab=ab,
             answers_ba=ba,
             decided_by=weights.decisive_answer(answers, choices),
@@ -171,7 +171,7 @@ class Preference:
     def of_orders(
         cls, margin_ab: float, margin_ba: float, comparison: str | None = None
     ) -> "Preference":
-        """The preference from the margins of both orders.
+        """Return the preference from the margins of both orders.
 
         The preference is a tie unless the same output is preferred in both orders.
         """
@@ -195,12 +195,12 @@ AnyJudgement = Judgement | Preference
 
 
 def choice_of(margin: float) -> PreferredOutput | None:
-    """The output that a margin prefers; None for a margin of 0 or NaN."""
+    """Return the output that a margin prefers; None for a margin of 0 or NaN."""
     return "A" if margin > 0 else "B" if margin < 0 else None
 
 
 def quote(text: str) -> str:
-    """Quote a reply on one line; a long reply is cut in the middle: scores stand at either end."""
+    """Quote a reply on one line, cut in the middle since scores are at the beginning or end."""
     if len(text) > 8 * MAX_QUOTE_LENGTH:
         text = f"{text[: 4 * MAX_QUOTE_LENGTH]} ... {text[-4 * MAX_QUOTE_LENGTH :]}"
     line = " ".join(text.split())

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, convert
 
 from judges import frozen
-from judges.catalog import JUDGES, find
+from judges.catalog import JUDGES, find_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
 from judges.frozen import FrozenJudgeError, Identifier, JudgeFile, NonBlankText, Rating, one_line
 from judges.judge import Judge
@@ -32,10 +32,8 @@ def load(
         judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
             definition. If a catalogue name is also the name of a folder, the catalogue judge is
             loaded; write "./name" for the folder.
-        lm: The model to ask, as for `Judge.with_model`. By default, the judge's own model,
-            else the embedded model.
-        api_base: The address of an OpenAI-compatible server. By default, the
-            provider's own address.
+        lm: The model to ask (see `Judge.with_model`). Default: the judge's or the embedded model.
+        api_base: The address of an OpenAI-compatible server. Default: the provider's address.
 
     Returns:
         A Judge, or a Panel for a panel's file.
@@ -55,8 +53,8 @@ def load(
     loaded_judge: AnyJudge
     if source.lower().endswith(DEFINITION_ENDINGS):
         loaded_judge = Judge.of(read_subject(source))
-    elif not source or source in JUDGES or _is_name(path):
-        loaded_judge = Judge.of(find(source))
+    elif not source or source in JUDGES or _looks_like_name(path):
+        loaded_judge = Judge.of(find_subject(source))
     else:
         path = path / "judge.json" if path.is_dir() else path
         file = frozen.load(path)
@@ -69,20 +67,20 @@ def load(
     return loaded_judge.with_model(lm, api_base)
 
 
-def _is_name(path: Path) -> bool:
-    """Whether there is no such path, and it looks like a judge's name, which may be misspelt."""
+def _looks_like_name(path: Path) -> bool:
+    """Return whether no such path exists and it looks like a judge's name, perhaps misspelt."""
     return not (path.exists() or path.suffix or len(path.parts) > 1)
 
 
 def read_subject(name_or_path: str) -> Subject:
-    """The dimension or comparison with a catalogue name, or from the definition in FILE.yaml.
+    """Return the dimension or comparison of a catalogue name, or of the definition in FILE.yaml.
 
     Raises:
         UnknownDimensionError: The catalogue has no subject of that name.
         DimensionError: The definition cannot be read, or cannot be used.
     """
     if not name_or_path.lower().endswith(DEFINITION_ENDINGS):
-        return find(name_or_path)
+        return find_subject(name_or_path)
     # Imported late, since only YAML files need it.
     from judges.tables.text import read_yaml_file
 
@@ -167,7 +165,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
     def _words(self) -> tuple[str, str] | None:
-        """The two words of a verdict, the good one first; None for a scale of numbers."""
+        """Return the two words of a verdict, the good one first; None for a scale of numbers."""
         answers = (*self.scale, *self.anchors)
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(YAML_BOOLEAN_PROBLEM)
@@ -182,7 +180,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return good_word, bad_word
 
     def _ratings(self) -> list[int]:
-        """All ratings, ascending; two numbers in `scale` are the lowest and the highest rating."""
+        """Return all ratings, ascending; two numbers in `scale` are the lowest and the highest."""
         anchor_ratings = sorted(map(int, self.anchors))
         scale = _all_ratings([*map(int, self.scale)], anchor_ratings)
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
@@ -194,15 +192,15 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
-    """The ratings, else those with anchors; two ratings stand for all between them, too."""
-    ends = ratings or sorted({*anchors[:1], *anchors[-1:]})
-    return list(range(ends[0], ends[1] + 1)) if len(ends) == 2 else ends
+    """Return a scale's ratings: those given, or all between two ratings or the outer anchors."""
+    end_ratings = ratings or sorted({*anchors[:1], *anchors[-1:]})
+    return list(range(end_ratings[0], end_ratings[1] + 1)) if len(end_ratings) == 2 else end_ratings
 
 
-def dimension_on(
+def make_dimension(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """A dimension from its name and maybe a definition, for labels without a YAML file.
+    """Return a dimension from its name and maybe a definition, for labels without a YAML file.
 
     `answers` are two words, the good one first, or the lowest and the highest rating. `texts` are
     the names of the texts that the judge reads; the last text is judged.
@@ -222,10 +220,10 @@ def dimension_on(
     return dimension
 
 
-def comparison_on(
+def make_comparison(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """A comparison from its name and maybe a definition, for labels without a YAML file."""
+    """Return a comparison from its name and maybe a definition, for labels without a YAML file."""
     choice_phrase = f"which {candidate.replace('_', ' ')} people would prefer"
     definition = definition or f'{choice_phrase} on "{name.replace("_", " ")}"'
     comparison = _Definition(

@@ -18,12 +18,12 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, restate_format, words_of
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, break_markup, restate_format, words_of
 from judges.protocol import MAX_REPEATS, Message
-from judges.questions import AnswerWeights, QuestionError, number_of
-from judges.reading import read
+from judges.questions import AnswerWeights, QuestionError, choice_number
+from judges.reading import read_reply
 
-FieldValues = Mapping[str, object]
+ValuesByName = Mapping[str, object]
 
 
 class Scoring(Parameter):
@@ -40,7 +40,7 @@ class Scoring(Parameter):
         self.choices, self.weights, self.threshold = choices, weights, threshold
 
     def with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        """A copy of the prediction with a `score`; DSPy's trace keeps the original."""
+        """Return a copy of the prediction with a `score`; DSPy's trace keeps the original."""
         answers = {f.name: _answer_number(prediction[f.name], f) for f in self.choices}
         judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
         judgement = judgement.rescored(self.choices, self.weights, self.threshold)
@@ -49,12 +49,12 @@ class Scoring(Parameter):
         return scored_prediction
 
     def reset(self) -> None:
-        """Do nothing: DSPy's optimizers call this, and could not learn the weights again."""
+        """Do nothing: DSPy's optimizers call this method, but cannot learn the weights again."""
 
     def dump_state(self, json_mode: bool = True) -> object:
         return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
 
-    def load_state(self, state: FieldValues) -> None:
+    def load_state(self, state: ValuesByName) -> None:
         weights = msgspec.convert(state["weights"], AnswerWeights | None)
         if weights and (problem := weights.problem(self.choices)):
             raise QuestionError(f"the saved program has {problem}")
@@ -111,27 +111,27 @@ class JudgeModule(dspy.Module):
 
     def forward(self, **texts: object) -> dspy.Prediction:
         with self._dspy_context():
-            return self._with_score(self.judge(**self._arguments(texts)))
+            return self._with_score(self.judge(**self._predictor_arguments(texts)))
 
     async def aforward(self, **texts: object) -> dspy.Prediction:
         with self._dspy_context():
-            return self._with_score(await self.judge.acall(**self._arguments(texts)))
+            return self._with_score(await self.judge.acall(**self._predictor_arguments(texts)))
 
-    def load_state(self, state: FieldValues, **options: object) -> None:
+    def load_state(self, state: ValuesByName, **options: object) -> None:
         """Load a saved state; if it has no scoring, the weights and threshold stay the same."""
         current_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
         super().load_state({**current_scoring, **state}, **options)
 
-    def _arguments(self, texts: FieldValues) -> FieldValues:
-        """The predictor's arguments, with typed questions if the LM answers typed questions."""
+    def _predictor_arguments(self, texts: ValuesByName) -> ValuesByName:
+        """Return the predictor's arguments, with typed questions if the LM answers these."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
         if not getattr(lm, "supports_decision_requests", False):
             return texts
-        demos = cast(Sequence[FieldValues], texts.get("demos", self.judge.demos))
+        demos = cast(Sequence[ValuesByName], texts.get("demos", self.judge.demos))
         prompt = prompt_of(self.judge.signature, demos)
         return {
             **texts,
-            **{name: neutralise(text) for name, text in _input_texts(prompt, texts).items()},
+            **{name: break_markup(text) for name, text in _input_texts(prompt, texts).items()},
             "signature": _decision_signature(prompt.instruction, prompt.fields),
             "demos": decision_state(prompt).get("demos", []),
         }
@@ -168,49 +168,49 @@ class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
     In a reply, the `dimension_names` count as labels of the answer, as in "relevance: 4".
-    `n_unread` is the number of earlier replies that could not be read; the messages restate the
+    `n_unreadable` is the number of earlier replies that could not be read; the messages restate the
     form of a reply that many times.
     """
 
-    def __init__(self, dimension_names: Collection[str] = (), n_unread: int = 0) -> None:
-        super().__init__(use_json_adapter_fallback=n_unread < MAX_REPEATS)
-        self.dimension_names, self.n_unread = dimension_names, n_unread
+    def __init__(self, dimension_names: Collection[str] = (), n_unreadable: int = 0) -> None:
+        super().__init__(use_json_adapter_fallback=n_unreadable < MAX_REPEATS)
+        self.dimension_names, self.n_unreadable = dimension_names, n_unreadable
 
     def _make_json_adapter_fallback(self) -> "JudgeAdapter":
-        """The adapter that DSPy uses after a reply that could not be read."""
-        return JudgeAdapter(self.dimension_names, self.n_unread + 1)
+        """Return the adapter that DSPy uses after a reply that could not be read."""
+        return JudgeAdapter(self.dimension_names, self.n_unreadable + 1)
 
     def format(
-        self, signature: SignatureMeta, demos: Sequence[FieldValues], inputs: FieldValues
+        self, signature: SignatureMeta, demos: Sequence[ValuesByName], inputs: ValuesByName
     ) -> list[Message]:
         prompt = prompt_of(signature, demos)
         messages = prompt.messages(_input_texts(prompt, inputs))
-        for _ in range(self.n_unread):
+        for _ in range(self.n_unreadable):
             messages = restate_format(prompt, messages)
         return messages
 
     def parse(self, signature: SignatureMeta, completion: str) -> dict[str, Value]:
         try:
             outputs = prompt_of(signature).outputs
-            return dict(read(completion, outputs, names=self.dimension_names).values)
+            return dict(read_reply(completion, outputs, names=self.dimension_names).values)
         except NoScoreError as error:
             name = type(self).__name__
             raise AdapterParseError(name, signature, completion, str(error)) from error
 
 
 def scoring_of(program: dspy.Module) -> Scoring | None:
-    """The `Scoring` among a program's parameters; None if there is none."""
+    """Return the `Scoring` among a program's parameters; None if there is none."""
     return next((p for p in program.parameters() if isinstance(p, Scoring)), None)
 
 
-def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Prompt:
-    """The prompt with a signature's fields and instruction, and a predictor's demos.
+def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
+    """Return the prompt with a signature's fields and instruction, and a predictor's demos.
 
     If a demo lacks a free text, for example a rationale, the text is shown as "(not given)".
     A demo without an answer to one of the questions is left out. Another missing value, or an
     impossible one, raises ValueError.
     """
-    fields = _fields(signature)
+    fields = _signature_fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)
     question_names = [field.name for field in prompt.questions]
     return replace(
@@ -224,7 +224,7 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[FieldValues] = ()) -> Pr
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:
-    """The DSPy signature of a prompt; a field with choices has the choices as a Literal type."""
+    """Return the DSPy signature of a prompt; the type of a field with choices is a Literal."""
     field_types = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
         # The type is not int: DSPy does not check the bounds ge and le of an integer.
@@ -239,11 +239,11 @@ def signature_of(prompt: Prompt) -> SignatureMeta:
 
 @lru_cache(maxsize=256)
 def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> SignatureMeta:
-    """The signature with which DSPy asks typed questions in the same words as a judge."""
+    """Return the signature with which DSPy asks typed questions in the same words as a judge."""
     typed_fields: dict[str, tuple[object, object]] = {}
     for field in fields:
         if field.role == "input":
-            typed_fields[field.name] = str, dspy.InputField(desc=neutralise(field.description))
+            typed_fields[field.name] = (str, dspy.InputField(desc=break_markup(field.description)))
         elif field.choices:
             question = typed_question(field)
             criteria = question.criteria or {}
@@ -254,7 +254,7 @@ def _decision_signature(instruction: str, fields: tuple[Field, ...]) -> Signatur
             else:
                 annotation = Choice[tuple(criteria.items())]
             typed_fields[field.name] = annotation, dspy.OutputField(desc=question.instructions)
-    return _signature(typed_fields, neutralise(instruction))
+    return _signature(typed_fields, break_markup(instruction))
 
 
 def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) -> SignatureMeta:
@@ -265,14 +265,14 @@ def _signature(fields: Mapping[str, tuple[object, object]], instruction: str) ->
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
-    """The demos of a prompt as objects of `dspy.Example`."""
+    """Return the demos of a prompt as objects of `dspy.Example`."""
     names = [field.name for field in prompt.inputs]
     return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
 
 
 @lru_cache(maxsize=256)
-def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
-    """The fields of a signature; cached, since DSPy makes a new signature if fields change."""
+def _signature_fields(signature: SignatureMeta) -> tuple[Field, ...]:
+    """Return the fields of a signature, cached: DSPy makes a new signature if fields change."""
     fields = []
     for name, info in signature.fields.items():
         schema_extra = info.json_schema_extra or {}
@@ -285,8 +285,8 @@ def _fields(signature: SignatureMeta) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
-    """The texts that the prompt reads; raises ValueError if a text is missing."""
+def _input_texts(prompt: Prompt, inputs: ValuesByName) -> dict[str, str]:
+    """Return the texts that the prompt reads; raises ValueError if a text is missing."""
     # DSPy would render a missing text, None, as the word "None".
     missing_texts = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
     if missing_texts:
@@ -294,8 +294,8 @@ def _input_texts(prompt: Prompt, inputs: FieldValues) -> dict[str, str]:
     return {field.name: str(inputs[field.name]) for field in prompt.inputs}
 
 
-def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
-    """The probability of each choice in a Noul, Score or Choice of DSPy; None for other values."""
+def choice_probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float] | None:
+    """Return the probability of each choice in a decision of DSPy; None for other values."""
     if isinstance(value, Noul | Score | Choice):
         value = value.model_dump(mode="json")  # the form of a decision in a saved program
     if not isinstance(value, Mapping):
@@ -306,33 +306,30 @@ def probabilities(value: object, choices: Sequence[Value]) -> dict[Value, float]
         keys = range(len(choices)) if "level" in value else choices
         raw_probabilities = [value["probabilities"][str(key)] for key in keys]
     total = math.fsum(raw_probabilities)
-    return {
-        choice: raw_probability / total
-        for choice, raw_probability in zip(choices, raw_probabilities, strict=True)
-    }
+    return {choice: p / total for choice, p in zip(choices, raw_probabilities, strict=True)}
 
 
 def _likeliest_choice(value: object, field: Field) -> object:
-    """The most likely choice of a decision; any other value is returned unchanged."""
-    distribution = probabilities(value, field.options)
+    """Return the most likely choice of a decision; any other value is returned unchanged."""
+    distribution = choice_probabilities(value, field.options)
     return max(distribution, key=distribution.__getitem__) if distribution else value
 
 
 def _answer_number(value: object, field: Field) -> float:
-    """An answer as a number; for probabilities, the expected number.
+    """Return an answer as a number; for probabilities, the expected number.
 
     Numbers between two choices, such as 3.5, are accepted: a user's program may return them.
     """
     choices = field.options
-    if distribution := probabilities(value, choices):
-        return math.fsum(p * number_of(choice, choices) for choice, p in distribution.items())
+    if distribution := choice_probabilities(value, choices):
+        return math.fsum(p * choice_number(choice, choices) for choice, p in distribution.items())
     if isinstance(value, str | bool):
-        return number_of(value, choices)
+        return choice_number(value, choices)
     return float(cast(float, value))
 
 
 def _demo_value(demo_number: int, field: Field, value: object) -> Value:
-    """The value of a field in demo `demo_number`: a text, or one of the field's choices.
+    """Return the value of a field in demo `demo_number`: a text, or one of the field's choices.
 
     Raises ValueError for a value that equals none of the choices, and for a missing input.
     """

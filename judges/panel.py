@@ -93,25 +93,22 @@ class Panel(BaseJudge):
         *,
         provenance: Mapping[str, object] | None = None,
     ) -> "Panel":
-        """The panel of these members for a subject; it reads every text that a member reads.
+        """Return the panel of these members for a subject; it reads every text that a member reads.
 
         Raises PanelError if a member is a panel itself or does not fit the subject.
         """
+        member_inputs: dict[str, str] = {}
         for member in members:
             if not isinstance(member.judge, Judge):
                 raise PanelError(
                     f"member {member.name} is a panel itself; join its members instead"
                 )
-        member_inputs = {
-            name: description
-            for member in members
-            for name, description in member.judge.subject.inputs.items()
-        }
+            member_inputs |= member.judge.subject.inputs
         added_inputs = {n: text for n, text in member_inputs.items() if n not in subject.inputs}
-        paid_models = [m.judge.lm for m in members if not is_embedded(m.judge.lm)]
+        lms = (member.judge.lm for member in members)
         return cls(
             subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
-            lm=next(iter(paid_models), EMBEDDED),
+            lm=next((lm for lm in lms if not is_embedded(lm)), EMBEDDED),
             lm_source="user",
             # A member's slope and intercept hold only for the plan with which they were learned.
             members=tuple(
@@ -122,7 +119,7 @@ class Panel(BaseJudge):
         )
 
     def __repr__(self) -> str:
-        """A short description on one line, with the members' weights."""
+        """Return a short description on one line, with the members' weights."""
         members = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
         return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
 
@@ -135,7 +132,7 @@ class Panel(BaseJudge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
-        """A copy of the panel with another endpoint for the members whose models are openai/NAME.
+        """Return a copy of the panel with another endpoint for members with models openai/NAME.
 
         Raises PanelError if `lm` is given: each weight was learned with the member's own model.
         """
@@ -169,27 +166,28 @@ class Panel(BaseJudge):
                 yield self.combine([next(judgements) for judgements in judgement_streams])
 
     def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """The panel's judgement from the members' judgements, which are in the members' order."""
-        scores = {m.name: j.score for m, j in zip(self.members, judgements, strict=True)}
+        """Return the panel's judgement; `judgements` has one for each member, in their order."""
+        pairs = [*zip(self.members, judgements, strict=True)]
+        scores = {member.name: judgement.score for member, judgement in pairs}
         reasons = [
-            f"member {name}: {judgement.failure or 'no score'}"
-            for name, judgement in zip(scores, judgements, strict=True)
+            f"member {member.name}: {judgement.failure or 'no score'}"
+            for member, judgement in pairs
             if math.isnan(judgement.score)
         ]
         if reasons:
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale comes from the member with the largest weight that gives a rationale.
-        by_weight = sorted(
-            zip(self.members, judgements, strict=True), key=lambda pair: -pair[0].weight
-        )
-        rationale = next((j.rationale for _, j in by_weight if j.rationale), None)
+        pairs.sort(key=lambda pair: -pair[0].weight)
+        rationales = (judgement.rationale for _, judgement in pairs)
+        rationale = next(filter(None, rationales), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
-            margin_ab = self._mean([preference.margin_ab for preference in preferences])
-            margin_ba = self._mean([preference.margin_ba for preference in preferences])
+            margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
+            margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
             preference = Preference.of_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
-        score, ratings = self._mean([*scores.values()]), cast(Sequence[Judgement], judgements)
+        score = self._weighted_mean([*scores.values()])
+        ratings = cast(Sequence[Judgement], judgements)
         return Judgement(
             # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
@@ -199,7 +197,7 @@ class Panel(BaseJudge):
             members=scores,
         )
 
-    def _mean(self, scores: Sequence[float]) -> float:
+    def _weighted_mean(self, scores: Sequence[float]) -> float:
         pairs = zip(self.members, scores, strict=True)
         weighted_sum = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
         return weighted_sum / math.fsum(member.weight for member in self.members)
@@ -208,8 +206,8 @@ class Panel(BaseJudge):
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
-        if client.open_sibling is not None:
-            return client.open_sibling(judge.lm, judge.api_base)
+        if client.open_client_for is not None:
+            return client.open_client_for(judge.lm, judge.api_base)
         if len({(part.lm, part.api_base) for part in self.parts}) > 1:
             raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client
@@ -233,7 +231,7 @@ class Panel(BaseJudge):
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
-        """The panel in a checked file; raises PanelError if its members cannot be joined."""
+        """Return the panel in a checked file; raises PanelError if its members cannot be joined."""
         members = [
             Member(**{**asdict(member), "judge": Judge.of_file(member.judge)})
             for member in file.members
@@ -245,7 +243,7 @@ AnyJudge = Judge | Panel
 
 
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
-    """The reason why a member does not fit a panel on this subject; None if the member fits."""
+    """Return why a member does not fit a panel on this subject; None if the member fits."""
     subject = member.judge.subject
     both_rate_the_dimension = (
         subject.name == panel_subject.name and subject.scale and panel_subject.scale
@@ -266,7 +264,7 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
 
 
 def _answer_phrase(subject: Subject) -> str:
-    """How a judge of this subject answers, such as "rates from 1 to 5"."""
+    """Return how a judge of this subject answers, such as "rates from 1 to 5"."""
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate}"
     if subject.words:

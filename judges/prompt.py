@@ -14,7 +14,7 @@ from typing import Literal
 
 from judges.protocol import Message
 
-Value = str | int
+Value = str | int  # of a field: a text, a word or a rating
 # The text that a judge writes before its answer: nothing, one sentence, reasoning in steps, or
 # questions that the judge poses and answers itself.
 Reasoning = Literal["none", "brief", "steps", "questions"]
@@ -26,15 +26,15 @@ MAX_DEMOS = 1000
 LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
 END_HEADER = HEADER.format(name="completed")
-# Takes the place of a free text, such as a rationale, that a demonstration lacks.
+# Replaces a free text, such as a rationale, that a demonstration lacks.
 NOT_GIVEN = "(not given)"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+VALID_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 # A word of a verdict, such as "pass" or "not ok": letters, in one or more parts.
 VERDICT_WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
-SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
+SLOT_PATTERN = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # The header of a field, in any of the variants that models write.
-FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
+FIELD_HEADER_PATTERN = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
 # The tags around a model's thoughts in its reply; they differ between model families.
 _THOUGHT_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
@@ -48,9 +48,9 @@ THOUGHT_END = re.compile(
     re.IGNORECASE,
 )
 # Markup in a text that our reader, DSPy or a chat template would take for a part of the messages'
-# structure. `neutralise` breaks the markup by a space after the first character. All alternatives
-# of the pattern begin with one of three characters, which makes the search fast.
-MARKUP = re.compile(
+# structure. `break_markup` breaks the markup by a space after the first character. All
+# alternatives of the pattern begin with one of three characters, which makes the search fast.
+MARKUP_PATTERN = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
         | \|\S | (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
@@ -78,12 +78,12 @@ class Field:
 
 
 def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
-    """The two words of a verdict, the good one first; empty for ratings, and for A and B."""
+    """Return the two words of a verdict, the good one first; empty for ratings, and for A and B."""
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
 def are_verdict_words(words: Sequence[object]) -> bool:
-    """Whether `words` are two words that a verdict may have."""
+    """Return whether `words` are two words that a verdict may have."""
     folded_words = [str(word).casefold() for word in words]
     # The first tokens have to differ, since their probabilities are compared.
     first_tokens = {text.split(" ")[0] for text in folded_words}
@@ -93,7 +93,7 @@ def are_verdict_words(words: Sequence[object]) -> bool:
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
-    """The rating of a choice; of two words, the good one is 1 and the other 0."""
+    """Return the rating of a choice; of two words, the good one is 1 and the other 0."""
     words = words_of(choices)
     return 1 - words.index(choice) if words else int(choice)
 
@@ -131,18 +131,18 @@ class Prompt:
         return tuple(field for field in self.fields if field.role == "output")
 
     def normalised(self) -> "Prompt":
-        """The prompt with the instruction's indentation removed, as DSPy does, and valid UTF-8."""
-        demos = tuple(demo_values(demo, self.fields, encodable) for demo in self.demos)
+        """Return the prompt in valid UTF-8, with the instruction unindented as DSPy does."""
+        demos = tuple(demo_values(demo, self.fields, utf8_text) for demo in self.demos)
         # Without strip, a second call of cleandoc could change the text again.
-        instruction = inspect.cleandoc(encodable(self.instruction).strip())
+        instruction = inspect.cleandoc(utf8_text(self.instruction).strip())
         return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """The messages for one output; raises KeyError if a text is missing."""
+        """Return the messages for one output; raises KeyError if a text is missing."""
         return fill_slots(self.template(), texts)
 
     def template(self) -> list[Message]:
-        """The messages with a `{{name}}` slot for each text; all slots are in the last message."""
+        """Return the messages with a `{{name}}` slot for each text, all in the last message."""
         messages = [Message(role="system", content=_system_content(self))]
         for demo in self.demos:
             messages.append(Message(role="user", content=_user_content(self, demo)))
@@ -152,14 +152,14 @@ class Prompt:
 
 
 # Descriptions of the free-text field before a rating, and before a choice between A and B.
-_RATIONALES: Mapping[Reasoning, str] = {
+_RATIONALE_TEXTS: Mapping[Reasoning, str] = {
     "brief": "one sentence of reasons",
     "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
     "that counts",
     "questions": "three to five questions that the quality comes down to, one a line, each "
     "question with its answer and a rating of its own",
 }
-_COMPARISONS: Mapping[Reasoning, str] = {
+_COMPARISON_TEXTS: Mapping[Reasoning, str] = {
     "brief": "one sentence: which is preferred, and why",
     "steps": "the comparison in steps, one point a line: which of the two does better there, and "
     "how much that counts",
@@ -169,27 +169,27 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 
 
 def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
-    """The form of reasoning that a reply has, by the description of its free text.
+    """Return the form of reasoning that a reply has, by the description of its free text.
 
-    A description that is not in `_RATIONALES` or `_COMPARISONS` counts as "brief".
+    A description in neither _RATIONALE_TEXTS nor _COMPARISON_TEXTS counts as "brief".
     """
     free_texts = [field.description for field in outputs if not field.choices]
-    for reasoning, description in (*_RATIONALES.items(), *_COMPARISONS.items()):
+    for reasoning, description in (*_RATIONALE_TEXTS.items(), *_COMPARISON_TEXTS.items()):
         if description in free_texts:
             return reasoning
     return "brief" if free_texts else "none"
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
-    """The prompt with another form of reasoning; the demonstrations lose their rationales."""
+    """Return the prompt with another form of reasoning; the demos lose their rationales."""
     if reasoning_of(prompt.outputs) == reasoning:
         return prompt
     answer = prompt.answer
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        name, descriptions = "rationale", _RATIONALES
+        name, descriptions = "rationale", _RATIONALE_TEXTS
         if answer.choices == LETTERS:
-            name, descriptions = "comparison", _COMPARISONS
+            name, descriptions = "comparison", _COMPARISON_TEXTS
         rationale = Field(name=name, description=descriptions[reasoning], role="output")
         fields.insert(fields.index(prompt.choices[0]), rationale)
     demos = tuple(
@@ -200,7 +200,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """The prompt with its questions replaced by these.
+    """Return the prompt with its questions replaced by these.
 
     If the questions change, the demonstrations are left out, since they lack the new answers.
     """
@@ -210,41 +210,41 @@ def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
     return replace(prompt, fields=(*other_fields, *questions, prompt.answer), demos=())
 
 
-def neutralise(text: str) -> str:
-    """The text with a space in every match of MARKUP, and with lone surrogates replaced."""
-    return MARKUP.sub(r"\g<0> ", text if text.isascii() else encodable(text))
+def break_markup(text: str) -> str:
+    """Return the text in valid UTF-8 and with a space in every match of MARKUP_PATTERN."""
+    return MARKUP_PATTERN.sub(r"\g<0> ", text if text.isascii() else utf8_text(text))
 
 
 def demo_values(
     demo: Mapping[str, Value], fields: Sequence[Field], clean: Callable[[str], str]
 ) -> dict[str, Value]:
-    """A demonstration's values for these fields, with each text passed through `clean`."""
+    """Return a demonstration's values for these fields, with each text passed through `clean`."""
     values = {field.name: demo[field.name] for field in fields}
     return {name: clean(v) if isinstance(v, str) else v for name, v in values.items()}
 
 
-def encodable(text: str) -> str:
-    """The text with a question mark for every lone surrogate, which UTF-8 cannot encode."""
+def utf8_text(text: str) -> str:
+    """Return the text with a question mark for every lone surrogate, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
 ) -> list[Message]:
-    """The messages with the slots of the last message filled.
+    """Return the messages with the slots of the last message filled.
 
     Each text is neutralised and passed through `encode`. All slots are filled in one pass, so that
     a `{{name}}` inside a text stays as it is. Raises KeyError if a text is missing.
     """
     last_message = template[-1]
-    filled_content = SLOT.sub(
-        lambda slot: encode(neutralise(texts[slot.group(1)])), last_message["content"]
+    filled_content = SLOT_PATTERN.sub(
+        lambda slot: encode(break_markup(texts[slot.group(1)])), last_message["content"]
     )
     return [*template[:-1], Message(role=last_message["role"], content=filled_content)]
 
 
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """The messages to send after a reply that could not be read.
+    """Return the messages to send after a reply that could not be read.
 
     They end with a sentence that repeats which form a reply must have. The text before that
     sentence stays the same, so that providers' prompt caches apply.
@@ -267,11 +267,11 @@ def _system_content(prompt: Prompt) -> str:
         allowed_choices = f" ({_choices_phrase(field.choices)})" if field.choices else ""
         lines.append(f"- {field.name}{allowed_choices}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
-    return "\n".join(neutralise(line) for line in lines)
+    return "\n".join(break_markup(line) for line in lines)
 
 
 def _choices_phrase(choices: Sequence[Value]) -> str:
-    """The choices as a phrase, such as "1, 2 or 3"."""
+    """Return the choices as a phrase, such as "1, 2 or 3"."""
     *first_choices, last_choice = map(str, choices)
     return f"{', '.join(first_choices)} or {last_choice}"
 
@@ -281,15 +281,15 @@ def _user_content(prompt: Prompt, texts: Mapping[str, Value]) -> str:
 
 
 def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
-    """The header and value of each field; a missing value becomes an empty text."""
+    """Return the header and value of each field; a missing value becomes an empty text."""
     return [
-        f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
+        f"{HEADER.format(name=field.name)}\n{break_markup(str(values.get(field.name, '')))}"
         for field in fields
     ]
 
 
 def _reply_format(outputs: Sequence[Field]) -> str:
-    """The sentence on the reply's form: the choice alone, or each output under its header."""
+    """Return the sentence on the reply's form: the choice alone, or outputs under headers."""
     last_field = outputs[-1]
     if len(outputs) == 1 and last_field.choices:
         # The instruction may ask the model to think in steps, but the reply must not contain them.

@@ -46,17 +46,17 @@ OTHER_REASONING_MODELS = re.compile(
 
 
 def is_embedded(lm: str) -> bool:
-    """Whether a model's name or endpoint is that of the embedded model, in any version."""
+    """Return whether a model's name or endpoint is that of the embedded model, in any version."""
     return lm.partition("-")[0] == EMBEDDED
 
 
 def is_decision(lm: str) -> bool:
-    """Whether `lm` names a decision model, which gives probabilities instead of text."""
+    """Return whether `lm` names a decision model, which gives probabilities instead of text."""
     return lm.partition("/")[0] in (DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning(lm: str) -> bool:
-    """Whether `lm` names a reasoning model, which spends tokens on thoughts before its answer."""
+    """Return whether `lm` names a reasoning model, which spends tokens on thoughts at first."""
     return bool(OPENAI_REASONING_MODELS.match(lm) or OTHER_REASONING_MODELS.search(lm))
 
 
@@ -84,7 +84,7 @@ class Sampling:
     reasoning_effort: str | None = None
 
     def fields(self) -> dict[str, str | float]:
-        """The parameters as fields of a chat-completions request, without those that are None."""
+        """Return the parameters, except those that are None, as fields of a chat request."""
         fields = {
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
@@ -99,7 +99,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A generated token; `top` maps the most likely tokens in its place to log-probabilities."""
+    """A generated token; `top` has log-probabilities of the likeliest tokens at its position."""
 
     text: str
     top: Mapping[str, float]
@@ -114,12 +114,12 @@ class Reply:
     finish_reason: str = "stop"
 
     @property
-    def truncated(self) -> bool:
+    def is_truncated(self) -> bool:
         """Whether the endpoint stopped the reply before its end."""
         return self.finish_reason.lower() in CUT_SHORT_REASONS
 
     @property
-    def out_of_tokens(self) -> bool:
+    def is_out_of_tokens(self) -> bool:
         """Whether the reply was cut short at the request's limit of tokens."""
         return self.finish_reason.lower() in OUT_OF_TOKENS_REASONS
 
@@ -183,13 +183,13 @@ class Response:
         return None if self.values else next(iter(self.failures), "no reply")
 
 
-class _Alternative(Struct):
+class _TokenAlternative(Struct):
     token: str
     logprob: float
 
 
-class _TokenLogprob(_Alternative):
-    top_logprobs: list[_Alternative] | None = None
+class _TokenLogprob(_TokenAlternative):
+    top_logprobs: list[_TokenAlternative] | None = None
 
 
 class _Logprobs(Struct):
@@ -221,7 +221,7 @@ class CompletionChoice(Struct):
 
 
 def reply_of(choice: CompletionChoice) -> Reply:
-    """A choice as a Reply; a message without text has the text of its refusal."""
+    """Return a choice as a Reply; a message without text has the text of its refusal."""
     message, logprobs = choice.message or _ReplyMessage(), choice.logprobs or _Logprobs()
     refusal = "" if message.text else message.refusal or ""
     return Reply(
@@ -232,7 +232,7 @@ def reply_of(choice: CompletionChoice) -> Reply:
 
 
 def _token_of(token: _TokenLogprob) -> Token:
-    """A token with its most likely alternatives, which include the token itself."""
+    """Return a token with its most likely alternatives, which include the token itself."""
     top: dict[str, float] = {}
     for alternative in (*(token.top_logprobs or ()), token):
         top.setdefault(alternative.token, alternative.logprob)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import LETTERS, NAME, Field, Value, are_verdict_words, rating_of
+from judges.prompt import LETTERS, VALID_NAME, Field, Value, are_verdict_words, rating_of
 
 # The most questions of a judge, and the most characters of a question. More questions are not worth
 # their cost, and a stranger's file could make every row expensive.
@@ -13,7 +13,7 @@ MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
 # The largest slope. With a larger slope, scores would be off every scale, and sums could overflow.
 MAX_SLOPE = 1e6
 # A score may be off its scale by this much, because of rounding.
-ROUNDING = 1e-6
+MAX_ROUNDING_ERROR = 1e-6
 
 
 class QuestionError(JudgesError, ValueError):
@@ -64,11 +64,11 @@ class Question:
 
 
 def question_problem(field: Field) -> str | None:
-    """The reason why a prompt's field cannot be a question; None if the field can be a question."""
+    """Return why a prompt's field cannot be a question; None if the field can be a question."""
     choices = field.options
     # Ratings must have one digit, since a digit is always one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
-    if not NAME.match(field.name):
+    if not VALID_NAME.match(field.name):
         return "needs a name of lower-case letters, digits and underscores"
     if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
@@ -82,28 +82,29 @@ def question_problem(field: Field) -> str | None:
     )
 
 
-def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
-    """An answer as a number: the rating itself, 1 and 0 for two words, 1 and -1 for A and B."""
+def choice_number(choice: Value, choices: tuple[Value, ...]) -> float:
+    """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
     if choices == LETTERS:
         return 1.0 if choice == LETTERS[0] else -1.0
     return float(rating_of(choice, choices))
 
 
 def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:
-    """The choice whose number (see `number_of`) is nearest to `number`."""
-    return min(choices, key=lambda choice: abs(number_of(choice, choices) - number))
+    """Return the choice whose number (see `choice_number`) is nearest to `number`."""
+    return min(choices, key=lambda choice: abs(choice_number(choice, choices) - number))
 
 
 def answer_range(field: Field) -> tuple[float, float]:
-    """The smallest and the largest number that an answer to this field can be."""
-    numbers = [number_of(choice, field.options) for choice in field.options]
+    """Return the smallest and the largest number that an answer to this field can be."""
+    numbers = [choice_number(choice, field.options) for choice in field.options]
     return min(numbers), max(numbers)
 
 
-def _extremes(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
-    """The smallest and the largest number that each answer can be, by its field."""
-    ranges = {field.name: answer_range(field) for field in choices}
-    return {n: low for n, (low, _) in ranges.items()}, {n: high for n, (_, high) in ranges.items()}
+def _lowest_and_highest(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the smallest and the largest number that each answer can be, by its field."""
+    lows = {field.name: answer_range(field)[0] for field in choices}
+    highs = {field.name: answer_range(field)[1] for field in choices}
+    return lows, highs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +112,9 @@ class AnswerShare:
     """How much one of a judge's answers counts in the judge's score.
 
     The answer is to a question, or it is the judge's rating, verdict or choice. `share`, in [0, 1],
-    is how far the answer can move the score, as a share of how far all answers can move it. `loss`
-    is how much lower the objective of a tuned judge (rho or balanced accuracy) would be without the
-    question, on the labels that the judge was tuned on; None if that was not measured.
+    is the answer's share of how far all answers together can move the score. `loss` is how much
+    lower a tuned judge's objective (rho or balanced accuracy) would be without the question, on the
+    labels that the judge was tuned on; None if that was not measured.
     """
 
     name: str
@@ -137,25 +138,25 @@ class AnswerWeights:
     slopes: Mapping[str, float]
 
     def score(self, answers: Mapping[str, float]) -> float:
-        """The score of these answers."""
+        """Return the score of these answers."""
         terms = (slope * answers[name] for name, slope in self.slopes.items())
         # Rounded, so that the errors of floating-point numbers cannot break a tie.
         return round(self.intercept + math.fsum(terms), 12)
 
     def shares(self, choices: Sequence[Field]) -> dict[str, float]:
-        """How far each answer can move the score, as a share of how far all answers can move it.
+        """Return each answer's share of how far all answers together can move the score.
 
         The shares sum to 1. `choices` are the prompt's output fields that have choices.
         """
-        lows, highs = _extremes(choices)
+        lows, highs = _lowest_and_highest(choices)
         score_changes = self._score_changes(highs, lows)
         total_change = math.fsum(score_changes.values()) or 1.0
-        return {name: move / total_change for name, move in score_changes.items()}
+        return {name: change / total_change for name, change in score_changes.items()}
 
     def describe(
         self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
     ) -> list[AnswerShare]:
-        """How much each answer counts; `loss_by_answer` has their `loss` by name."""
+        """Return how much each answer counts; `loss_by_answer` has each answer's loss, by name."""
         shares = self.shares(choices)
         return [
             AnswerShare(
@@ -171,14 +172,14 @@ class AnswerWeights:
     def decisive_answer(
         self, answers: Mapping[str, float], choices: Sequence[Field], threshold: float | None = None
     ) -> str:
-        """The answer that counted most for the score, as a text such as "tone = 1".
+        """Return the answer that counted most for the score, as a text such as "tone = 1".
 
         It is the answer that moved the score furthest towards the side of `threshold` on which the
         score lies. By default, the threshold is halfway between the lowest and the highest score
         that the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lows, highs = _extremes(choices)
+        lows, highs = _lowest_and_highest(choices)
         lowest, highest = self.score(lows), self.score(highs)
         threshold_position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
         baseline = {
@@ -193,24 +194,24 @@ class AnswerWeights:
     def _score_changes(
         self, answers: Mapping[str, float], baseline: Mapping[str, float]
     ) -> dict[str, float]:
-        """How far each answer moves the score, compared with the answer in `baseline`."""
+        """Return how far each answer moves the score, compared with the answer in `baseline`."""
         return {
             name: self.slopes.get(name, 0.0) * (answers[name] - baseline[name]) for name in baseline
         }
 
     def problem(self, choices: Sequence[Field]) -> str | None:
-        """The reason why the weights do not fit a prompt with these choices; None if they fit.
+        """Return why the weights do not fit a prompt with these choices; None if they fit.
 
         Every possible score has to lie on the scale of the answer, which is the last choice.
         """
-        lows, highs = _extremes(choices)
+        lows, highs = _lowest_and_highest(choices)
         if unknown_names := sorted(self.slopes.keys() - lows.keys()):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
         lowest, highest = self.score(lows), self.score(highs)
         low, high = answer_range(choices[-1])
-        if not (low - ROUNDING <= lowest < highest <= high + ROUNDING):
+        if not (low - MAX_ROUNDING_ERROR <= lowest < highest <= high + MAX_ROUNDING_ERROR):
             return (
                 f"weights whose scores go from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
             )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from judges.answer import answer_form, find_answer
 from judges.judgement import NoScoreError, quote
 from judges.prompt import (
-    FIELD_HEADER,
+    FIELD_HEADER_PATTERN,
     LONG_REASONING,
     THOUGHT_END,
     THOUGHT_START,
@@ -28,7 +28,7 @@ from judges.protocol import REFUSAL, RefusedError, Reply
 _COMPLETED_HEADER = re.compile(
     r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE
 )
-_HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
+_HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER_PATTERN.pattern}[*_`:]{{0,3}}")
 
 
 def check_reply(reply: Reply) -> None:
@@ -38,24 +38,24 @@ def check_reply(reply: Reply) -> None:
     if reply.finish_reason == "content_filter" and not reply.text:
         raise RefusedError("the endpoint's content filter withheld the reply")
     if not reply.text.strip():
-        reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
+        reason = "no text within its limit of tokens" if reply.is_out_of_tokens else "empty"
         raise NoScoreError(f"{reason} ({reply.finish_reason})")
 
 
-class Reading(NamedTuple):
+class ReplyValues(NamedTuple):
     """The values of all fields, and the position in the reply of each value that is a choice."""
 
     values: dict[str, Value]
     spans: dict[str, tuple[int, int]]
 
 
-# By the name of a field: the start and end of its section, which follows its header or label.
+# The start and end of each field's section, which follows the field's header or label.
 Sections = dict[str, tuple[int, int]]
 
 
-def read(
-    reply: str, outputs: Sequence[Field], *, truncated: bool = False, names: Collection[str] = ()
-) -> Reading:
+def read_reply(
+    reply: str, outputs: Sequence[Field], *, is_truncated: bool = False, names: Collection[str] = ()
+) -> ReplyValues:
     """Read every output field of a judge's reply.
 
     A free text is the text under its header, else the text above the first header. In a truncated
@@ -66,7 +66,7 @@ def read(
     the names of the dimension, which count as labels of the answer. Raises NoScoreError, which
     quotes the reply, if it does not state one clear answer.
     """
-    start, end = answer_span(reply)
+    start, end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
     sections = _sections(headers, end)
     fields = [field for field in outputs if field.choices]
@@ -84,16 +84,16 @@ def read(
         strict = field.name not in sections and reasoning_of(outputs) in LONG_REASONING
         answer_names = (field.name,) if strict or has_questions else (field.name, *names)
         section = sections.get(field.name, (start, end))
-        if truncated and section[1] == len(reply):
+        if is_truncated and section[1] == len(reply):
             raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
         answer = _read_choice(reply[slice(*section)], field, answer_names, strict=strict)
         values[field.name], answer_start, answer_end = answer
         spans[field.name] = (section[0] + answer_start, section[0] + answer_end)
-    return Reading(values, spans)
+    return ReplyValues(values, spans)
 
 
 def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
-    """The part of a reply that follows each label, up to the next label or the end."""
+    """Return the part of a reply that follows each label, up to the next label or the end."""
     section_starts = [*(label_match.start() for label_match in label_matches), end]
     return {
         label_match[1].lower(): (label_match.end(), next_start)
@@ -104,7 +104,7 @@ def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
 def _field_sections(
     sections: Sections, reply: str, span: tuple[int, int], outputs: Sequence[Field]
 ) -> Sections:
-    """The sections of a reply to several questions, one for each field with choices.
+    """Return the sections of a reply to several questions, one for each field with choices.
 
     These are `sections`, which follow headers, if every field has a header; else the sections that
     follow the names of fields, as in "rating: 4" or in JSON. Raises NoScoreError if a field has no
@@ -130,7 +130,7 @@ def _field_sections(
 def _read_choice(
     text: str, field: Field, names: Collection[str], *, strict: bool
 ) -> tuple[Value, int, int]:
-    """The value that a field's text states, with the value's start and end in the text.
+    """Return the value that a field's text states, with the value's start and end in the text.
 
     Raises NoScoreError if the text does not state one clear answer.
     """
@@ -138,14 +138,14 @@ def _read_choice(
     answer = find_answer(text, form, names, strict=strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices
-        expected_answer = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
+        expected_answer = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
         raise NoScoreError(f"no {field.name} {expected_answer} in {quote(text)}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     return value, answer.start, answer.end
 
 
-def answer_span(reply: str) -> tuple[int, int]:
-    """The start and end of the reply proper: after its thoughts, up to the header "completed"."""
+def reply_text_span(reply: str) -> tuple[int, int]:
+    """Return the start and end of a reply without its thoughts and its header "completed"."""
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")

@@ -23,22 +23,22 @@ from judges.protocol import (
     is_embedded,
     is_reasoning,
 )
-from judges.questions import number_of
-from judges.reading import read
+from judges.questions import choice_number
+from judges.reading import read_reply
 
 PlanKind = Literal["one", "mean", "weighted"]
 MAX_SAMPLES = 100
-# The default `max_tokens` of replies: without, and with, reasoning in steps or questions.
+# The default `max_tokens` of replies without, and with, reasoning in steps or questions.
 SHORT_REPLY_TOKENS, LONG_REPLY_TOKENS = 512, 1024
 # The tokens of an average reply by the form of reasoning, and of a reasoning model's thoughts.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 THOUGHT_TOKENS = 400
 # Tokens of the answer to one question, with its header.
-ANSWER_TOKENS = 9
+TOKENS_PER_ANSWER = 9
 # The number of alternatives to ask for at each token: the most that OpenAI's API allows.
-N_ALTERNATIVES = 20
+N_TOKEN_ALTERNATIVES = 20
 # Maps white space in the notation of raw tokenizer vocabularies to plain white space.
-_RAW_BLANKS = str.maketrans("Ġ▁Ċ", "  \n")
+_RAW_BLANK_MAP = str.maketrans("Ġ▁Ċ", "  \n")
 # Characters that a token may have around the rating.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
 # The largest possible sum of a token's probabilities, which are rounded.
@@ -87,7 +87,7 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What was read from one reply: its free text, and its answers as numbers (see `number_of`).
+    """What was read from one reply: its free text, and its answers as numbers.
 
     `value` is the judge's rating, verdict or choice. `distributions` has the probability of each
     number that an answer can be, by field name; the last is that of the rating, verdict or choice.
@@ -108,18 +108,18 @@ class Sample:
 
 
 def default_plan(model: Model) -> SamplingPlan:
-    """The default plan for a model, at the model's own temperature if it has one."""
+    """Return the default plan for a model, at the model's own temperature if it has one."""
     plan = default_plan_by_name(model.name if is_decision(model.name) else model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
 def default_plan_by_name(lm: str) -> SamplingPlan:
-    """The default plan by a model's name: WEIGHTED for embedded and decision models, else ONE."""
+    """Return the default plan for a name: weighted for embedded and decision models, else one."""
     return WEIGHTED if is_embedded(lm) or is_decision(lm) else ONE
 
 
 def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
-    """The sampling parameters for a plan; reasoning in steps or questions gets more tokens.
+    """Return the sampling parameters for a plan; reasoning in steps or questions gets more tokens.
 
     Raises NoProbabilitiesError if the plan is "weighted" and a rating of the scale, such as 10, may
     be two tokens for the model `lm`: the probability of the token "1" is then not the probability
@@ -139,7 +139,7 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
         n=plan.samples,
         seed=seed,
         max_tokens=LONG_REPLY_TOKENS if has_long_reply else SHORT_REPLY_TOKENS,
-        top_logprobs=N_ALTERNATIVES if plan.kind == "weighted" else 0,
+        top_logprobs=N_TOKEN_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
 
 
@@ -149,13 +149,13 @@ def check_probabilities(plan: SamplingPlan, model: Model) -> None:
         raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
 
 
-def reply_tokens(prompt: Prompt, lm: str = "") -> int:
-    """The approximate number of tokens of a reply with its thoughts; 0 for a decision model."""
+def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
+    """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
     if is_decision(lm):
         return 0
     n_questions = len(prompt.questions)
     n_tokens = REPLY_TOKENS[reasoning_of(prompt.outputs)] + THOUGHT_TOKENS * is_reasoning(lm)
-    return n_tokens + ANSWER_TOKENS * (n_questions + bool(n_questions))
+    return n_tokens + TOKENS_PER_ANSWER * (n_questions + bool(n_questions))
 
 
 def read_sample(
@@ -166,22 +166,22 @@ def read_sample(
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
-    outputs = prompt.outputs
-    reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
-    values = reading.values
-    free_texts = [str(values[output.name]) for output in outputs if not output.choices]
+    values, spans = read_reply(
+        reply.text, prompt.outputs, is_truncated=reply.is_truncated, names=names
+    )
+    free_texts = [str(values[output.name]) for output in prompt.outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if plan.kind == "weighted":
-            position = reading.spans[field.name][0]
-            probabilities = _probabilities(reply, position, choice, field.options)
+            position = spans[field.name][0]
+            probabilities = _choice_probabilities(reply, position, choice, field.options)
         distributions[field.name] = {
-            number_of(each, field.options): p for each, p in probabilities.items()
+            choice_number(each, field.options): p for each, p in probabilities.items()
         }
-    value = number_of(values[prompt.answer.name], prompt.answer.options)
+    value = choice_number(values[prompt.answer.name], prompt.answer.options)
     free_text = "\n".join(filter(None, free_texts)) or None
     return Sample(value=value, text=free_text, distributions=distributions)
 
@@ -192,17 +192,17 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
         # A question's options have the order of the choices: a verdict's good word comes first.
-        numbers = [number_of(choice, field.options) for choice in field.options]
+        numbers = [choice_number(choice, field.options) for choice in field.options]
         distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
     distribution = distributions[prompt.answer.name]
     likeliest = max(distribution, key=distribution.__getitem__)
     return Sample(value=likeliest, text=None, distributions=distributions)
 
 
-def score_of(
+def judgement_of_samples(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
-    """The judgement from the samples that could be read; if there are none, a failed one.
+    """Return the judgement from the samples that could be read; if there are none, a failed one.
 
     `failures` are the reasons why further replies could not be read.
     """
@@ -226,27 +226,27 @@ def score_of(
 
 
 def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
-    """The mean of each answer over the samples, by field; the rating, verdict or choice is last."""
+    """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
     answers = [sample.answers for sample in samples]
     names = answers[0] if answers else ()
     return {name: math.fsum(each[name] for each in answers) / len(answers) for name in names}
 
 
-def _probabilities(
+def _choice_probabilities(
     reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """The probability of each choice at the token at `position` in the reply's text; the sum is 1.
+    """Return the probabilities, with the sum 1, of the choices for the token at `position`.
 
     Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
     impossible.
     """
-    token_texts = [token.text.translate(_RAW_BLANKS) for token in reply.tokens]
+    token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)
     token_ends = accumulate(map(len, token_texts))
     tokens = zip(reply.tokens, token_ends, strict=True)
     token = next((token for token, end in tokens if end - reply_start > position), None)
-    if token is None or reply_start < 0 or _choice_of(token.text, choices) != value:
+    if token is None or reply_start < 0 or _choice_of_token(token.text, choices) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
     logprobs = token.top.values()
     # A large log-probability would overflow, and an undefined one would make the sum undefined.
@@ -255,19 +255,19 @@ def _probabilities(
         or sum(map(math.exp, logprobs)) > MAX_PROBABILITY_SUM
     ):
         raise NoScoreError("the log-probabilities of a token are impossible")
-    choice_mass = dict.fromkeys(choices, 0.0)
+    probability_sums = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := _choice_of(text, choices)) is not None:
-            choice_mass[choice] += math.exp(logprob)
-    total = math.fsum(choice_mass.values())
+        if (choice := _choice_of_token(text, choices)) is not None:
+            probability_sums[choice] += math.exp(logprob)
+    total = math.fsum(probability_sums.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in choice_mass.items()}
+    return {choice: p / total for choice, p in probability_sums.items()}
 
 
 @lru_cache(maxsize=4096)
-def _choice_of(token: str, choices: tuple[Value, ...]) -> Value | None:
-    """The choice that a token stands for; None if it stands for none.
+def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
+    """Return the choice that a token stands for; None if it stands for none.
 
     A rating may be written as a digit or as a word, with or without a leading space. The beginning
     of a verdict's word is enough if the other word begins differently.
@@ -275,7 +275,7 @@ def _choice_of(token: str, choices: tuple[Value, ...]) -> Value | None:
     words = {str(word).lower(): word for word in words_of(choices)}
     number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
     choice_by_text = {str(choice): choice for choice in choices} | number_words | words
-    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANKS)).strip(_TOKEN_PADDING)
+    text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANK_MAP)).strip(_TOKEN_PADDING)
     # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
     for variant in (text, text.lower()):
         if variant in choice_by_text:

@@ -19,27 +19,27 @@ from judges.client import Redactor
 if TYPE_CHECKING:
     from judges.client import Budget
 
-DONE, FAILED = 0, 1
-PROGRESS_DELAY = 2.0  # seconds before a progress line appears in a terminal or notebook
+DONE, FAILED = 0, 1  # exit codes
+PROGRESS_DELAY_SECONDS = 2.0  # seconds before a progress line appears in a terminal or notebook
 QUIET_HELP = "print no progress and no notes"  # the help text of --quiet
 # Control characters, direction marks and lone surrogates.
-INVISIBLE = re.compile(
+INVISIBLE_PATTERN = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     r"\ud800-\udfff]"
 )
 
 _log = logging.getLogger("judges")
-_quiet = False
+_is_quiet = False
 
 
-def visible(text: str) -> str:
-    """The text with control characters, which a terminal could execute, written as escapes."""
-    return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+def escape_invisible(text: str) -> str:
+    """Return the text with control characters, which a terminal could execute, as escapes."""
+    return INVISIBLE_PATTERN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def print_output(text: str) -> None:
     """Print a result to stdout."""
-    print(visible(text))
+    print(escape_invisible(text))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -49,7 +49,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_error(text: str, stream: TextIO | None = None) -> None:
     """Print an error to stderr, without API keys and control characters."""
-    line, stream = visible(Redactor().redact(text)), stream or sys.stderr
+    line, stream = escape_invisible(Redactor().redact(text)), stream or sys.stderr
     if tqdm := sys.modules.get("tqdm"):
         tqdm.tqdm.write(line, file=stream)  # prints above the progress line
     else:
@@ -59,7 +59,7 @@ def print_error(text: str, stream: TextIO | None = None) -> None:
 
 def print_note(text: str) -> None:
     """Print a note to stderr, unless --quiet is set."""
-    if not _quiet:
+    if not _is_quiet:
         print_error(text)
 
 
@@ -95,7 +95,7 @@ class Progress:
 
     If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
     change the name, the total and the counts. If `only_live` is true, the line appears only in a
-    terminal or a notebook, and only after PROGRESS_DELAY seconds.
+    terminal or a notebook, and only after PROGRESS_DELAY_SECONDS.
     """
 
     def __init__(
@@ -118,16 +118,16 @@ class Progress:
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
         is_live = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         self._bar = tqdm(
-            desc=visible(name),
+            desc=escape_invisible(name),
             total=total,
             file=stream,
-            disable=_quiet or (only_live and not is_live),
+            disable=_is_quiet or (only_live and not is_live),
             ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
             # Seconds between two updates; outside a terminal each update is a new line.
             mininterval=0.25 if is_live else 30.0,
             miniters=1,
-            delay=PROGRESS_DELAY if only_live else 0.0,
+            delay=PROGRESS_DELAY_SECONDS if only_live else 0.0,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 
@@ -140,7 +140,7 @@ class Progress:
     def _update(self) -> None:
         self._refresh(self)
         bar, budget = self._bar, self._budget
-        bar.total, bar.desc = max(self.total, self.n_done), visible(self.name)
+        bar.total, bar.desc = max(self.total, self.n_done), escape_invisible(self.name)
         postfix_parts = [f"{self.n_failed:,} failed"] if self.n_failed else []
         if budget is not None and (budget.cost or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
@@ -159,7 +159,7 @@ class Progress:
 
 
 def dollars_text(dollars: float) -> str:
-    """An amount in dollars with two decimals, or with four below one cent."""
+    """Return an amount in dollars with two decimals, or with four below one cent."""
     return f"${dollars:,.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
 
 
@@ -178,9 +178,9 @@ def run_command(
     interrupt, the message `interrupted` is printed, and the exit code is 128 plus the number of the
     signal. Other exceptions are bugs and are raised. `quiet` hides progress and notes.
     """
-    global _quiet
-    with _stoppable() as received_signals, verbose_logging(verbose):
-        earlier_quiet, _quiet = _quiet, quiet
+    global _is_quiet
+    with _stop_on_signals() as received_signals, verbose_logging(verbose):
+        earlier_quiet, _is_quiet = _is_quiet, quiet
         try:
             return work()
         except KeyboardInterrupt as error:
@@ -190,18 +190,18 @@ def run_command(
             reason = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror and error.filename is not None:
                 reason = f"{error.filename}: {error.strerror}"
-            exit_code = error.exit_code if isinstance(error, JudgesError) else FAILED
+            exit_code: int = getattr(error, "exit_code", FAILED)
             if verbose and exit_code == FAILED:
                 print_error("".join(traceback.format_exception(error)).rstrip())
             print_error(f"{name}: {reason}")
             return exit_code
         finally:
-            _quiet = earlier_quiet
+            _is_quiet = earlier_quiet
 
 
 @contextmanager
-def _stoppable() -> Iterator[list[int]]:
-    """Within this context, SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
+def _stop_on_signals() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP within this context, as on Ctrl-C.
 
     A second signal ends the process at once. Signals that are ignored at the start, as with nohup,
     stay ignored. Yields a list of the numbers of received signals.

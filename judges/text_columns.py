@@ -19,31 +19,32 @@ class MissingColumnError(JudgesError, ValueError):
 def match_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text that has one, by the text's name; `mapping` has the user's choices.
+    """The column of each text that has one, by the text's name.
 
-    It is the first column with an accepted name, else the only column with a similar name. The user
-    may also choose `a.b`, the key `b` of the objects in the column `a`.
+    `mapping` has the user's choices, by the text's name or another accepted name. A choice may also
+    be `a.b`, the key `b` of the objects in the column `a`. Without a choice, it is the first column
+    with an accepted name, else the only column with a similar name.
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
-        accepted_names = _accepted_names(subject, text_name)
-        if text_name in mapping:
-            accepted_names = [mapping[text_name]]
+        accepted_names = column_names_of(subject, text_name)
+        chosen_columns = [mapping[name] for name in accepted_names if name in mapping][:1]
+        accepted_names = chosen_columns or accepted_names
         name_keys = set(map(name_key, accepted_names))
         similar_columns = [column for column in columns if name_key(column) in name_keys]
         if exact_matches := [name for name in accepted_names if name in columns]:
             column_by_text[text_name] = exact_matches[0]
         elif len(similar_columns) == 1:
             column_by_text[text_name] = similar_columns[0]
-        elif (path := mapping.get(text_name, "")).partition(".")[0] in columns:
-            column_by_text[text_name] = path
+        elif chosen_columns and chosen_columns[0].partition(".")[0] in columns:
+            column_by_text[text_name] = chosen_columns[0]
     return column_by_text
 
 
 def find_columns(
     subject: Subject, mapping: Mapping[str, str], columns: Collection[str]
 ) -> dict[str, str]:
-    """The column of each text that the judge reads, as by `match_columns`.
+    """Return the column of each text that the judge reads, as by `match_columns`.
 
     Raises MissingColumnError if a text has no column.
     """
@@ -59,7 +60,7 @@ def find_columns(
     return column_by_text
 
 
-def _accepted_names(subject: Subject, text_name: str) -> list[str]:
+def column_names_of(subject: Subject, text_name: str) -> list[str]:
     """The column names of a text; those of pairs include names that are common in label files."""
     if not isinstance(subject, Comparison):
         return [text_name]

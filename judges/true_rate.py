@@ -35,7 +35,7 @@ class TrueRate:
     withheld: str = ""
 
     def as_json(self) -> dict[str, float | str | None]:
-        """All attributes as data for JSON; NaN becomes None."""
+        """Return all attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
@@ -68,39 +68,42 @@ def errors_by_document(
     return [[*error_counts, n] for error_counts, n in sorted(n_documents.items(), reverse=True)]
 
 
+def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Return a number for each document, counted from 0 in the order of first occurrence."""
+    code_of: dict[Hashable, int] = {}
+    codes = [code_of.setdefault(document, len(code_of)) for document in documents]
+    return np.array(codes, dtype=np.int64)
+
+
 def corrected_rate(
     passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """The share of outputs that people would pass, from the judge's verdicts on these outputs.
+    """Estimate the share of outputs that people would pass from the judge's verdicts on them.
 
     `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `errors` is the
     table of the judge's errors on test labels (see `errors_by_document`).
     """
-    verdicts, code_of = np.asarray(passes, dtype=float), dict[Hashable, int]()
+    verdicts = np.asarray(passes, dtype=float)
     has_verdict = ~np.isnan(verdicts)
-    all_codes = np.array([code_of.setdefault(name, len(code_of)) for name in documents])
-    document_codes = all_codes[has_verdict]
-    if not document_codes.size:
+    codes = document_codes(documents)[has_verdict]
+    if not codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
     judge_rate = float(verdicts[has_verdict].mean())
     error_table = np.asarray(errors, dtype=float).reshape(-1, 5)
     both, people_only, judge_only, neither, n_documents = error_table.T
-    n_both, n_people_only, n_judge_only, n_neither = (
-        n_documents @ counts for counts in (both, people_only, judge_only, neither)
-    )
+    n_both, n_people_only, n_judge_only, n_neither = n_documents @ error_table[:, :4]
     if not error_table.size:
-        return TrueRate(
-            judge=judge_rate, withheld="it was not tested on labels with this model and plan"
-        )
+        withheld = "it was not tested on labels with this model and plan"
+        return TrueRate(judge=judge_rate, withheld=withheld)
     for n, word in (n_both + n_people_only, "passes"), (n_judge_only + n_neither, "fails"):
         if n < MIN_LABELS:
             withheld = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
             return TrueRate(judge=judge_rate, withheld=withheld)
-    n_outputs = np.bincount(document_codes).astype(float)
-    passes_by_document = np.bincount(document_codes, verdicts[has_verdict]).astype(float)
-    rate, rate_terms = _rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
-    tpr, tpr_terms = _rate(both, both + people_only, n_documents)
-    tnr, tnr_terms = _rate(neither, judge_only + neither, n_documents)
+    n_outputs = np.bincount(codes).astype(float)
+    passes_by_document = np.bincount(codes, verdicts[has_verdict]).astype(float)
+    rate, rate_terms = _smoothed_rate(passes_by_document, n_outputs, np.ones(n_outputs.size))
+    tpr, tpr_terms = _smoothed_rate(both, both + people_only, n_documents)
+    tnr, tnr_terms = _smoothed_rate(neither, judge_only + neither, n_documents)
     from scipy.special import stdtrit  # imported late, since judging does not need it
 
     # The number of documents with an output that people pass, and with one that they fail.
@@ -130,8 +133,8 @@ def corrected_rate(
     )
 
 
-def _rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
-    """The share `counts / outputs` over all documents, and the terms of its standard error.
+def _smoothed_rate(counts: Vector, outputs: Vector, n_documents: Vector) -> tuple[float, Vector]:
+    """Return the share `counts / outputs` over all documents, and the terms of its standard error.
 
     The sum of the squared terms is the variance of the share. Row i stands for `n_documents[i]`
     documents, each with `outputs[i]` outputs, of which `counts[i]` are counted. Two documents are

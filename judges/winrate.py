@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judges.judgement import Preference
-from judges.true_rate import Vector
+from judges.true_rate import Vector, document_codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class WinRate:
     length_bias: float
 
     def summary(self) -> dict[str, float | int | None]:
-        """All attributes as data for JSON; NaN becomes None."""
+        """Return all attributes as data for JSON; NaN becomes None."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def win_rate(
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
-    """The win rate over pairs.
+    """Return the win rate over pairs.
 
     `documents` has the document of each preference; by default, each pair has its own document.
     `lengths` has the lengths of A and B in characters (many scripts do not separate words).
@@ -67,57 +67,54 @@ def win_rate(
     output_lengths = [(0, 0)] * len(preferences) if lengths is None else lengths
     rows = zip(preferences, document_ids, output_lengths, strict=True)
     judged_rows = [row for row in rows if row[0].preferred is not None]
-    judged = [preference for preference, _, _ in judged_rows]
+    judged_preferences = [preference for preference, _, _ in judged_rows]
     judged_ids = [document_id for _, document_id, _ in judged_rows]
     length_differences = np.array([a - b for _, _, (a, b) in judged_rows], float)
     win_by_preference: dict[str | None, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
-    wins = np.array([win_by_preference[preference.preferred] for preference in judged])
-    position_scores = np.array([_position_score(preference) for preference in judged])
-    flips = [p.order_ab != p.order_ba for p in judged if p.order_ab and p.order_ba]
+    wins = np.array([win_by_preference[preference.preferred] for preference in judged_preferences])
+    position_scores = np.array([_position_score(preference) for preference in judged_preferences])
+    flips = [p.order_ab != p.order_ba for p in judged_preferences if p.order_ab and p.order_ba]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
     length_scores = (2 * wins - 1) * np.sign(length_differences)
     return WinRate(
-        win_rate_a=_mean(wins),
+        win_rate_a=_mean_or_nan(wins),
         low=low,
         high=high,
-        n=len(judged),
+        n=len(judged_preferences),
         n_ties=int((wins == 0.5).sum()),
-        n_failed=len(preferences) - len(judged),
-        flip_rate=_mean(np.array(flips, float)),
-        position_bias=_mean(position_scores),
+        n_failed=len(preferences) - len(judged_preferences),
+        flip_rate=_mean_or_nan(np.array(flips, float)),
+        position_bias=_mean_or_nan(position_scores),
         position_bias_low=position_low,
         position_bias_high=position_high,
-        length_bias=_mean(length_scores[length_differences != 0]),
+        length_bias=_mean_or_nan(length_scores[length_differences != 0]),
     )
 
 
 def _position_score(preference: Preference) -> float:
-    """The mean over the orders with a choice: 1 for the output shown first, -1 for the second."""
+    """Return the mean over orders with a choice: 1 if it is the output shown first, else -1."""
     positions = [preference.order_ab, {"A": "B", "B": "A", None: None}[preference.order_ba]]
     return (positions.count("A") - positions.count("B")) / max(2 - positions.count(None), 1)
 
 
-def _mean(values: Vector) -> float:
+def _mean_or_nan(values: Vector) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
 def share_interval(
     values: ArrayLike, documents: Sequence[Hashable], low: float = 0.0, high: float = 1.0
 ) -> tuple[float, float]:
-    """The 95 % interval of the mean of values in [low, high], over documents.
+    """Return the 95 % interval of the mean of values in [low, high], over documents.
 
     The interval is Student's t interval over the documents and two added documents of average size;
     all values of the first are `low`, and all values of the second are `high`. Agresti and Caffo
     (2000) add such documents for shares, so that eight wins out of eight are not taken as certain.
     Both ends are NaN for fewer than two documents.
     """
-    code_of: dict[Hashable, int] = {}
-    document_codes = np.array(
-        [code_of.setdefault(name, len(code_of)) for name in documents], dtype=int
-    )
-    counts = np.bincount(document_codes, minlength=len(code_of)).astype(float)
-    sums = np.bincount(document_codes, np.asarray(values, float), len(code_of)).astype(float)
+    codes = document_codes(documents)
+    counts = np.bincount(codes).astype(float)
+    sums = np.bincount(codes, np.asarray(values, float)).astype(float)
     if counts.size < 2:
         return math.nan, math.nan
     from scipy.special import stdtrit  # imported late, since judging does not need it

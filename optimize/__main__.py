@@ -12,8 +12,8 @@ if __name__ == "__main__":
     sys.exit(start("optimize.__main__:command"))
 
 from dspy_judges.errors import option_name
-from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
-from judges.client import check_name
+from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
+from judges.client import check_model_name
 from judges.terminal import print_note
 from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, execute
 from optimize.tuning.settings import read_settings
@@ -67,10 +67,10 @@ def parser() -> CommandParser:
     add("lm", "MODEL", "the judge: openai/NAME or any of DSPy's (embedded)")
     add("proposer_lm", "MODEL", "the model that writes instructions (the judge's)")
     add("api_base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
-    add("api_key_env", "VAR", API_KEY_ENV)
-    add("price", "IN,OUT", PRICE)
-    add("max_tokens", "N", MAX_TOKENS)
-    add("reasoning_effort", "LEVEL", REASONING_EFFORT)
+    add("api_key_env", "VAR", API_KEY_ENV_HELP)
+    add("price", "IN,OUT", PRICE_HELP)
+    add("max_tokens", "N", MAX_TOKENS_HELP)
+    add("reasoning_effort", "LEVEL", REASONING_EFFORT_HELP)
     add("concurrency", "N", "requests in flight (64)")
     add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
     add("samples", "N", "the number of replies for --plan mean")
@@ -106,23 +106,23 @@ def command(arguments: Sequence[str]) -> int:
     with exit_on_ctrl_c():
         # These slow imports come after the flags were read, so that wrong flags are refused
         # quickly.
-        from optimize.report.tuning import run_lines
+        from optimize.report.tuning import tuning_lines
         from optimize.tuning.budget import plan_budget
         from optimize.tuning.budget_text import budget_json, budget_lines
         from optimize.tuning.pipeline import tune_in_folder
-        from optimize.tuning.preparation import prepare
+        from optimize.tuning.preparation import prepare_run
 
     def tune(flags: argparse.Namespace) -> CommandOutcome:
         settings = read_settings(_settings_from_flags(flags))
         for lm in (settings.lm, settings.proposer.lm):
-            check_name(lm)
+            check_model_name(lm)
         if flags.dry_run:
-            budget = plan_budget(prepare(settings))
+            budget = plan_budget(prepare_run(settings))
             return CommandOutcome(budget_json(budget), budget_lines(budget))
         folder, result = tune_in_folder(
             settings, flags.out, print_line=print_note, stderr=sys.stderr
         )
-        return CommandOutcome(result, run_lines(result, str(folder)))
+        return CommandOutcome(result, tuning_lines(result, str(folder)))
 
     return execute(parser().prog, flags, tune)
 

@@ -12,19 +12,19 @@ from itertools import chain, filterfalse, starmap
 from pathlib import Path
 
 from judges import catalog
-from judges.cli.flags import Parser, mapping
+from judges.cli.flags import Parser, read_map_flags
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output, is_usual_text, judge_name, map_flag
+from judges.labels.names import is_source_or_output, is_text_name, judge_name, map_flag
 from judges.labels.ratings import ReadOptions
-from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
-from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
+from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_labels, read_options
+from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
-from judges.prompt import NAME
+from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import write_atomically
-from judges.tables.formats import READ_ENDINGS
+from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.figures.as_text import LINE_WIDTH
@@ -44,7 +44,7 @@ COMMAND_TITLE = "next"
 _MAX_PROBLEMS_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
-{READ_ENDINGS}, or hf:owner/name.
+{READABLE_ENDINGS}, or hf:owner/name.
 
 A row is one output: id, group (its document's id), system, the texts that a
 judge reads (document, summary, ...), and one column of ratings per dimension,
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
     add_repeatable = partial(add, action="append", default=[])
-    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
+    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add_repeatable("--map", metavar="NAME=COLUMN,...", help=help_text)
     add_turns_flag(command_parser)
@@ -143,7 +143,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def _read_options(flags: argparse.Namespace) -> ReadOptions:
-    options = read_options(mapping(flags.map), word_values(flags.values))
+    options = read_options(read_map_flags(flags.map), word_values(flags.values))
     bounds = scale_bounds(scale_of_labels(flags))
     return replace(
         options,
@@ -202,7 +202,7 @@ def _reading_facts(labelled: AnyLabels, mapping: Collection[str]) -> Iterator[Fa
         for name in labelled.dimensions:
             yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
         # A judge without a definition only reads texts with a usual name or in the user's mapping.
-        read_names = [name for name in texts if is_usual_text(name) or name in mapping]
+        read_names = [name for name in texts if is_text_name(name) or name in mapping]
         texts = {name: texts[name] for name in read_names or texts}
     else:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
@@ -256,7 +256,7 @@ def _next_facts(
     labelled: AnyLabels, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[Fact]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
+    if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
         return
     if isinstance(labelled, LabelledPairs):
         words = ["--pairwise", "preference=which response is better", "--data", flags.file]
@@ -275,7 +275,7 @@ def _next_facts(
         column = dimensions[0]
         name, name_flag = judge_name(column), ""
         good_label = "a pass" if column in labelled.words else "a high rating"
-        if not NAME.match(name):  # a judge cannot have the column's name
+        if not VALID_NAME.match(name):  # a judge cannot have the column's name
             name, name_flag = "quality", f" {map_flag('quality', [column])}"
             options = replace(options, map={**options.map, name: column})
         fact = _tune_fact(labelled, name, _draft_spec(name, good_label), flags, options)
@@ -295,7 +295,7 @@ def _draft_spec(name: str, good_label: str) -> str:
 
 def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
     """Return how to use a catalogue judge for the ratings; "" if the file lacks its texts."""
-    if not labelled.reading.texts.keys() >= {*catalog.find("relevance").texts}:
+    if not labelled.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
         return ""
     return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
 
@@ -303,7 +303,7 @@ def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
 def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
     """Return names for judges of pass or fail, which can be tuned without a definition."""
     judge_names = [judge_name(name) for name in names if name in labelled.words]
-    return [name for name in judge_names if NAME.match(name) and name not in catalog.names()]
+    return [name for name in judge_names if VALID_NAME.match(name) and name not in catalog.names()]
 
 
 def _tune_fact(
@@ -313,7 +313,7 @@ def _tune_fact(
 
     Returns None if all labels are the same, because a note already says so.
     """
-    dimension = catalog.find(name) if name in catalog.names() else None
+    dimension = catalog.find_subject(name) if name in catalog.names() else None
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
     try:
         outputs = read_labels(

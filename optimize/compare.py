@@ -33,7 +33,8 @@ from optimize.measuring.task_flags import (
 )
 from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
-from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, RunConfig, open_run, write_json
+from optimize.tuning import folder as run_folder
+from optimize.tuning.folder import RunConfig, open_run, write_json
 
 COMMAND_NAME = "dspy-judges compare"
 ABOUT = """\
@@ -49,8 +50,8 @@ examples:
       --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
   dspy-judges compare runs/coherence-001 coherence@embedded \\
       --data labels.jsonl --scores gpt-4o=scores.jsonl
-exit codes: 0 done; 1 a judge could not be measured on all outputs; 2 wrong
-usage; 130 interrupted (run the same command again to go on)"""
+exit codes: 0 done; 1 a judge could not be measured; 2 wrong usage; 130
+interrupted (run the same command again to go on)"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -123,8 +124,8 @@ def compare(flags: argparse.Namespace) -> CommandOutcome | None:
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
-        write_json(folder / SUMMARY, dataclass_json(result))
-        write_comparison(folder / REPORT, result.comparison)
+        write_json(folder / run_folder.SUMMARY_FILE, dataclass_json(result))
+        write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out
     faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
@@ -146,5 +147,5 @@ def open_run_and_ask(
         for line in cost_lines(entries, flags.price):
             print_note(line)
         options = asking_options(flags)
-        options["store"] = folder / REPLIES
+        options["store"] = folder / run_folder.REPLIES_FILE
         yield folder, ask_entries(entries, task, seed=flags.seed, **options)

@@ -25,7 +25,7 @@ from optimize.measuring.partial_labels import (
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import (
-    Estimate,
+    MeanEstimate,
     SystemDifference,
     labels_needed,
     system_differences,
@@ -60,7 +60,8 @@ class EstimateResult:
     """The estimated mean label over all outputs (`overall`), and over each system's outputs.
 
     If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
-    A system with labels on fewer than two documents has no estimate (None). `differences` compares
+    A system with labels on fewer than two documents has no estimate (None). Because of
+    `unlabelled_systems` the labelled outputs are hardly a random sample. `differences` compares
     every two systems, and the system with the higher mean is named first.
     """
 
@@ -69,8 +70,9 @@ class EstimateResult:
     scale: ScaleBounds
     is_rate: bool
     is_weighted: bool
-    overall: Estimate
-    systems: Mapping[str, Estimate | None]
+    overall: MeanEstimate
+    systems: Mapping[str, MeanEstimate | None]
+    unlabelled_systems: Sequence[str]
     differences: Sequence[SystemDifference]
 
     def to_json(self) -> JsonObject:
@@ -81,6 +83,7 @@ class EstimateResult:
             "weighted": self.is_weighted,
             "estimates": {"mean": _estimate_json(self.overall)},
             "systems": {name: item and _estimate_json(item) for name, item in self.systems.items()},
+            "unlabelled_systems": [*self.unlabelled_systems],
             "differences": [
                 {**fields_json(item, "estimate", decimals=None), **_estimate_json(item.estimate)}
                 for item in self.differences
@@ -95,7 +98,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     bounds = label_bounds(flags, labelled, dimension, sample)
     is_rate = bounds == (0, 1) and are_fractions(sample.score) and sample.is_two_valued
 
-    def mean_of(sample_part: PartialLabels) -> Estimate:
+    def mean_of(sample_part: PartialLabels) -> MeanEstimate:
         mean = sample_part.mean(bounds)
         # For pass and fail, `judge_only` is the share of passes, not the mean of the scores.
         judge_only = float(np.nanmean(verdicts(sample_part.score))) if is_rate else mean.judge_only
@@ -105,7 +108,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         overall = mean_of(sample)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
-    estimate_by_system: dict[str, Estimate | None] = {}
+    estimate_by_system: dict[str, MeanEstimate | None] = {}
     for name in sorted(set(sample.system.tolist()) - {""}):
         estimate_by_system[name] = None
         with suppress(ValueError):
@@ -119,6 +122,7 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         is_weighted=np.unique(sample.weight[sample.has_label]).size > 1,
         overall=overall,
         systems=estimate_by_system,
+        unlabelled_systems=sample.unlabelled_systems,
         differences=system_differences(
             sorted(means, key=means.__getitem__, reverse=True),
             sample.label,
@@ -149,14 +153,14 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
-def _half_width_target(estimate: Estimate) -> tuple[float | None, int | None]:
+def _half_width_target(estimate: MeanEstimate) -> tuple[float | None, int | None]:
     """Return half of the interval's width, and how many more labels give it; None if unknown."""
     target_width = estimate.interval.half_width if estimate.interval else None
     n_needed = labels_needed(estimate, target_width) if target_width else None
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
-def _estimate_json(estimate: Estimate) -> JsonObject:
+def _estimate_json(estimate: MeanEstimate) -> JsonObject:
     target_width, n_more = _half_width_target(estimate)
     record = fields_json(estimate, "label_sd", "agreement", decimals=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}
@@ -176,6 +180,11 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     ]
     if result.is_weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
+    if missing := result.unlabelled_systems:
+        text_lines.append(
+            f"  Warning: {len(missing):,} of {counted(len(result.systems), 'system')} have no "
+            "label, so this is no random sample: trust only the systems' own estimates."
+        )
     target_width, n_more = _half_width_target(overall)
     if target_width:
         width_text = "Labels on all outputs would not halve the interval."

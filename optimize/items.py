@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
-from judges.labels.names import OUTPUTS, only_text
+from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
@@ -211,7 +211,7 @@ def judged_output_name(texts: Sequence[str]) -> str | None:
 
     It is the last name that is usual for an output; without a usual name, it is the last name.
     """
-    candidates = [name for name in texts if name in OUTPUTS] or texts
+    candidates = [name for name in texts if name in OUTPUT_NAMES] or texts
     return candidates[-1] if candidates else None
 
 
@@ -231,7 +231,7 @@ def _texts_for_subject(
     missing_names = [name for name in needed_names if name not in texts]
     if not missing_names:
         return {name: texts[name] for name in needed_names}
-    if (only_name := only_text(texts, needed_names)) is not None:
+    if (only_name := only_text_name(texts, needed_names)) is not None:
         return {needed_names[0]: texts[only_name]}
     raise LabelError(
         f"{data_name}: {item_id!r} has no text {missing_names[0]!r}, which the judge reads; it has "

@@ -10,17 +10,17 @@ from pathlib import Path
 from random import Random
 
 from judges import catalog, loading
-from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
+from judges.cli.flags import JUDGE_HELP, add_model_flags, constructed_labels_note, read_map_flags
 from judges.client import BudgetSpentError
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
-from judges.labels.rating_columns import close_name
-from judges.labels.readers import SHIPPED_NAMES, read_items
+from judges.labels.rating_columns import similar_name
+from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.panel import AnyJudge
-from judges.tables.atomic_write import in_use
+from judges.tables.atomic_write import exclusive_lock
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
@@ -61,7 +61,7 @@ exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
 def parser() -> CommandParser:
     command_parser = CommandParser(prog=COMMAND_NAME, description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
-    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
+    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
     group = command_parser.add_mutually_exclusive_group(required=True)
     help_text = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
     group.add_argument("--dimension", metavar="NAME", help=help_text)
@@ -73,7 +73,7 @@ def parser() -> CommandParser:
     help_text = "the scale of ratings (the catalogue's; for other names pass or fail)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
     add_turns_flag(command_parser)
-    help_text = f"its answers are shown at the end if they differ: {JUDGE}"
+    help_text = f"its answers are shown at the end if they differ: {JUDGE_HELP}"
     add_repeatable("--judge", metavar="JUDGE", help=help_text)
     add("--port", type=int, default=0, metavar="N", help="the port of the page (any free port)")
     add_model_flags(command_parser, limits=" for each start")
@@ -89,7 +89,7 @@ def command(arguments: Sequence[str]) -> int:
 def label(flags: argparse.Namespace) -> int:
     """Serve the label page until Ctrl-C, and print the command that tunes on its labels."""
     flags.scale = scale_of_labels(flags)
-    columns = split_mapping(mapping(flags.map), None).columns
+    columns = split_mapping(read_map_flags(flags.map), None).columns
     labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         texts = usable_texts(labelled.reading.texts, labelled)
@@ -100,7 +100,7 @@ def label(flags: argparse.Namespace) -> int:
     subject = _label_subject(flags, labelled, texts)
     rows, out = _label_rows(labelled, flags.seed), _label_file_path(flags, labelled, subject)
     judge = _load_judge(flags, subject)
-    with in_use(out):
+    with exclusive_lock(out):
         session = LabelSession(
             subject=subject,
             rows=rows,
@@ -191,15 +191,15 @@ def _new_subject(
 ) -> Subject:
     """Make a subject that is not in the catalogue: pairs, ratings on a scale, or pass and fail."""
     names = {*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread}
-    if not definition and name not in names and (similar := close_name(name, names)):
+    if not definition and name not in names and (similar := similar_name(name, names)):
         raise SettingsError(
             f"{name}: did you mean {similar}? If not, say what it means: '{name}=...'"
         )
     if isinstance(labelled, LabelledPairs):
-        return loading.comparison_on(name, texts, labelled.candidate, definition)
+        return loading.make_comparison(name, texts, labelled.candidate, definition)
     ratings = ratings_of_scale(scale)
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-    return loading.dimension_on(name, answers, texts, definition)
+    return loading.make_dimension(name, answers, texts, definition)
 
 
 def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
@@ -209,7 +209,7 @@ def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     if len(flags.judge) > 1:
         raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
     judge = loading.load(flags.judge[0], lm=flags.lm, api_base=flags.api_base)
-    if note := constructed_note(judge):
+    if note := constructed_labels_note(judge):
         print_note(f"note: {note}")
     judge = on_labels_scale(judge, flags.scale)
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
@@ -256,7 +256,7 @@ def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
 
 def _label_file_path(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
     file = split_sheet(Path(flags.file))[0]
-    stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
+    stem = flags.file if flags.file in STARTER_FILE_BY_NAME else labelled.name
     default_out = Path(f"{stem}.{subject.name}.jsonl")
     out: Path = flags.out or (file.with_name(default_out.name) if file.is_file() else default_out)
     if out.suffix != ".jsonl":

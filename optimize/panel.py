@@ -58,11 +58,11 @@ from optimize.measuring.task_flags import (
 )
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.page import Page, Section, write
+from optimize.report.page import Page, Section, save_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import Rate
-from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
 COMMAND_NAME = "dspy-judges panel"
 ABOUT = """\
@@ -212,8 +212,8 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
             folder=str(folder),
             why_no_judge=_save_judge(task, figures, judges, labels, folder),
         )
-        write_json(folder / SUMMARY, dataclass_json(result))
-        write_report(folder / REPORT, result)
+        write_json(folder / SUMMARY_FILE, dataclass_json(result))
+        write_report(folder / REPORT_FILE, result)
     return CommandOutcome(result, panel_lines(result))
 
 
@@ -251,7 +251,7 @@ def _save_judge(
         items = task.items(panel).of_ids(labels.learning_ids)
         provenance["tuned_on"] = tuning_digests(items, panel.subject)
         judge = replace(panel, provenance=provenance)
-    judge.save(folder / JUDGE, overwrite=True)
+    judge.save(folder / JUDGE_FILE, overwrite=True)
     return None
 
 
@@ -322,7 +322,7 @@ def _make_panel(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -
 
 
 def panel_lines(run: PanelRun) -> list[str]:
-    judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
+    judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE_FILE}"
     table, sentences = table_lines(*_member_table(run)), wrap_lines(*_result_sentences(run))
     return [*sentences, "", *table, "", *wrap_lines(ADDS_NOTE, judge_line)]
 
@@ -343,7 +343,7 @@ def write_report(path: Path, run: PanelRun) -> None:
         steps=[run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
-    write(path, Page(answer=answer, sections=[members]))
+    save_page(path, Page(answer=answer, sections=[members]))
 
 
 def _result_sentences(run: PanelRun) -> list[str]:

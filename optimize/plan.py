@@ -38,7 +38,7 @@ from optimize.measuring.scored import are_fractions
 from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, two_values
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 
 COMMAND_NAME = "dspy-judges plan"
 # With fewer labelled documents than the minimum, figures are too uncertain to plan from; then a
@@ -258,7 +258,7 @@ def plan_figures(
         level, answer_words = choose_level(items), None
         if is_rate and are_fractions(sample.score):
             answer_words, fewest_needed = PASS_FAIL, MIN_OUTPUTS_FOR_RATES
-            rates = two_values(*score_label_document)
+            rates = verdict_agreement(*score_label_document)
             figures |= {"balanced accuracy": rates.balanced_accuracy}
             figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
         else:

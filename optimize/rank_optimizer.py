@@ -21,24 +21,24 @@ from judges.client.dspy import configured_lm
 from judges.judge import Judge
 from judges.labels.types import LabelError, LabelledSet
 from judges.protocol import Model
-from judges.tables.atomic_write import in_use
+from judges.tables.atomic_write import exclusive_lock
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import DEFAULT_RISK, SettingsError
 from optimize.items import Items
 from optimize.measuring.tuning_result import HeldOut, TuningResult
-from optimize.report.tuning import run_lines
+from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.active_run import ActiveRun, reserve_budget
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import TRIALS, Trials
+from optimize.tuning.folder import TRIALS_FILE, Trials
 from optimize.tuning.models import open_models
-from optimize.tuning.preparation import Labels, prepare_prompt
-from optimize.tuning.program import Example, Program, slug
+from optimize.tuning.preparation import Labels, prepare_for_prompt
+from optimize.tuning.program import Example, UserProgram, slug
 from optimize.tuning.program_answer import ProgramError as ProgramError
-from optimize.tuning.results import summarize
+from optimize.tuning.results import summarize_run
 from optimize.tuning.settings import Settings, read_settings
 
 # The default names of the field of an example that identifies its document.
@@ -67,7 +67,7 @@ class RankResult:
         return self.result.to_json()
 
     def __str__(self) -> str:
-        return "\n".join(run_lines(self.result))
+        return "\n".join(tuning_lines(self.result))
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
@@ -184,45 +184,45 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         """
         examples = [*trainset, *(valset or ())]
         start_time = time.monotonic()
-        program = Program(student, self.output)
+        program = UserProgram(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._split_examples(program, examples, print_line)
         settings, opened_models = self._settings_and_models(program)
-        subject, untuned = program.describe(labels.everything)
+        subject, untuned = program.describe_judge(labels.everything)
         is_choice = program.answer.is_choice
-        prepared = prepare_prompt(settings, labels, subject, untuned, is_choice=is_choice)
+        prepared = prepare_for_prompt(settings, labels, subject, untuned, is_choice=is_choice)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder, opened_models) as models:
-                scorer = program.scorer(models, settings)
+            with exclusive_lock(folder), open_models(settings, folder, opened_models) as models:
+                scorer = program.item_scorer(models, settings)
                 budget = plan_budget(prepared, models.judge.model.native_n)
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
                     models=models,
-                    trials=Trials(folder / TRIALS),
+                    trials=Trials(folder / TRIALS_FILE),
                     scorer=scorer,
                     budget=reserve_budget(budget, models, scorer, print_line),
                     print_line=print_line,
-                    new_questions=False,
+                    may_add_questions=False,
                 )
                 result = run.search()
-                tuning_result = summarize(run, result, None, time.monotonic() - start_time)
+                tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
         shipped = result.judges.of(result.shipped)
         threshold = shipped.threshold if prepared.goal == "balanced" else None
-        compiled = program.tuned(shipped.prompt(untuned), shipped.weights, threshold)
+        compiled = program.tuned_copy(shipped.prompt(untuned), shipped.weights, threshold)
         compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled
 
     def _split_examples(
-        self, program: Program, rows: Sequence[Example], print_line: Callable[[str], None]
+        self, program: UserProgram, rows: Sequence[Example], print_line: Callable[[str], None]
     ) -> Labels:
         """Read the examples as the labels of a run, split into two halves by document."""
         group = self.group or next(
             (name for name in GROUP_FIELDS if rows and name in rows[0]), None
         )
-        everything = program.read(rows, self.label, group)
+        everything = program.read_examples(rows, self.label, group)
         documents = everything.documents
         if len(documents) < MIN_TRAINSET_DOCUMENTS:
             raise LabelError(
@@ -249,10 +249,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             everything=everything,
             train=train,
             dev=dev,
-            measured=HeldOut(Items(())),
+            held_out=HeldOut(Items(())),
         )
 
-    def _settings_and_models(self, program: Program) -> tuple[Settings, dict[str, Model]]:
+    def _settings_and_models(self, program: UserProgram) -> tuple[Settings, dict[str, Model]]:
         """Return the settings of the run, and the models that are dspy.LMs, by role."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.

@@ -21,12 +21,12 @@ from optimize.figures.as_json import JsonObject
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.tuning_result import TuningResult
-from optimize.report.tuning import run_lines
+from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
-from optimize.tuning.folder import JUDGEMENTS, REPORT, TRIALS
+from optimize.tuning.folder import JUDGEMENTS_FILE, REPORT_FILE, TRIALS_FILE
 from optimize.tuning.pipeline import tune_in_folder
-from optimize.tuning.settings import Objective, Ship, read_settings
+from optimize.tuning.settings import Objective, ShipPolicy, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ class Run:
     @property
     def report(self) -> Path:
         """The path of the report, which is an HTML page."""
-        return self.folder / REPORT
+        return self.folder / REPORT_FILE
 
     @property
     def judgements(self) -> "pd.DataFrame":
@@ -67,12 +67,12 @@ class Run:
 
         There is one row for each output; the column `split` names its held-out split.
         """
-        return self._rows(JUDGEMENTS)
+        return self._rows(JUDGEMENTS_FILE)
 
     @property
     def trials(self) -> "pd.DataFrame":
         """The trials of the search, in order, one row each: candidate, stage, value, gain ..."""
-        return self._rows(TRIALS)
+        return self._rows(TRIALS_FILE)
 
     def _rows(self, name: str) -> "pd.DataFrame":
         import pandas as pd
@@ -80,7 +80,7 @@ class Run:
         return pd.DataFrame([row for _, row in read_records(self.folder / name)])
 
     def __repr__(self) -> str:
-        return "\n".join(run_lines(self.result, str(self.folder)))
+        return "\n".join(tuning_lines(self.result, str(self.folder)))
 
 
 @arguments_in_messages()
@@ -119,7 +119,7 @@ def tune(
     max_calls: int | None = None,
     max_cost: float | None = None,
     risk: float = DEFAULT_RISK,
-    ship: Ship = "better",
+    ship: ShipPolicy = "better",
     probes: bool = False,
     seed: int = 0,
     verbose: bool = False,

@@ -32,11 +32,13 @@ from optimize.measuring.task_flags import (
     read_task_and_entries,
     with_recordings,
 )
-from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, Tile
+from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
-from optimize.report.page import Page, Section, source_section, write
+from optimize.report.page import Page, Section, save_page, source_section
+from optimize.statistics.changed import MIN_ROWS_TO_LABEL
+from optimize.statistics.floor import ceil_two_digits
 
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -77,7 +79,7 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
         return decide_by_changed_rows(flags, *new_and_old, task, margin)
     result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        write(Path(flags.report), _swap_page(result))
+        save_page(Path(flags.report), _swap_page(result))
     return result
 
 
@@ -114,7 +116,8 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
                 f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
                 "outputs tell nothing about the difference between the judges.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
-                f"judges are equally good, {result.n_needed:,} labels show it in 80% of cases.",
+                f"judges are equally good, {result.n_needed:,} labels of independent outputs show "
+                f"it in 80% of cases.{_outputs_to_add(result)}",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
@@ -130,6 +133,14 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
         f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_next_step(result)}",
     )
+
+
+def _outputs_to_add(result: ChangedRowsSwap) -> str:
+    """Return a sentence on how many outputs to bring, if fewer outputs change than need a label."""
+    if result.n_needed <= max(result.n_changed, MIN_ROWS_TO_LABEL):
+        return ""
+    n_outputs = ceil_two_digits(result.n_outputs * result.n_needed / result.n_changed)
+    return f" About {n_outputs:,} outputs would have that many changes: bring more if you can."
 
 
 def _next_step(result: ChangedRowsSwap) -> str:
@@ -150,7 +161,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
         human = label_text(result, row.human)
         rows.append(row.remarks.as_line(f"{change_text(result, row)} (people {human})", row.id))
     page_lines = [f"What changes: {file_uri(Path(page))}"] if page else []
-    return swap_answer(result).lines(SCREEN_LINES, extra=rows, last=page_lines)
+    return swap_answer(result).lines(VERIFY_LINES, extra=rows, last=page_lines)
 
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
@@ -215,6 +226,8 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     if not n_changed:
         return f"None of the {unit} changes."
     text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
+    if not (result.comparison.card.two_values or result.comparison.card.is_pairs):
+        text += " rank"
     if result.comparison.card.two_values:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
         text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"

@@ -135,9 +135,9 @@ class OptimizerContract:
         problem = SearchProblem(
             evaluator=Evaluator(
                 untuned=WARMTH.prompt(),
-                judge=judge,
-                budget=SearchBudget(calls, proposal=1),
-                pricing=Pricing(per_call=1),
+                judge_items=judge,
+                budget=SearchBudget(calls, proposal_cost=1),
+                pricing=Pricing(price_per_call=1),
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
@@ -178,7 +178,7 @@ class OptimizerContract:
 
     def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
         _, problem, judge, _ = self.explore()
-        document_of = {item.texts["text"]: item.document_id for item in problem.labelled.items}
+        document_of = {item.texts["text"]: item.document_id for item in problem.train_and_dev.items}
         for prompt, item in judge.judged:
             assert item.document_id not in {document_of[str(demo["text"])] for demo in prompt.demos}
 

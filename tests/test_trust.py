@@ -228,6 +228,6 @@ def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
         with Session(store="replies.sqlite") as session:
             batch = Batch(Path("out.jsonl"), lm, session, api_base=base)
             list(judges.load("coherence").judge_rows([ROW], Client(batch)))
-            batch.begin()
+            batch.book_requests()
             with pytest.raises(FatalModelError, match="Error code: 307"):
                 batch.submit()

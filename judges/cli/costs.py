@@ -14,7 +14,7 @@ from judges.client import (
     gives_n_replies,
 )
 from judges.panel import AnyJudge
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 
 
 class CostEstimate(NamedTuple):
@@ -48,24 +48,24 @@ class CostEstimate(NamedTuple):
         )
 
 
-def estimate_runs(
-    judge: AnyJudge, *, n_rows: int, characters: int, asked: Collection[str], price: Price | None
+def estimate_costs(
+    judge: AnyJudge, *, n_rows: int, characters: int, models: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
-    """An estimate for each model that a judge sends requests to.
+    """Return an estimate for each model that a judge sends requests to.
 
     `characters` is the total length of the texts in all rows. `price` is the price that the user
-    gave, if any, and `asked` has all models that the command asks (see `choose_price`).
+    gave, if any, and `models` has all models that the command asks (see `choose_price`).
     """
-    estimates, orders = [], 2 if judge.kind == "pairwise" else 1
+    estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
     for part in judge.parts:
-        n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * orders
+        n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * n_orders
         # If a request brings only one reply, each sample pays for the prompt again.
         requests_per_prompt = 1 if gives_n_replies(part.lm) else n_samples
-        text_tokens = characters * orders // CHARACTERS_PER_TOKEN
+        text_tokens = characters * n_orders // CHARACTERS_PER_TOKEN
         template_tokens = estimate_tokens(part.template()) * n_prompts
         tokens_in = (template_tokens + text_tokens) * requests_per_prompt
-        tokens_out = reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
-        price_used = choose_price(part.lm, asked, price)
+        tokens_out = n_reply_tokens(part.prompt, part.lm) * n_prompts * n_samples
+        price_used = choose_price(part.lm, models, price)
         cost = price_used.cost(tokens_in, tokens_out) if price_used else None
         n_requests = n_prompts * requests_per_prompt
         estimates.append(CostEstimate((part.lm,), n_requests, tokens_in, tokens_out, cost))
@@ -73,7 +73,7 @@ def estimate_runs(
 
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
-    """The sum of several estimates; the cost is None if any of their costs is None."""
+    """Return the sum of several estimates; the cost is None if any of their costs is None."""
     models, requests, tokens_in, tokens_out, costs = zip(*estimates, strict=True)
     return CostEstimate(
         tuple(sorted(set(chain.from_iterable(models)))),
@@ -106,7 +106,7 @@ class RunCost(NamedTuple):
         return cls(
             lm=sorted(accounts),
             lm_calls=total.calls,
-            cached_calls=total.cached,
+            cached_calls=total.cached_calls,
             tokens={"in": total.tokens_in, "out": total.tokens_out},
             cost_usd=round(total.cost + total.lost_cost, 6) if prices_are_known else None,
             cost_unconfirmed_usd=round(total.lost_cost + total.open_cost, 6),

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError, option_name
-from judges.client import Redactor, check_name, holds_secret, read_price
+from judges.client import Redactor, check_model_name, read_price, url_has_secret
 from judges.labels.flags import MapEntry, read_mapping
 from judges.protocol import is_decision
-from judges.terminal import QUIET_HELP, print_note, visible
+from judges.terminal import QUIET_HELP, escape_invisible, print_note
 
 if TYPE_CHECKING:
     from judges.client import ModelOptions
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from judges.scoring import PlanKind, SamplingPlan
 
 Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
-T = TypeVar("T", int, float)
+Number = TypeVar("Number", int, float)
 
 MEAN_TEMPERATURE = 1.0
 # The model that `export` writes into the request for a judge that names no model.
-DEFAULT_LM = "openai/gpt-4.1-mini"
+DEFAULT_EXPORT_LM = "openai/gpt-4.1-mini"
 # Help texts that several commands share. Defaults are in parentheses.
-API_KEY_ENV = "environment variable with the API key (the provider's)"
-PRICE = "US dollars per million input and output tokens"
-MAX_TOKENS = "maximum tokens of a reply (512; more with reasoning)"
-REASONING_EFFORT = "minimal, low, medium or high (the model's default)"
-JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
+API_KEY_ENV_HELP = "environment variable with the API key (the provider's)"
+PRICE_HELP = "US dollars per million input and output tokens"
+MAX_TOKENS_HELP = "maximum tokens of a reply (512; more with reasoning)"
+REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
+JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,25 +52,24 @@ class Parser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         arguments = sys.argv[1:] if args is None else list(args)
+        defined_flags = self._option_string_actions
         if not self._subparsers:
             # Unknown flags are reported first: if a required flag is misspelt, argparse would only
             # report that it is missing.
             for argument in takewhile("--".__ne__, arguments):
-                flag, defined_flags = argument.partition("=")[0], self._option_string_actions
+                flag = argument.partition("=")[0]
                 if flag.startswith("--") and " " not in argument and flag not in defined_flags:
                     similar_flags = get_close_matches(flag, list(defined_flags), n=1)
                     hint = f"; did you mean {similar_flags[0]}?" if similar_flags else ""
                     self.error(f"unrecognized arguments: {flag}{hint}")
         flags, unknown = super().parse_known_args(arguments, namespace)
-        takes_no_file = (
-            "--data" in self._option_string_actions and not self._get_positional_actions()
-        )
+        takes_no_file = "--data" in defined_flags and not self._get_positional_actions()
         if unknown and takes_no_file and Path(unknown[0]).is_file():
             self.error(f"unrecognized arguments: {unknown[0]}; did you mean --data {unknown[0]}?")
         return flags, unknown
 
     def error(self, message: str) -> NoReturn:
-        line = visible(Redactor().redact(" ".join(message.split())))
+        line = escape_invisible(Redactor().redact(" ".join(message.split())))
         self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
 
 
@@ -82,10 +81,12 @@ def read_number(text: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _number_type(number_class: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
-    """A function for argparse's `type`: reads a number from `low` to `high`, or says `expected`."""
+def _number_parser(
+    number_class: type[Number], low: Number, high: float, expected: str
+) -> Callable[[str], Number]:
+    """Return a function for argparse's `type` that reads a number from `low` to `high`."""
 
-    def read(text: str) -> T:
+    def read(text: str) -> Number:
         with suppress(ValueError):
             value = read_number(text)
             if low <= value <= high and value == number_class(value):
@@ -96,24 +97,24 @@ def _number_type(number_class: type[T], low: T, high: float, expected: str) -> C
 
 
 # Functions for the `type` of `add_argument`.
-count = _number_type(int, 1, 1e15, "a whole number, 1 or more")
-seed = _number_type(int, 0, 1e15, "a whole number, 0 or more")
-dollars = _number_type(float, 0.0, 1e12, "a number, 0 or more")
-temperature = _number_type(float, 0.0, 10.0, "a number from 0 to 10")
+parse_count = _number_parser(int, 1, 1e15, "a whole number, 1 or more")
+parse_seed = _number_parser(int, 0, 1e15, "a whole number, 0 or more")
+parse_dollars = _number_parser(float, 0.0, 1e12, "a number, 0 or more")
+parse_temperature = _number_parser(float, 0.0, 10.0, "a number from 0 to 10")
 
 
-def address(text: str) -> str:
-    """Check the address of a model's server; a function for argparse's `type`."""
+def parse_address(text: str) -> str:
+    """Return the address of a model's server; raise ArgumentTypeError if it is not allowed."""
     if not text.strip():
         raise argparse.ArgumentTypeError(
             "is empty: give http://HOST:PORT/v1, or leave out the flag"
         )
-    if holds_secret(text):
+    if url_has_secret(text):
         raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
 
 
-def price(text: str) -> tuple[float, float]:
+def parse_price(text: str) -> tuple[float, float]:
     """Read a price IN,OUT: US dollars per million input tokens and per million output tokens."""
     try:
         return read_price(text)
@@ -133,7 +134,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Add the flags of a model; `limits`, as in " for each start", says for what limits hold."""
+    """Add the flags of a model; help on limits has `limits`, such as " for each start"."""
     add = parser.add_argument_group("model and budget").add_argument
     help_text = (
         "embedded (free), openai/NAME, decisions/NAME, systemone/NAME or any model of DSPy "
@@ -141,17 +142,17 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
     )
     add("--lm", metavar="MODEL", help=help_text)
     help_text = "server's URL (OPENAI_BASE_URL, SYSTEMONE_BASE_URL)"
-    add("--api-base", type=address, metavar="URL", help=help_text)
-    add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
-    add("--price", type=price, metavar="IN,OUT", help=PRICE)
-    add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
-    add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
-    add("--max-calls", type=count, metavar="N", help=f"maximum requests{limits} (no limit)")
+    add("--api-base", type=parse_address, metavar="URL", help=help_text)
+    add("--api-key-env", metavar="NAME", help=API_KEY_ENV_HELP)
+    add("--price", type=parse_price, metavar="IN,OUT", help=PRICE_HELP)
+    add("--max-tokens", type=parse_count, metavar="N", help=MAX_TOKENS_HELP)
+    add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT_HELP)
+    add("--max-calls", type=parse_count, metavar="N", help=f"maximum requests{limits} (no limit)")
     help_text = f"maximum cost in US dollars{limits} (no limit)"
-    add("--max-cost", type=dollars, metavar="USD", help=help_text)
+    add("--max-cost", type=parse_dollars, metavar="USD", help=help_text)
     help_text = "maximum requests at the same time (64)"
-    add("--concurrency", type=count, default=64, metavar="N", help=help_text)
-    add("--seed", type=seed, default=0, metavar="N", help="the random seed (0)")
+    add("--concurrency", type=parse_count, default=64, metavar="N", help=help_text)
+    add("--seed", type=parse_seed, default=0, metavar="N", help="the random seed (0)")
 
 
 def request_options(args: argparse.Namespace) -> "ModelOptions":
@@ -174,9 +175,9 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         help="one: one reply; mean: mean of --samples replies; weighted: ratings weighted by "
         "probability (one; weighted for the embedded model)",
     )
-    add("--samples", type=count, metavar="N", help="number of replies for --plan mean")
+    add("--samples", type=parse_count, metavar="N", help="number of replies for --plan mean")
     help_text = "temperature of the replies (0; for --plan mean 1)"
-    add("--temperature", type=temperature, metavar="T", help=help_text)
+    add("--temperature", type=parse_temperature, metavar="T", help=help_text)
 
 
 def read_plan(
@@ -248,7 +249,7 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) 
     return Judge.of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
 
 
-def constructed_note(judge: "AnyJudge") -> str | None:
+def constructed_labels_note(judge: "AnyJudge") -> str | None:
     """Return a warning if a judge was tuned on labels that no person gave; otherwise None."""
     if not judge.constructed:
         return None
@@ -259,7 +260,7 @@ def constructed_note(judge: "AnyJudge") -> str | None:
 
 
 def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
-    """The judge with the model, the server, the plan and the reasoning that the flags choose.
+    """Return the judge with the model, server, plan and reasoning that the flags choose.
 
     Prints a note if the judge was tuned on constructed labels, or if it was frozen for another
     model or plan. Raises UsageError if the judge cannot have the plan or the reasoning, and
@@ -269,8 +270,8 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
 
     judge = with_reasoning_flag(judge, name, args)
     if args.lm:
-        check_name(args.lm)  # also for a dry run, which does not open the model
-    if note := constructed_note(judge):
+        check_model_name(args.lm)  # also for a dry run, which does not open the model
+    if note := constructed_labels_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
     changed_judge = judge.with_model(args.lm, args.api_base)
@@ -306,7 +307,7 @@ def split_name(text: str) -> tuple[str, str]:
     return name, value
 
 
-def mapping(arguments: Sequence[str]) -> dict[str, MapEntry]:
+def read_map_flags(arguments: Sequence[str]) -> dict[str, MapEntry]:
     """Read the arguments of --map, each NAME=COLUMN or FILE.yaml."""
     try:
         return read_mapping(arguments)

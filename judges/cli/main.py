@@ -6,8 +6,8 @@ from importlib import import_module
 
 from dspy_judges.startup import exit_on_ctrl_c
 from judges.cli.flags import (
-    DEFAULT_LM,
-    JUDGE,
+    DEFAULT_EXPORT_LM,
+    JUDGE_HELP,
     Parser,
     add_model_flags,
     add_plan_flags,
@@ -64,7 +64,7 @@ cannot express."""
 def command(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
-    args = parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     with exit_on_ctrl_c():
         # The command's module is imported only now, since --help and wrong flags do not need it.
         module, _, function = args.run.partition(":")
@@ -74,7 +74,7 @@ def command(argv: Sequence[str]) -> int:
     return run_command(name, lambda: run(args), verbose=verbose, quiet=quiet)
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Return the parser for all commands and their flags."""
     main_parser: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
     commands = main_parser.add_subparsers(metavar="COMMAND", required=True)
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     list_parser.add_argument("--json", action="store_true", help="print as JSON, with definitions")
 
     show_parser = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
-    show_parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    show_parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
     add_reasoning_flag(show_parser)
     show_parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
         ABOUT_SCORE,
         usage="dspy-judges score JUDGE... --data FILE --out FILE [options]",
     )
-    score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
+    score_parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE_HELP)
     add_table_flags(score_parser, data_help="the rows to judge")
 
     winrate_parser = add_command(
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
         ABOUT_WINRATE,
         usage="dspy-judges winrate JUDGE --data FILE --out FILE [options]",
     )
-    winrate_parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
+    winrate_parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE_HELP)
     add_table_flags(winrate_parser, data_help="the pairs to judge")
     for table_parser in (score_parser, winrate_parser):
         help_text = (
@@ -125,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
         add_run_flags(table_parser)
 
     export_parser = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
-    export_parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    help_text = f"the model in the request (the frozen judge's, else {DEFAULT_LM})"
+    export_parser.add_argument("judge", metavar="JUDGE", help=JUDGE_HELP)
+    help_text = f"the model in the request (the frozen judge's, else {DEFAULT_EXPORT_LM})"
     export_parser.add_argument("--lm", metavar="NAME", help=help_text)
     return main_parser

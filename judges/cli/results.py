@@ -44,7 +44,7 @@ class JudgeScores:
         # Only for a pass/fail judge: for each score, a hash of the document, by which scores of the
         # same document are grouped. The document is all texts but the last, the output.
         self.is_verdict = judge.subject.scale == (0, 1)
-        self.documents: list[int] = []
+        self.document_hashes: list[int] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         outputs = self.judge.prompt.outputs if isinstance(self.judge, Judge) else ()
@@ -65,7 +65,7 @@ class JudgeScores:
             self.scores.append(judgement.score)
             if self.is_verdict:
                 strings = [*map(str, texts.values())]
-                self.documents.append(hash(tuple(strings[:-1] or strings)))
+                self.document_hashes.append(hash(tuple(strings[:-1] or strings)))
                 if judgement.score < 0.5 == score:
                     score = judgement.score  # rounding would turn this fail into a pass
         answers = _rounded_answers(judgement, self.questions)
@@ -76,14 +76,14 @@ class JudgeScores:
         return cells, {**judgement.as_json(), "score": score}
 
     def pass_rate(self) -> "TrueRate":
-        """The pass rate, corrected for the errors that the judge made on its test labels."""
+        """Return the pass rate, corrected for the errors that the judge made on its test labels."""
         from judges.true_rate import corrected_rate  # not at the top, since it imports NumPy
 
         tested = self.judge.origin.tested if self.is_as_tested else []
-        return corrected_rate([score >= 0.5 for score in self.scores], self.documents, tested)
+        return corrected_rate([score >= 0.5 for score in self.scores], self.document_hashes, tested)
 
     def summary(self) -> dict[str, object]:
-        """The mean and the standard deviation of the scores, and counts of judgements."""
+        """Return the mean and the standard deviation of the scores, and counts of judgements."""
         return {
             "mean": fmean(self.scores) if self.scores else None,
             "sd": pstdev(self.scores) if self.scores else None,
@@ -158,7 +158,7 @@ class Preferences:
 
     # The stable name of a preference in the output: a JSON key, and a prefix of columns.
     OUTPUT_NAME = "verdict"
-    KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+    OUTPUT_KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
         judge = with_model_flags(load(args.judge), args.judge, args)
@@ -168,12 +168,12 @@ class Preferences:
         self.questions = [field.name for field in judge.questions if args.answers]
         self.subject = judge.subject
         self.preferences: list[Preference] = []
-        self.documents: list[int] = []
-        self.lengths: list[tuple[int, int]] = []
+        self.document_hashes: list[int] = []
+        self.text_lengths: list[tuple[int, int]] = []
         self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        keys = (*self.KEYS, *self.questions)
+        keys = (*self.OUTPUT_KEYS, *self.questions)
         self.columns = _new_column_names(self.OUTPUT_NAME, [f"_{key}" for key in keys], columns)
         return self.columns
 
@@ -185,9 +185,11 @@ class Preferences:
         assert isinstance(preference, Preference)
         length_a, length_b = (len(str(pair_texts[n] or "").strip()) for n in self.subject.fields)
         self.preferences.append(preference)
-        self.documents.append(hash(tuple(str(pair_texts[name]) for name in self.subject.inputs)))
-        self.lengths.append((length_a, length_b))
-        entry = {key: getattr(preference, key) for key in self.KEYS}
+        self.document_hashes.append(
+            hash(tuple(str(pair_texts[name]) for name in self.subject.inputs))
+        )
+        self.text_lengths.append((length_a, length_b))
+        entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
         if self.columns:
             answers = _rounded_answers(preference, self.questions)
             return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
@@ -199,7 +201,7 @@ class Preferences:
         """Print how often output A is preferred, and the judge's biases."""
         from judges.winrate import win_rate
 
-        rate = win_rate(self.preferences, documents=self.documents, lengths=self.lengths)
+        rate = win_rate(self.preferences, documents=self.document_hashes, lengths=self.text_lengths)
         if args.json:
             record = {**rate.summary(), "out": str(args.out), **cost._asdict()}
             print(json.dumps(record, indent=1))
@@ -217,7 +219,7 @@ def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[
 
 
 def _new_column_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
-    """Names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
+    """Return names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
     for prefix in (name, f"{name}_judge"):
         new_names = [f"{prefix}{suffix}" for suffix in suffixes]
         if not set(new_names) & set(columns):

@@ -9,12 +9,12 @@ from dataclasses import asdict
 
 from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.cli.flags import DEFAULT_EXPORT_LM, with_reasoning_flag
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
-from judges.prompt import SLOT, Value
+from judges.prompt import SLOT_PATTERN, Value
 from judges.protocol import is_decision
 from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
@@ -23,7 +23,7 @@ from judges.terminal import print_error, print_output
 
 def show_list(args: argparse.Namespace) -> int:
     """Print the catalogue of judges: one line per judge, or the whole catalogue as JSON."""
-    subjects = [catalog.find(name) for name in catalog.names()]
+    subjects = [catalog.find_subject(name) for name in catalog.names()]
     if args.json:
         print(json.dumps([_json_entry(subject) for subject in subjects], indent=1))
         return 0
@@ -71,7 +71,7 @@ def show_judge(args: argparse.Namespace) -> int:
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
-    """Lines about each answer: the answer's share of the score, and the loss without the answer."""
+    """Return lines on each answer: its share of the score, and the loss without it."""
     if not answers:
         return []
     heading = "answers, with the share of each in the score"
@@ -108,7 +108,7 @@ def _description_lines(judge: AnyJudge) -> list[str]:
 
 
 def _answer_shares(judge: AnyJudge) -> list[AnswerShare]:
-    """The answers to a judge's questions, followed by the judge's rating; [] without questions."""
+    """Return the shares of a judge's answers and, last, of its rating; [] without questions."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     rating_only = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
@@ -139,12 +139,12 @@ def export(args: argparse.Namespace) -> int:
     judge = load(args.judge)
     if isinstance(judge, Panel):
         raise UsageError(f"{args.judge} is a panel: export the judges of the panel one by one")
-    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_LM))
+    judge = judge.with_model(args.lm or (None if judge.plan else DEFAULT_EXPORT_LM))
     if is_decision(judge.lm):
         raise UsageError(f"{judge.lm} does not read chat requests: name a chat model by --lm")
     messages, plan = judge.template(), judge.plan or ONE
     *earlier_contents, last_content = (message["content"] for message in messages)
-    if any("{{" in content for content in (*earlier_contents, SLOT.sub("", last_content))):
+    if any("{{" in content for content in (*earlier_contents, SLOT_PATTERN.sub("", last_content))):
         raise UsageError(
             f"{judge.name}: the prompt has double braces, which would be taken for slots"
         )

@@ -19,23 +19,23 @@ from operator import itemgetter
 from pathlib import Path
 
 from dspy_judges.errors import JudgesError, UsageError
-from judges.cli.costs import CostEstimate, RunCost, estimate_runs, total_estimate
-from judges.cli.flags import mapping, request_options
+from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
+from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import Preferences, Scores
 from judges.client import BudgetSpentError, Session, find_price, price_of
 from judges.judgement import AnyJudgement
 from judges.labels.cells import value_at
-from judges.labels.columns import N_FIRST_ROWS, Columns
-from judges.labels.conversations import as_texts
+from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
+from judges.labels.conversations import cells_with_texts
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
-from judges.tables.atomic_write import in_use
+from judges.tables.atomic_write import exclusive_lock
 from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, writable_format
 from judges.tables.problems import RowsError
 from judges.tables.text import Record
 from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
-from judges.text_columns import find_columns
+from judges.text_columns import column_names_of, find_columns
 
 ID_COLUMN = "id"
 Results = Scores | Preferences
@@ -59,7 +59,7 @@ class TableRun:
     estimate: CostEstimate
 
     @property
-    def paid_models(self) -> list[str]:
+    def external_models(self) -> list[str]:
         """The models that do not run in this process, sorted."""
         return [lm for lm in self.estimate.models if not is_embedded(lm)]
 
@@ -90,8 +90,7 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
             raise UsageError("--out FILE is needed, except with --dry-run")
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
-        # If both the output and the store exist, a run was killed after it had written the output:
-        # running again is safe.
+        # If the store exists, too, a run was killed after it wrote the output: it is safe to go on.
         if args.out.exists() and not _store_path(args.out).exists():
             raise RowsError(
                 f"{args.out} exists already, and does not say which judge and settings made it: "
@@ -111,12 +110,12 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
 def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     """Check the flags, read the whole table once to check and count its rows; return the run."""
     judges = results.judges
-    map_flags = _read_map_flags(args.map, judges)
-    is_flat = args.out is not None and writable_format(args.out).flat
+    map_flags = _read_text_mapping(args.map, judges)
+    is_flat = args.out is not None and writable_format(args.out).is_flat
     notes: list[str] = []
     rows = read_table_rows(args.data, notes)
-    first_rows = [*islice(rows, N_FIRST_ROWS)]
-    text_names = {name for row in first_rows for name in as_texts(row.cells)}
+    first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
+    text_names = {name for row in first_rows for name in cells_with_texts(row.cells)}
     text_columns = {
         judge.name: find_columns(judge.subject, map_flags, text_names) for judge in judges
     }
@@ -124,17 +123,17 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     for row in chain(first_rows, rows):
         n_rows += 1
         columns.update(dict.fromkeys(row.cells))
-        for name, texts in _texts_of(row.cells, text_columns).items():
+        for name, texts in _texts_by_judge(row.cells, text_columns).items():
             characters[name] += sum(map(len, map(str, texts.values())))
     for note in notes:
         print_note(f"note: {args.data}: {note}")
-    table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
+    table = Table(name="", sha256="", is_typed=True, columns=tuple(columns), rows=())
     new_columns = results.new_columns(columns) if is_flat else []
     price, estimates = price_of(args.price), list[CostEstimate]()
-    asked = [part.lm for judge in judges for part in judge.parts]
+    models = [part.lm for judge in judges for part in judge.parts]
     for judge in judges:
-        estimates += estimate_runs(
-            judge, n_rows=n_rows, characters=characters[judge.name], asked=asked, price=price
+        estimates += estimate_costs(
+            judge, n_rows=n_rows, characters=characters[judge.name], models=models, price=price
         )
     return TableRun(
         judges=tuple(judges),
@@ -147,16 +146,19 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     )
 
 
-def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
+def _read_text_mapping(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
     Other names in a mapping file are ignored, since the file may also map labels. Raises
     UsageError for any other name in an argument NAME=COLUMN.
     """
-    columns = mapping(arguments)
-    valid_names = {name for judge in judges for name in judge.texts} | {ID_COLUMN}
+    columns = read_map_flags(arguments)
+    valid_names = {ID_COLUMN}
+    for judge in judges:
+        for text_name in judge.texts:
+            valid_names.update(column_names_of(judge.subject, text_name))
     names_in_flags = {argument.partition("=")[0] for argument in arguments if "=" in argument}
-    column_of: dict[str, str] = {}
+    column_by_name: dict[str, str] = {}
     for name in sorted(names_in_flags | (valid_names & columns.keys())):
         column = columns[name]
         if name not in valid_names or not isinstance(column, str):
@@ -164,13 +166,13 @@ def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dic
                 f"--map {name}: write NAME=COLUMN, where NAME is one of "
                 f"{', '.join(sorted(valid_names))}"
             )
-        column_of[name] = column
-    return column_of
+        column_by_name[name] = column
+    return column_by_name
 
 
-def _texts_of(row: Record, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Record]:
-    """The texts of a row for each judge; `columns` has the column of each text, by judge."""
-    texts = as_texts(row)
+def _texts_by_judge(row: Record, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Record]:
+    """Return the texts of a row for each judge; `columns` has the column of each text, by judge."""
+    texts = cells_with_texts(row)
     return {
         judge_name: {name: value_at(texts, column) for name, column in text_columns.items()}
         for judge_name, text_columns in columns.items()
@@ -190,12 +192,12 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     is the run's last session (`is_last`) and no error was raised.
     """
     args = run.args
-    path = _store_path(args.out) if run.paid_models else None
+    path = _store_path(args.out) if run.external_models else None
     options = request_options(args)
     options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
     options["store"] = path
     asked = run.estimate.models
-    with in_use(args.out), Session(keep_going=False, asked=asked, **options) as session:
+    with exclusive_lock(args.out), Session(keep_going=False, lms=asked, **options) as session:
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
             if (stored_settings := store.read_settings()) is None:
@@ -205,15 +207,15 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     f"{path} is from other judges, rows or settings: use the same judges, rows and "
                     "settings to go on, or delete that file, or name another --out"
                 )
-            elif store.can_go_on:
+            elif store.can_resume:
                 print_note(f"goes on with {path}")
         is_complete = False
         try:
             yield session
             is_complete = is_last
         finally:
-            if store is not None and (is_complete or not store.can_go_on):
-                store.remove()
+            if store is not None and (is_complete or not store.can_resume):
+                store.delete_file()
 
 
 def _judge_table(run: TableRun, results: Results) -> RunCost:
@@ -228,7 +230,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         with (
-            _end_report(run, session, progress),
+            _explain_early_end(run, session, progress),
             RowWriter(run.args.out, columns=run.columns) as writer,
             progress,
             closing(_judge_rows(run, session)) as judged_rows,
@@ -245,20 +247,19 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
 
 
 @contextmanager
-def _end_report(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
-    """Add to an error that ends the run where the rows so far are, and how the run goes on."""
+def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> Iterator[None]:
+    """Add to an error that ends the run which rows are written, and how to resume the run."""
     try:
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-        can_go_on = session.store is not None and session.store.can_go_on
-        if isinstance(error, FatalModelError) and not can_go_on:
+        can_resume = session.store is not None and session.store.can_resume
+        if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
         rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
         # The messages of a spent budget and of some failures already say how to go on.
-        advice = "; the same command goes on"
-        if not can_go_on or "same command" in reason:
-            advice = ""
+        needs_advice = can_resume and "same command" not in reason
+        advice = "; the same command goes on" if needs_advice else ""
         error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
         raise error_class(f"{reason}: {rows}{advice}") from error
 
@@ -267,24 +268,24 @@ def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Record, dict[str, Record], dict[str, AnyJudgement]], None, None]:
     """Yield each row with its id, its texts and judgements by judge; all judges run together."""
-    rows_and_texts = ((row, _texts_of(row, run.text_columns)) for row in run.rows())
-    rows, *copies = tee(rows_and_texts, len(run.judges) + 1)
+    rows_and_texts = ((row, _texts_by_judge(row, run.text_columns)) for row in run.rows())
+    rows, *row_copies = tee(rows_and_texts, len(run.judges) + 1)
     with ExitStack() as exit_stack:
-        streams = {}
-        for judge, copy in zip(run.judges, copies, strict=True):
-            texts_of_judge = map(itemgetter(judge.name), map(itemgetter(1), copy))
+        iterators = {}
+        for judge, row_copy in zip(run.judges, row_copies, strict=True):
+            texts_of_judge = map(itemgetter(judge.name), map(itemgetter(1), row_copy))
             client = session.client(judge.lm, api_base=judge.api_base)
             judgements = judge.judge_rows(texts_of_judge, client, seed=run.args.seed)
-            streams[judge.name] = exit_stack.enter_context(closing(judgements))
+            iterators[judge.name] = exit_stack.enter_context(closing(judgements))
         for row, texts in rows:
-            yield row, texts, {name: next(judgements) for name, judgements in streams.items()}
+            yield row, texts, {name: next(iterator) for name, iterator in iterators.items()}
 
 
 def _run_batch_step(run: TableRun) -> bool:
     """Submit or collect a batch, as --batch-api says; return whether all requests have answers."""
     from judges.batch import Batch
 
-    args, models = run.args, run.paid_models
+    args, models = run.args, run.external_models
     if len(models) != 1:
         raise UsageError(
             "--batch-api works with exactly one model outside of this process; these judges use "
@@ -295,7 +296,7 @@ def _run_batch_step(run: TableRun) -> bool:
     with _open_session(run) as session:
         batch = Batch(args.out, models[0], session, price=price, **options)
         if args.batch_api == "collect":
-            failures = batch.collect()
+            failures = batch.collect_answers()
             if failures:
                 print_error(
                     f"{len(failures):,} requests have no answer ({failures[0]}); all other answers "
@@ -310,7 +311,7 @@ def _run_batch_step(run: TableRun) -> bool:
             with recording_session, closing(_judge_rows(run, recording_session)) as rows:
                 for _ in rows:
                     pass
-            if not batch.begin():
+            if not batch.book_requests():
                 print("nothing to submit: all requests are answered; leave out --batch-api")
                 return False
         batch.submit()

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from judges.client.keys import endpoint_digest as endpoint_digest
     from judges.client.keys import endpoint_of as endpoint_of
     from judges.client.keys import gives_n_replies as gives_n_replies
-    from judges.client.keys import holds_secret as holds_secret
+    from judges.client.keys import url_has_secret as url_has_secret
     from judges.client.monitor import FailureMonitor as FailureMonitor
     from judges.client.open import add_provider as add_provider
-    from judges.client.open import check_name as check_name
+    from judges.client.open import check_model_name as check_model_name
     from judges.client.open import is_allowed_in_file as is_allowed_in_file
     from judges.client.open import open_lm as open_lm
     from judges.client.open import open_model as open_model

@@ -2,8 +2,8 @@
 
 Before a request is sent, its worst-case cost is booked: the cost if every byte of the prompt is a
 token and every reply has `max_tokens` tokens. When the request is answered, its real cost replaces
-the worst-case cost. So a run never exceeds its limits. If a request is never answered, its
-worst-case cost stays booked; if the run has a store, the cost also counts in later starts.
+the worst-case cost. So a run never exceeds its limits. The worst-case cost of a request that is
+never answered stays booked; if the run has a store, it also counts in later starts.
 """
 
 import threading
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError, OptionError
-from judges.client.prices import FREE, Price, token_bound
+from judges.client.prices import FREE, Price, max_prompt_tokens
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
 from judges.protocol import Completion, Message, ModelError, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
-    """Raised when the budget is spent; the run can be continued with a larger budget."""
+    """The budget is spent; the run can be continued with a larger budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Booking:
     `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
     """
 
-    cost: float
+    reserved: float
     worst_cost: float
     purpose: str
     request_id: int | None
@@ -60,7 +60,7 @@ class Counts:
     """
 
     calls: int = 0
-    cached: int = 0
+    cached_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float = 0.0
@@ -70,7 +70,7 @@ class Counts:
 
     @classmethod
     def sum(cls, summands: Iterable["Counts"]) -> "Counts":
-        """The sum of several counts, field by field."""
+        """Return the sum of several counts, field by field."""
         counts = list(summands)  # a copy, since another thread may add counts meanwhile
         return cls(**{name: sum(getattr(c, name) for c in counts) for name in cls.__slots__})
 
@@ -91,8 +91,8 @@ class Budget:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
-        # The largest ratio so far of a request's real cost to its worst-case cost. It exceeds 1 if
-        # the endpoint ignores max_tokens.
+        # The largest ratio so far of a request's real cost to its worst-case cost. The ratio is
+        # above 1 if the endpoint ignores max_tokens.
         self.excess_ratio = 1.0
         # The calls and dollars that `set_aside` keeps for a later step of the run.
         self._calls_set_aside = self._cost_set_aside = 0.0
@@ -101,16 +101,16 @@ class Budget:
         for total in self.store.totals() if self.store else ():
             counts = self.counts[total.role][total.purpose]
             if total.state == CACHED:
-                counts.cached += total.n
+                counts.cached_calls += total.n_requests
                 continue
-            counts.calls += total.n
+            counts.calls += total.n_requests
             counts.tokens_in += total.tokens_in
             counts.tokens_out += total.tokens_out
             counts.cost += total.cost if total.state == ANSWERED else 0.0
             counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
-        """The account of this name; raises OptionError if dollars are limited without a price."""
+        """Return the account of this name; raises OptionError if `max_cost` needs a price."""
         if self.max_cost is not None and price is None:
             raise OptionError(
                 "max_cost needs the model's price, which is unknown: give the price (--price "
@@ -142,8 +142,8 @@ class Budget:
         with self.lock:
             self._calls_set_aside, self._cost_set_aside = calls, cost
 
-    def fits(self, cost: float) -> bool:
-        """Whether the limits now allow a request that may cost `cost` US dollars.
+    def may_spend(self, cost: float) -> bool:
+        """Return whether the limits now allow a request that may cost `cost` US dollars.
 
         False means that the limits may allow the request later: requests in flight count at their
         worst-case cost until they are answered, and may turn out cheaper. Raises BudgetSpentError
@@ -153,19 +153,21 @@ class Budget:
         if self.store is None:
             advice = "the limit holds for one start: the same command has the whole limit again"
         total = self.total
-        calls_kept, cost_kept = round(self._calls_set_aside), self._cost_set_aside
-        if self.max_calls is not None and total.calls >= self.max_calls - calls_kept:
-            kept = f" but for {calls_kept} that are kept for later steps" if calls_kept else ""
-            raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{kept}; {advice}")
+        kept_calls, kept_cost = round(self._calls_set_aside), self._cost_set_aside
+        if self.max_calls is not None and total.calls >= self.max_calls - kept_calls:
+            reserve = f" but for {kept_calls} that are kept for later steps" if kept_calls else ""
+            raise BudgetSpentError(
+                f"the budget of {self.max_calls} calls is spent{reserve}; {advice}"
+            )
         spent = total.cost + total.lost_cost
-        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - cost_kept:
+        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - kept_cost:
             return True
         if total.open_calls:
             return False
-        kept = f", ${cost_kept:.4f} are kept for later steps" if cost_kept else ""
+        reserve = f", ${kept_cost:.4f} are kept for later steps" if kept_cost else ""
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
-            f"may cost ${cost:.4f}; {advice}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{reserve} and the next "
+            f"request may cost ${cost:.4f}; {advice}"
         )
 
 
@@ -184,7 +186,7 @@ class Account:
     def __post_init__(self) -> None:
         self._counts = self.budget.counts[self.name]
         # The number of requests that this process has settled. If dollars are limited, at most
-        # twice this number are in flight, since only answers show whether the endpoint respects
+        # twice as many are in flight, since only answers show whether the endpoint respects
         # max_tokens.
         self._n_settled = 0
 
@@ -218,7 +220,7 @@ class Account:
         return total.lost_cost + total.open_cost
 
     def spending(self) -> list[Spending]:
-        """The requests, tokens and dollars for each purpose; "unknown" is that of no name."""
+        """Return the spending for each purpose; requests without a purpose count as "unknown"."""
         return [
             Spending(
                 purpose=purpose or "unknown",
@@ -238,19 +240,18 @@ class Account:
         Raises BudgetSpentError if the budget cannot allow the request any more.
         """
         budget, purpose, price = self.budget, self.purpose, self.price or FREE
-        tokens = token_bound(messages), sampling.n * sampling.max_tokens
+        tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens
         worst_cost = price.worst_cost(*tokens)
         with budget.lock:
             cost = worst_cost * budget.excess_ratio
             if worst_cost and budget.max_cost is not None:
-                most_open = max(1, 2 * self._n_settled)
-                if self.total.open_calls >= most_open:
+                max_open_calls = max(1, 2 * self._n_settled)
+                if self.total.open_calls >= max_open_calls:
                     return None
-            is_limited = budget.max_calls is not None or budget.max_cost is not None
-            if is_limited and not budget.fits(cost):
+            if not budget.may_spend(cost):
                 return None
             store = budget.store
-            request_id = store.begin(key, self.name, purpose, cost) if store and key else None
+            request_id = store.record_sent(key, self.name, purpose, cost) if store and key else None
             counts = self._counts[purpose]
             counts.calls += 1
             counts.open_calls += 1
@@ -280,14 +281,14 @@ class Account:
     def release(self, booking: Booking, *, billed: bool) -> None:
         """Close the booking of an unanswered request; its cost still counts if `billed` is true."""
         with self.budget.lock:
-            cost = booking.cost if billed else 0.0
+            cost = booking.reserved if billed else 0.0
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST if billed else REFUSED, cost, None)
 
     def record_cached(self, key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""
         with self.budget.lock:
-            self._counts[self.purpose].cached += 1
+            self._counts[self.purpose].cached_calls += 1
             if self.budget.store:
                 self.budget.store.put(key, completion, self.name, self.purpose)
 
@@ -295,6 +296,6 @@ class Account:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
         # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.
-        counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
+        counts.open_cost = counts.open_cost - booking.reserved if counts.open_calls else 0.0
         if booking.request_id is not None and self.budget.store:
-            self.budget.store.settle(booking.request_id, state, cost, usage)
+            self.budget.store.record_outcome(booking.request_id, state, cost, usage)

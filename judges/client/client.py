@@ -4,9 +4,9 @@
         for response in session.client("openai/gpt-4.1-mini").run(requests): ...
 
 A request passes through four methods. `run` starts requests and yields their responses in order.
-`answer` sends a request again if its reply cannot be read. `_find_or_send` looks for an answer in
-the run's store and the user's cache. `Sender.send` books the request's cost in the budget, sends
-the request, and retries after errors.
+`answer` sends a request again if its reply cannot be read. `_find_or_send` first looks for an
+answer in the run's store and the user's cache. `Sender.send` books the request's cost in the
+budget, sends the request, and retries after errors.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
 
 from judges.client.budget import Account, Budget, BudgetSpentError
-from judges.client.event_loop import event_loop, run_now
+from judges.client.event_loop import event_loop, run_at_once
 from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.window import WAKE_DELAY, InFlightCounter, Window
+from judges.client.window import WAKE_DELAY_SECONDS, InFlightCounter, RequestWindow
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
@@ -40,21 +40,20 @@ from judges.protocol import (
 )
 from judges.reading import check_reply
 
-TIMEOUT = 120.0  # seconds
+TIMEOUT_SECONDS = 120.0
 # If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
 LONGER_REPLY_FACTOR = 4
 
 _log = logging.getLogger(__name__)
-# Warnings, since Python prints warnings to stderr even if logging is not configured.
+# Logged as warnings, which Python prints to stderr even if logging is not configured.
 _warn_once = lru_cache(_log.warning)
 
 
 @dataclass(slots=True)
-class _Job:
-    """A request with the replies to it so far; the key of a reply is the index of its sample.
+class _CollectedReplies:
+    """The replies to one request so far; the key of a reply is the index of its sample.
 
-    `n_repeats` is the number of times that the request was sent again because of unreadable
-    replies.
+    `n_repeats` is how often the request was sent again because replies could not be read.
     """
 
     request: Request
@@ -67,8 +66,8 @@ class _Job:
     tokens_out: int = 0
     cached: bool = True
 
-    def read(self, indices: Iterable[int], completion: Completion, *, cached: bool) -> None:
-        """Read the replies to the samples `indices`; keep their values, or why they have none."""
+    def add(self, indices: Iterable[int], completion: Completion, *, cached: bool) -> None:
+        """Read the replies for the samples `indices`, and keep their values or their errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
         self.cached = self.cached and cached
@@ -110,7 +109,7 @@ class Client:
         timeout: The seconds after which an unanswered request is sent again.
         monitor: Stops a run in which almost all requests fail; with None, such a run continues.
         max_tokens, reasoning_effort: Replace those of every request, unless they are None.
-        open_sibling: Opens a client for another model and address on the same budget.
+        open_client_for: Opens a client for another model and address on the same budget.
     """
 
     model: Model
@@ -118,11 +117,11 @@ class Client:
     account: Account = field(default_factory=lambda: Budget().account())
     cache: ReplyCache | None = None
     concurrency: int = 64
-    timeout: float = TIMEOUT
+    timeout: float = TIMEOUT_SECONDS
     monitor: FailureMonitor | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
-    open_sibling: Callable[[str, str | None], "Client"] | None = None
+    open_client_for: Callable[[str, str | None], "Client"] | None = None
 
     def __post_init__(self) -> None:
         model = self.model
@@ -132,8 +131,8 @@ class Client:
         self._is_in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
-        reasons = not self._is_in_process and is_reasoning(model.name)
-        self._max_tokens_factor = REASONING_FACTOR if reasons else 1
+        is_reasoning_model = not self._is_in_process and is_reasoning(model.name)
+        self._max_tokens_factor = REASONING_FACTOR if is_reasoning_model else 1
         self._sender = Sender(
             model, self.account, self.concurrency, self.timeout, ends_run=self.monitor is not None
         )
@@ -143,8 +142,8 @@ class Client:
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
         if self._is_in_process:
-            return self._answer_now(request)
-        future = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
+            return self._answer_in_process(request)
+        future = asyncio.run_coroutine_threadsafe(self._answer_and_commit(request), event_loop())
         try:
             return future.result()
         except BaseException:
@@ -154,11 +153,11 @@ class Client:
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
         if self._is_in_process:
-            return self._answer_now(request)
-        future = asyncio.run_coroutine_threadsafe(self._answer_one(request), event_loop())
+            return self._answer_in_process(request)
+        future = asyncio.run_coroutine_threadsafe(self._answer_and_commit(request), event_loop())
         return await asyncio.wrap_future(future)
 
-    async def _answer_one(self, request: Request) -> Response:
+    async def _answer_and_commit(self, request: Request) -> Response:
         response = await self.answer(request, InFlightCounter())
         self._commit()
         return response
@@ -177,13 +176,13 @@ class Client:
         """
         if self._is_in_process:
             for request in requests:
-                yield self._count_response(self._answer_now(request))
+                yield self._count_response(self._answer_in_process(request))
             return
         remaining_requests, grace_seconds = iter(requests), None
-        window = Window(self.answer, self.concurrency, self.monitor)
+        window = RequestWindow(self.answer, self.concurrency, self.monitor)
         try:
-            while window.fill(remaining_requests):
-                if (response := window.take()) is not None:
+            while window.start_requests(remaining_requests):
+                if (response := window.take_response()) is not None:
                     yield self._count_response(response)
             window.check_budget()
         except (BudgetSpentError, FailingRunError):
@@ -196,102 +195,104 @@ class Client:
         self.tokens_in += response.tokens_in
         self.tokens_out += response.tokens_out
         if self.monitor is not None:
-            self.monitor.add(response.error)
+            self.monitor.record(response.error)
         return response
 
-    def _answer_now(self, request: Request) -> Response:
-        """The response of a model that runs in this process; not retried and not stored."""
-        job = _Job(request, InFlightCounter())
+    def _answer_in_process(self, request: Request) -> Response:
+        """Return the response of a model in this process, without retries and without a store."""
+        replies = _CollectedReplies(request, InFlightCounter())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
         try:
-            completion = run_now(self.model.complete(request.messages, request.sampling))
+            completion = run_at_once(self.model.complete(request.messages, request.sampling))
         except ModelError as error:
             self.account.settle(booking, error)
             if not isinstance(error, RefusedError):
                 raise
-            job.errors.append(str(error))
+            replies.errors.append(str(error))
         else:
             self.account.settle(booking, completion)
-            job.read(range(request.sampling.n), completion, cached=False)
-        return job.response()
+            replies.add(range(request.sampling.n), completion, cached=False)
+        return replies.response()
 
     async def answer(self, request: Request, in_flight: InFlightCounter) -> Response:
-        """The response to a request: `sampling.n` accepted replies, or the reasons of failures.
+        """Return the response to a request: `sampling.n` accepted replies, or why some failed.
 
         Nothing is sent once `in_flight` is stopped. Raises FatalModelError or BudgetSpentError if
         the run must end.
         """
-        job, may_lengthen = _Job(request, in_flight), self.max_tokens is None
+        replies, may_raise_limit = _CollectedReplies(request, in_flight), self.max_tokens is None
         sampling = replace(
             request.sampling,
             max_tokens=self.max_tokens or self._max_tokens_factor * request.sampling.max_tokens,
             reasoning_effort=self.reasoning_effort or request.sampling.reasoning_effort,
         )
         while True:
-            await self._draw_samples(job, sampling)
-            if job.errors or len(job.accepted) == sampling.n:
-                return job.response()
-            is_cut_off = any(reply.out_of_tokens for reply, _ in job.unreadable.values())
-            if is_cut_off and may_lengthen:
-                may_lengthen = False
+            await self._draw_samples(replies, sampling)
+            if replies.errors or len(replies.accepted) == sampling.n:
+                return replies.response()
+            is_cut_off = any(reply.is_out_of_tokens for reply, _ in replies.unreadable.values())
+            if is_cut_off and may_raise_limit:
+                may_raise_limit = False
                 sampling = replace(sampling, max_tokens=LONGER_REPLY_FACTOR * sampling.max_tokens)
                 _warn_once(
                     f"{self.model.name}: a reply was cut off at its limit of tokens; such requests "
                     f"are sent again with up to {sampling.max_tokens:,} (not with --max-tokens N)"
                 )
-            elif is_cut_off or job.n_repeats == MAX_REPEATS:
-                return job.response()
+            elif is_cut_off or replies.n_repeats == MAX_REPEATS:
+                return replies.response()
             else:
-                job.n_repeats += 1
+                replies.n_repeats += 1
 
-    async def _draw_samples(self, job: _Job, sampling: Sampling) -> None:
-        """Draw the missing samples: in one request if the model accepts `n`, else one by one."""
-        missing_indices = [i for i in range(sampling.n) if i not in job.accepted]
-        sampling = replace(sampling, seed=sampling.seed + job.n_repeats)
+    async def _draw_samples(self, replies: _CollectedReplies, sampling: Sampling) -> None:
+        """Request the missing samples: together if the model accepts `n`, else one by one."""
+        missing_indices = [i for i in range(sampling.n) if i not in replies.accepted]
+        sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
         if self._native_n or sampling.n == 1:
             joint_sampling = replace(sampling, n=len(missing_indices))
-            n_replies = await self._request_samples(job, joint_sampling, missing_indices)
+            n_replies = await self._request_samples(replies, joint_sampling, missing_indices)
             if n_replies == 1 < len(missing_indices):
                 self._native_n = False  # the endpoint ignores n
             missing_indices = missing_indices[n_replies:] if n_replies else []
         requests = [
             self._request_samples(
-                job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
+                replies, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
             )
             for i in missing_indices
         ]
-        # If one request does not fit into the budget, the job's other requests are still answered.
+        # If one request does not fit into the budget, the others are still answered.
         for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _request_samples(self, job: _Job, sampling: Sampling, indices: Sequence[int]) -> int:
+    async def _request_samples(
+        self, replies: _CollectedReplies, sampling: Sampling, indices: Sequence[int]
+    ) -> int:
         """Make one request for the samples `indices`, and return the number of its replies."""
-        messages = job.request.messages
-        if job.n_repeats and job.request.restate is not None:
-            messages = job.request.restate(messages)
+        messages = replies.request.messages
+        if replies.n_repeats and replies.request.restate is not None:
+            messages = replies.request.restate(messages)
         key = request_key(self._identity, self.model.name, messages, sampling)
         try:
-            request = KeyedRequest(job.in_flight, key, messages, sampling)
+            request = KeyedRequest(replies.in_flight, key, messages, sampling)
             completion, cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
-            job.errors.append(str(error))
+            replies.errors.append(str(error))
             return 0
-        n_accepted = len(job.accepted)
-        job.read(indices, completion, cached=cached)
+        n_accepted = len(replies.accepted)
+        replies.add(indices, completion, cached=cached)
         # Unreadable replies are not cached, since another run may get readable replies.
-        if self.cache is not None and not cached and len(job.accepted) > n_accepted:
+        if self.cache is not None and not cached and len(replies.accepted) > n_accepted:
             self.cache.put(key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY, self._commit)
+            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit)
         return len(completion.replies)
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
-        """The answer to a request, and whether it was available without sending the request.
+        """Return the answer to a request, and whether it was found without sending the request.
 
         The answer is taken from the run's store, else from an identical request in flight, else
         from the cache, else from the model.
@@ -331,5 +332,5 @@ class Client:
 
 
 def answers_in_process(model: Model) -> bool:
-    """Whether a model runs in this process, and so answers at once and for free."""
+    """Return whether a model runs in this process, and so answers at once and for free."""
     return bool(getattr(model, "in_process", False))

@@ -19,12 +19,12 @@ from judges.client.openai import (
     EndpointModel,
     malformed_answer,
     read_error,
+    read_retry_after,
     read_usage,
-    retry_after_of,
 )
 from judges.decisions import (
     DECISION_SAMPLING,
-    MALFORMED,
+    JSON_ERRORS,
     DecisionTask,
     TypedQuestion,
     reply_of_answers,
@@ -36,11 +36,11 @@ class DecisionModel(EndpointModel):
     """A decision model at one address; its name is "systemone/NAME" or "decisions/NAME"."""
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request. Raises ModelError if there is no usable answer."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         try:
             questions, body_start, body_end = _body_parts(self.name, messages[0]["content"])
             body_bytes = f"{body_start}{messages[-1]['content']}{body_end}".encode()
-        except MALFORMED:
+        except JSON_ERRORS:
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's typed questions, and these "
                 "messages contain none; name a chat model"
@@ -53,18 +53,18 @@ class DecisionModel(EndpointModel):
         if status == 404 and b"model" not in answer and url.endswith(f"/{SYSTEM_ONE}"):
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
-        raise read_error(self, status, retry_after_of(headers), answer)
+        raise read_error(self, status, read_retry_after(headers), answer)
 
     def _read_answers(
         self, answer: bytes, questions: Mapping[str, TypedQuestion], messages: Sequence[Message]
     ) -> Completion:
-        """The answers in a response body; raises TransientError if the body has no answers."""
+        """Read the answers in a response body; raises TransientError if the body has none."""
         try:
             # json, unlike msgspec, accepts NaN; so a NaN makes only one answer unusable, not all.
             body = json.loads(answer.decode("utf-8", "replace"))
             model, token_counts = body.get("model"), body.get("usage")
             reply = reply_of_answers(body["answers"], questions)
-        except MALFORMED:
+        except JSON_ERRORS:
             raise malformed_answer(answer, self.redactor) from None
         if isinstance(token_counts, dict):
             token_counts = {
@@ -73,12 +73,12 @@ class DecisionModel(EndpointModel):
                 "prompt_tokens_details": token_counts.get("input_tokens_details"),
             }
         usage = read_usage(token_counts, messages, (), DECISION_SAMPLING)
-        return self.completion([reply], model, usage)
+        return self.make_completion([reply], model, usage)
 
 
 @lru_cache(maxsize=16)
 def _body_parts(name: str, content: str) -> tuple[dict[str, TypedQuestion], str, str]:
-    """The questions in a system message, and the request's JSON before and after its `inputs`.
+    """Return the questions of a system message, and the request's JSON around its `inputs`.
 
     The result is cached for all rows, since the demonstrations in it may be whole documents.
     """

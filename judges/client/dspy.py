@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dspy_judges.errors import JudgesError
-from judges.client.keys import Redactor, endpoint_of, hide_secrets, secrets_among
+from judges.client.keys import Redactor, endpoint_of, register_secrets, secrets_among
 from judges.client.openai import RequestFormat, read_error, read_usage
 from judges.decisions import DECISION_SAMPLING, DecisionTask, TypedQuestion, read_answers
 from judges.protocol import (
@@ -50,9 +50,9 @@ Json = Mapping[str, object]
 # DSPy's record of a request, with its outputs, its token usage and the provider's response.
 HistoryEntry = Mapping[str, Any]
 # The exceptions that DSPy's engines raise if a response is malformed.
-MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+RESPONSE_ERRORS = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Arguments of an LM that do not change its replies: keys, addresses and the time to wait.
-NEUTRAL_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
+NON_REPLY_ARGUMENTS = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # With this setting, LiteLLM reads prices and capabilities from its own files, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -70,14 +70,14 @@ class DspyModel:
 
     def __init__(self, lm: "dspy.LM", context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
-        hide_secrets(secrets_among(arguments))
+        register_secrets(secrets_among(arguments))
         self.redactor = Redactor()
         # Only DSPy knows the variable with the key: messages say "the key in use is missing ...".
         self.key_variable = "use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        reply_arguments = {name: arguments[name] for name in arguments.keys() - NEUTRAL_ARGUMENTS}
+        reply_arguments = {key: arguments[key] for key in arguments.keys() - NON_REPLY_ARGUMENTS}
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
@@ -92,7 +92,7 @@ class DspyModel:
         self.request_format = RequestFormat(self.name)
         self._seed: int = arguments.get("seed", 0)
         if "seed" not in arguments and context is None:
-            self.request_format.left_out.add("seed")  # since the user's LM does not set a seed
+            self.request_format.omitted_parts.add("seed")  # since the user's LM does not set a seed
         self._context = contextvars.copy_context() if context is None else context
         # `n` and the token limits are removed here, since each request sets them itself.
         self._lm = lm.copy(
@@ -100,7 +100,7 @@ class DspyModel:
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request. Raises ModelError if there is no usable answer."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         import dspy
 
         seed = sampling.seed + self._seed
@@ -114,17 +114,17 @@ class DspyModel:
             # What follows "To fix:" in the message is advice to programmers.
             text = error.message.partition("To fix:")[0]
             answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-            bad_request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, bad_request_errors) and self.request_format.learn(body, answer):
+            request_errors = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            if isinstance(error, request_errors) and self.request_format.learn_from(body, answer):
                 return await self.complete(messages, sampling)
             raise self._model_error(error, text, answer) from None
-        except MALFORMED as error:
+        except RESPONSE_ERRORS as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
         for adaptation in entry.get("adaptations") or ():
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
-                self.request_format.note(f"no such {name} (DSPy has {adaptation.action} it)")
+                self.request_format.log_change(f"no such {name} (DSPy has {adaptation.action} it)")
         return self.redactor.redact_completion(completion)
 
     async def close(self) -> None:
@@ -134,11 +134,11 @@ class DspyModel:
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
-        adapter, signature = _plain_adapter()
-        # The copy's history has only this request, and not the others that run at the same time.
+        adapter, signature = _pass_through_adapter()
+        # The copy's history has only this request, not the others that run at the same time.
         lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
-        options = {name: v for name, v in body.items() if name not in ("model", "messages")}
+        options = {name: value for name, value in body.items() if name not in ("model", "messages")}
         if "prompt_cache" in lm.kwargs:
             # All messages but the last are the same for every row, so they are the cached prefix.
             last_index = sum(message["role"] != "system" for message in body["messages"]) - 2
@@ -155,7 +155,7 @@ class DspyModel:
         return entries[-1]
 
     def _model_error(self, error: "dspy.LMError", text: str, answer: bytes) -> ModelError:
-        """This project's exception for DSPy's; `answer` is a JSON object with the text."""
+        """Convert an exception of DSPy; `answer` is a JSON object with the exception's text."""
         import dspy
 
         is_throttled = isinstance(error, dspy.LMRateLimitError)
@@ -165,13 +165,13 @@ class DspyModel:
         if isinstance(error, dspy.LMTransportError):
             cause: BaseException | None = error
             while cause is not None:
-                # The connection was lost after the request, and not refused before it.
+                # The connection was lost after the request was sent, so the request may be billed.
                 if type(cause).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
                     return TransientError(message, billed=True)
                 cause = cause.__cause__ or cause.__context__
             return UnreachableError(message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # For Gemini, DSPy raises this error if the answer is withheld, which is billed.
+            # For Gemini, DSPy also raises this error if a billed answer is withheld.
             refusal = RefusedError(message)
             refusal.billed = True
             return refusal
@@ -199,27 +199,27 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
 
 
 def configured_lm() -> "dspy.LM | None":
-    """The LM that `dspy.configure(lm=...)` or `dspy.context(lm=...)` set; None if none is set."""
+    """Return the LM that `dspy.configure` or `dspy.context` set; None if none is set."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
 
 @lru_cache(maxsize=1)
-def _plain_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """An adapter that sends messages unchanged, and the signature to call it with.
+def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
+    """Return an adapter that sends messages unchanged, and the signature to call it with.
 
     DSPy has no other public way to send messages as they are.
     """
     import dspy
 
-    class PlainAdapter(dspy.Adapter):
+    class PassThroughAdapter(dspy.Adapter):
         def format(self, signature: object, demos: object, inputs: Mapping[str, object]) -> object:
             return inputs["messages"]
 
         def parse(self, signature: object, completion: str) -> dict[str, str]:
             return {"reply": completion}
 
-    return PlainAdapter(), dspy.Signature("messages -> reply")
+    return PassThroughAdapter(), dspy.Signature("messages -> reply")
 
 
 def _read_completion(
@@ -242,8 +242,8 @@ def as_lm(
     """Wrap a client as a `dspy.LM` for DSPy's programs and optimizers.
 
     Returns a `DecisionLM` if the client's model is a decision model. An error that ends the run,
-    such as a wrong key or a spent budget, is kept in `lm.engine.stopped`, since DSPy's optimizers
-    may take the error for the failure of a prompt.
+    such as a wrong key or a spent budget, is kept in `lm.engine.stop_error`, since DSPy's
+    optimizers may take the error for the failure of a prompt.
     """
     import dspy
 
@@ -267,33 +267,33 @@ class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
     DSPy does not tell an engine the number of the rollout. So this engine gives each repetition of
-    a request a new seed if the temperature is above 0. The seeds are the same in every run.
+    a request a new seed, unless the temperature is 0. The seeds are the same in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
         self.client, self.seed = client, seed
-        self.stopped: JudgesError | None = None
+        self.stop_error: JudgesError | None = None
         self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self.storing_error():
+        with self.keeping_error():
             return _dspy_response(request, self.client.ask(self._request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self.storing_error():
+        with self.keeping_error():
             return _dspy_response(request, await self.client.ask_async(self._request(request)))
 
     @contextmanager
-    def storing_error(self) -> Iterator[None]:
-        """Store an error that is raised within this context as `stopped`, and raise it again."""
+    def keeping_error(self) -> Iterator[None]:
+        """Store an error that is raised within this context as `stop_error`, and raise it again."""
         try:
             yield
         except JudgesError as error:
-            self.stopped = error
+            self.stop_error = error
             raise
 
     def _request(self, request: "lm15.Request") -> Request:
-        config, messages = request.config, _messages(request)
+        config, messages = request.config, _chat_messages(request)
         sampling = Sampling(
             temperature=config.temperature,
             max_tokens=config.max_tokens or Sampling().max_tokens,
@@ -315,27 +315,27 @@ class DecisionLM:
         self.engine, self.model = engine, engine.client.model.name
 
     def __call__(self, state: Json, questions: Json) -> object:
-        with self._dspy_errors():
-            return self._answers(self.engine.client.ask(self._request(state, questions)))
+        with self._raising_dspy_errors():
+            return self._read_response(self.engine.client.ask(self._request(state, questions)))
 
     async def acall(self, state: Json, questions: Json) -> object:
-        with self._dspy_errors():
+        with self._raising_dspy_errors():
             request = self._request(state, questions)
-            return self._answers(await self.engine.client.ask_async(request))
+            return self._read_response(await self.engine.client.ask_async(request))
 
     @contextmanager
-    def _dspy_errors(self) -> Iterator[None]:
+    def _raising_dspy_errors(self) -> Iterator[None]:
         """Raise `dspy.LMUnexpectedError` for this project's errors, as a `dspy.LM` would."""
         import dspy
 
         try:
-            with self.engine.storing_error():
+            with self.engine.keeping_error():
                 yield
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
     def _request(self, state: Json, questions: Json) -> Request:
-        """The request that a judge with the same questions makes to a `DecisionModel`."""
+        """Return the request that a judge with the same questions makes to a `DecisionModel`."""
         state_without_inputs = {name: part for name, part in state.items() if name != "inputs"}
         task = DecisionTask(
             state=state_without_inputs,
@@ -345,7 +345,7 @@ class DecisionLM:
         accept = partial(_read_decisions, task.questions)
         return Request((task.message, user), DECISION_SAMPLING, accept)
 
-    def _answers(self, response: Response) -> object:
+    def _read_response(self, response: Response) -> object:
         import dspy
 
         if response.error is not None:
@@ -357,7 +357,7 @@ class DecisionLM:
 
 
 def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Json:
-    """The answers in the form that DSPy expects; raises NoScoreError if one cannot be used."""
+    """Return the answers in the form of DSPy; raises NoScoreError if one cannot be used."""
     answers: dict[str, object] = {}
     for name, probabilities in read_answers(questions, reply).items():
         is_noul = questions[name].type == "noul"
@@ -366,7 +366,7 @@ def _read_decisions(questions: Mapping[str, TypedQuestion], reply: Reply) -> Jso
     return answers
 
 
-def _messages(request: "lm15.Request") -> list[Message]:
+def _chat_messages(request: "lm15.Request") -> list[Message]:
     system = request.system or ""
     if not isinstance(system, str):
         system = "".join(part.text for part in system)
@@ -378,7 +378,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
 
 
 def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Response":
-    """Convert a response to DSPy's type. Raises DSPy's ServerError if the request failed."""
+    """Convert a response to DSPy's type; raises DSPy's ServerError if the request failed."""
     from dspy import lm15
 
     if response.error is not None:
@@ -388,7 +388,7 @@ def _dspy_response(request: "lm15.Request", response: Response) -> "lm15.Respons
         id=None,
         model=request.model,
         message=lm15.Message.assistant(reply.text),
-        finish_reason="length" if reply.out_of_tokens else "stop",
+        finish_reason="length" if reply.is_out_of_tokens else "stop",
         usage=lm15.Usage(
             input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out
         ),

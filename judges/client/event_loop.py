@@ -15,18 +15,18 @@ exit_functions: set[Callable[[], Awaitable[None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The process's event loop for all clients; the first call starts it in a daemon thread."""
+    """Return the process's event loop; the first call starts it in a daemon thread."""
     with _loop_lock:
-        return _start_loop()[0]
+        return _loop_and_thread()[0]
 
 
-def is_event_loop() -> bool:
-    """Whether the current thread is the thread of the clients' event loop."""
-    return threading.current_thread() is _start_loop()[1]
+def is_loop_thread() -> bool:
+    """Return whether the current thread is the thread of the clients' event loop."""
+    return threading.current_thread() is _loop_and_thread()[1]
 
 
 @lru_cache(maxsize=1)
-def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+def _loop_and_thread() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="judges", daemon=True)
     thread.start()
@@ -44,15 +44,15 @@ def _end_loop(loop: asyncio.AbstractEventLoop, process_id: int) -> None:
 
     if os.getpid() == process_id:
         asyncio.run_coroutine_threadsafe(close_all(), loop)
-        _start_loop()[1].join(1.0)
+        _loop_and_thread()[1].join(1.0)
 
 
 if hasattr(os, "register_at_fork"):
     # A fork copies no threads, so the child process starts an event loop in a new thread.
-    os.register_at_fork(after_in_child=_start_loop.cache_clear)
+    os.register_at_fork(after_in_child=_loop_and_thread.cache_clear)
 
 
-def run_now(coroutine: Coroutine[object, None, T]) -> T:
+def run_at_once(coroutine: Coroutine[object, None, T]) -> T:
     """Run a coroutine that never waits, without an event loop, and return its result."""
     try:
         coroutine.send(None)

@@ -1,8 +1,8 @@
 """Find the address and API key of each provider, and keep keys out of everything that is written.
 
-A value counts as a key if it was passed in code as a key, or if it is the value of an environment
-variable whose name ends in _KEY, _TOKEN or _SECRET. These values are removed from every text that
-is written. A string that only looks like a key is not removed.
+A value counts as a key if code passed it as a key, or if it is the value of an environment variable
+whose name ends in _KEY, _TOKEN or _SECRET. These values are replaced in every text that is written.
+A string that only looks like a key is not replaced.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ from judges.protocol import OPENAI_ADDRESS, Completion, FatalModelError, Reply, 
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
-MASK = "[key]"
+KEY_MASK = "[key]"
 KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the environment"
 # A value of fewer characters counts as a placeholder, such as "none" or "not-needed", and is not
 # redacted, since the same word may occur in replies.
 MIN_SECRET_LENGTH = 12
 SECRET_SUFFIXES = ("_KEY", "_TOKEN", "_SECRET")
-SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
-# Keys that were passed in code, or read from an environment variable whose name does not end in one
-# of SECRET_SUFFIXES.
+SECRET_NAME_PATTERN = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
+# Keys that code passed, or that were read from an environment variable without one of
+# SECRET_SUFFIXES.
 _keys_from_code: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """The address and the API key of a provider that our own client sends requests to.
+    """The address and the API key of a provider to which our own client sends requests.
 
     `address` is the default address; the environment variable `address_variable` can replace it.
     `path` is appended to the address. `key_variable` is the environment variable with the key.
@@ -41,17 +41,16 @@ class Provider:
     path: str = "/chat/completions"
     key_variable: str
 
-    def base(self, api_base: str | None = None) -> str:
-        """The address: `api_base`, else the environment variable's value, else the default."""
-        base = api_base or os.environ.get(self.address_variable) or self.address
-        return base.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
+    def base_url(self, api_base: str | None = None) -> str:
+        """Return `api_base`, else the address in the environment, else the default address."""
+        base_url = api_base or os.environ.get(self.address_variable) or self.address
+        return base_url.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
 
 _OPENAI = Provider(
     address=OPENAI_ADDRESS, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
 )
-# The providers that our own client sends requests to. Requests to all other providers go through
-# DSPy.
+# The providers to which our own client sends requests. Requests to all others go through DSPy.
 PROVIDERS: Mapping[str, Provider] = {
     "openai": _OPENAI,
     "azure": Provider(
@@ -73,24 +72,24 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Whether one request to this model can bring several replies; requests through DSPy cannot."""
+    """Return whether one request can bring several replies, which DSPy does not support."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
-    """The `endpoint` of the model with this name and address, without opening the model."""
+    """Return the `endpoint` of the model with this name and address, without opening the model."""
     if lm in EMBEDDED_MODELS:
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
-        return without_secrets(provider.base(api_base))
+        return url_without_secrets(provider.base_url(api_base))
     # If the user gives no address, only DSPy knows the address that requests are sent to.
-    return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
+    return f"dspy.LM {url_without_secrets(api_base)}" if api_base else "dspy.LM"
 
 
 def endpoint_digest(endpoint: str) -> str:
-    """What a frozen judge holds in place of an endpoint's address; other endpoints are unchanged.
+    """Return what a frozen judge holds in place of an address; other endpoints are unchanged.
 
-    By the digest, an address can be recognised but not read.
+    The digest shows whether two addresses are equal, and does not tell the address.
     """
     if "://" not in endpoint:
         return endpoint
@@ -98,9 +97,9 @@ def endpoint_digest(endpoint: str) -> str:
 
 
 class Redactor:
-    """Removes secrets from texts.
+    """Replaces secrets in texts by KEY_MASK.
 
-    Secrets are the given `values`, keys in the environment, and keys that were passed in code.
+    Secrets are the given `values`, keys in the environment, and keys that code passed.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
@@ -112,21 +111,21 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, MASK)
+            text = text.replace(secret, KEY_MASK)
         return text
 
-    def holds(self, text: str) -> bool:
+    def has_secret(self, text: str) -> bool:
         return any(secret in text for secret in self._secrets)
 
     def redact_completion(self, completion: Completion) -> Completion:
-        """The answer with keys redacted, since a server may quote a key in an answer."""
+        """Return the answer with keys redacted, since a server may quote a key in an answer."""
         answer_texts = [completion.model]
         for reply in completion.replies:
             answer_texts += (reply.text, reply.finish_reason)
             # The tokens are joined before the search, since a key may span several tokens.
             answer_texts.append("".join([token.text for token in reply.tokens]))
             answer_texts += [text for token in reply.tokens for text in token.top]
-        if not self.holds("\0".join(answer_texts)):
+        if not self.has_secret("\0".join(answer_texts)):
             return completion
         replies = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
@@ -136,42 +135,43 @@ class Redactor:
 
 
 def read_key(name: str) -> str:
-    """The key in an environment variable, or ""; raises FatalModelError if it cannot be a key."""
+    """Read a key from the environment, or ""; raises FatalModelError if it cannot be a key."""
     value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
             f"{name}: its value cannot be a key (it has a space, a line break or a curly quote)"
         )
-    hide_secrets([value])  # since the variable's name may not end in _KEY, _TOKEN or _SECRET
+    register_secrets([value])  # since the variable's name may not end in _KEY, _TOKEN or _SECRET
     return value
 
 
-def hide_secrets(secrets: Iterable[str]) -> None:
-    """Have every new `Redactor` in this process redact these values."""
+def register_secrets(secrets: Iterable[str]) -> None:
+    """Make every new `Redactor` in this process redact these values."""
     _keys_from_code.update(secrets)
 
 
 def secrets_among(arguments: Mapping[str, object]) -> list[str]:
-    """The API keys and header values among the keyword arguments of an API client."""
+    """Return the API keys and header values among the keyword arguments of an API client."""
     secrets: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, Mapping):
-            is_headers = name.endswith("headers")
-            # Every header counts as secret, so its name gets a prefix that SECRET_NAME matches.
-            secrets += secrets_among({f"{is_headers * 'key '}{key}": v for key, v in value.items()})
-        elif isinstance(value, str) and SECRET_NAME.search(name):
+            # Every header counts as secret, so its name gets a prefix that the pattern matches.
+            prefix = "key " if name.endswith("headers") else ""
+            secrets += secrets_among({f"{prefix}{key}": entry for key, entry in value.items()})
+        elif isinstance(value, str) and SECRET_NAME_PATTERN.search(name):
             secrets += [value, *value.split()]
     return secrets
 
 
-def without_secrets(url: str) -> str:
-    """The URL without its user name, password, query and fragment, since these may be secret."""
+def url_without_secrets(url: str) -> str:
+    """Return the URL without user name, password, query and fragment, which may be secret."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def holds_secret(url: str) -> bool:
-    """Whether a URL contains a password or a key, and so must not be written to a file."""
+def url_has_secret(url: str) -> bool:
+    """Return whether a URL contains a password or a key, and so must not be written to a file."""
     url_parts = urlsplit(url)
-    query_has_secret = any(SECRET_NAME.search(name) for name, _ in parse_qsl(url_parts.query))
-    return "@" in url_parts.netloc or query_has_secret or Redactor().holds(url)
+    query_names = " ".join(name for name, _ in parse_qsl(url_parts.query))
+    has_secret_name = SECRET_NAME_PATTERN.search(query_names) is not None
+    return "@" in url_parts.netloc or has_secret_name or Redactor().has_secret(url)

@@ -2,31 +2,31 @@
 
 from judges.protocol import FatalModelError
 
-# A run stops once it has this many responses and at least this share of them are failures.
+# A run stops after at least this many responses, if at least this share of them are failures.
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 
 class FailingRunError(FatalModelError):
-    """Raised to stop a run early, before it costs much, if almost every request fails."""
+    """Almost every request of a run fails, so the run stops before it costs much."""
 
 
 class FailureMonitor:
-    """Counts the responses of a run; `add` raises FailingRunError if almost all are failures."""
+    """Counts the responses of a run; `record` raises FailingRunError if almost all are failures."""
 
     def __init__(self) -> None:
         self.n_responses = self.n_failed = 0
 
-    def has_room(self, n_in_flight: int) -> bool:
-        """Whether another request may be sent while `n_in_flight` are in flight.
+    def may_send_more(self, n_pending: int) -> bool:
+        """Return whether another request may be sent while `n_pending` are not recorded yet.
 
-        Until a first request succeeds, only as many requests are sent as `add` needs to decide
-        whether to stop the run.
+        Until a request succeeds, only MIN_RESPONSES requests are sent, with which `record` can
+        decide whether to stop the run.
         """
         if self.n_responses >= MIN_RESPONSES:
             return True
-        return self.n_failed < self.n_responses or self.n_responses + n_in_flight < MIN_RESPONSES
+        return self.n_failed < self.n_responses or self.n_responses + n_pending < MIN_RESPONSES
 
-    def add(self, error: str | None) -> None:
+    def record(self, error: str | None) -> None:
         self.n_responses += 1
         self.n_failed += error is not None
         limit = MAX_FAILURE_RATE * self.n_responses

@@ -3,7 +3,7 @@
 A library that only some models need is imported when the first of these models is opened.
 
 Only the user decides to which model and address texts are sent. A judge's file may name a model of
-a known provider. Other models in a judge's file are used only if the user names them as well.
+a known provider. Another model in a judge's file is used only if the user names it as well.
 """
 
 import os
@@ -20,10 +20,10 @@ from judges.client.keys import (
     PROVIDERS,
     Provider,
     Redactor,
-    hide_secrets,
-    holds_secret,
     read_key,
-    without_secrets,
+    register_secrets,
+    url_has_secret,
+    url_without_secrets,
 )
 from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision
 
@@ -40,9 +40,9 @@ DSPY_PROVIDERS = frozenset(
         *("perplexity", "together_ai", "vertex_ai", "xai"),
     }
 )
-# The open models; the keys are the process and the arguments that they were opened with. Models are
-# shared because they keep connections open and learn which requests their endpoint accepts. After a
-# fork, the child process opens its own models, and leaves the parent's connections open.
+# The open models, by the process and the arguments with which they were opened. Models are shared
+# because they keep connections open and learn which requests their endpoint accepts. After a fork,
+# the child process opens its own models, and leaves the parent's connections open.
 _models: dict[tuple[object, ...], Model] = {}
 _opener_by_prefix: dict[str, Callable[[str], Model]] = {}
 
@@ -50,7 +50,7 @@ _opener_by_prefix: dict[str, Callable[[str], Model]] = {}
 def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
     """Register your own models, within this process, under the names PREFIX/NAME.
 
-    If a judge's file names such a model, it is used only if the user names it as well (`lm=`).
+    If a judge's file names such a model, the model is used only if the user names it, too (`lm=`).
 
     Args:
         prefix: The part of the models' names before the slash.
@@ -61,7 +61,7 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
-    """The model with the name `lm`; within a process, the same arguments return the same object.
+    """Open the model `lm`; within a process, the same arguments return the same object.
 
     The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", the name of any model
     that DSPy supports, or the name of a decision model: "decisions/NAME" (OpenAI's protocol) or
@@ -69,7 +69,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     provider's usual variable. Raises FatalModelError if the name, the address or the key is
     malformed.
     """
-    check_name(lm)
+    check_model_name(lm)
     if api_base is not None and not api_base.strip():
         raise FatalModelError(
             "the address is empty: give an address by api_base (--api-base), or leave it out"
@@ -85,7 +85,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if api_key_env:
         _check_key_variable(api_key_env)
     key_variable = api_key_env or (provider.key_variable if provider else "")
-    key = read_key(key_variable) if key_variable else ""
+    key = read_key(key_variable)
     return _open_with_key(lm, api_base, key_variable, key)
 
 
@@ -98,16 +98,16 @@ def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Mo
 
 def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -> Model:
     if provider := PROVIDERS.get(lm.partition("/")[0]):
-        base = provider.base(api_base)
-        opener = partial(_open_endpoint_model, lm, provider, base, key_variable, key)
-        return _open_once((lm, base or api_base, key_variable, key), opener)
+        base_url = provider.base_url(api_base)
+        opener = partial(_open_endpoint_model, lm, provider, base_url, key_variable, key)
+        return _open_once((lm, base_url or api_base, key_variable, key), opener)
     from judges.client.dspy import open_dspy
 
     return _open_once((lm, api_base, key_variable, key), partial(open_dspy, lm, api_base, key))
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
-    """The model behind a `dspy.LM`, and the LM's `api_base`.
+    """Return the model behind a `dspy.LM`, and the LM's `api_base`.
 
     If the LM is a `dspy.experimental.TypeSafe`, our own client sends the requests to the LM's
     server, with the LM's key.
@@ -118,13 +118,13 @@ def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
         model = DspyModel(lm)
         return model, model.api_base
     key_variable = "TYPESAFE_API_KEY"
-    hide_secrets([key := lm.api_key or read_key(key_variable)])
+    register_secrets([key := lm.api_key or read_key(key_variable)])
     name = f"{SYSTEM_ONE}/{lm.model}"
     return _open_with_key(name, lm.base_url, key_variable, key), lm.base_url
 
 
 def _open_endpoint_model(
-    lm: str, provider: Provider, base: str, key_variable: str, key: str
+    lm: str, provider: Provider, base_url: str, key_variable: str, key: str
 ) -> Model:
     from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
@@ -135,29 +135,29 @@ def _open_endpoint_model(
     # the same name.
     if is_decision(lm):
         model_class, name = DecisionModel, lm
-    endpoint = without_secrets(base)
-    if not base:
+    endpoint = url_without_secrets(base_url)
+    if not base_url:
         raise FatalModelError(
             f"{name}: no address is given; set {provider.address_variable}, or give the address by "
             "api_base (--api-base)"
         )
-    if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
+    if urlsplit(base_url).scheme not in {"http", "https"} or not urlsplit(base_url).hostname:
         raise FatalModelError(
             f"{name}: {Redactor().redact(endpoint)!r} is not an address; write http://HOST:PORT/v1 "
             f"or https://... by api_base (--api-base) or {provider.address_variable}"
         )
-    if holds_secret(base):
+    if url_has_secret(base_url):
         raise FatalModelError(
             f"{name}: the address {endpoint} holds a password or a key; set the key in "
             f"{key_variable}"
         )
     needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
-    if not key and needs_key and base == (provider.address or base):
+    if not key and needs_key and base_url == (provider.address or base_url):
         raise FatalModelError(
             f"{name}: {key_variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
         )
-    url = base + provider.path
+    url = base_url + provider.path
     return model_class(name, url=url, endpoint=endpoint, key=key, key_variable=key_variable)
 
 
@@ -169,7 +169,7 @@ async def close_models() -> None:
 
 def _check_key_variable(name: str) -> None:
     """Raise FatalModelError unless `name` is a variable that is set, and not an API key itself."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().has_secret(name):
         raise FatalModelError(
             "api_key_env must be the name of an environment variable, and never a key itself"
         )
@@ -178,9 +178,9 @@ def _check_key_variable(name: str) -> None:
 
 
 @lru_cache
-def check_name(lm: str) -> None:
+def check_model_name(lm: str) -> None:
     """Raise FatalModelError if a model's name is malformed or contains an API key."""
-    if Redactor().holds(lm):
+    if Redactor().has_secret(lm):
         raise FatalModelError(f"the model's name {KEY_IN_NAME_PROBLEM}")
     if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
         raise FatalModelError(
@@ -189,7 +189,7 @@ def check_name(lm: str) -> None:
 
 
 def is_allowed_in_file(lm: str) -> bool:
-    """Whether the model `lm` may be used if only a judge's file names it, and not the user.
+    """Return whether the model `lm` may be used if only a judge's file names it, and not the user.
 
     This is true for the embedded model, and for models of known providers unless the model's name
     could be an address, a path or a program.

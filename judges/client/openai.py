@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.client.keys import Redactor
-from judges.client.prices import token_bound
+from judges.client.prices import max_prompt_tokens
 from judges.protocol import (
     MAX_NAME_LENGTH,
     OPENAI_REASONING_MODELS,
@@ -39,15 +39,13 @@ from judges.protocol import (
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
 # The most characters of an answer that an error message quotes.
 MAX_EXCERPT_CHARACTERS = 300
-# The most characters of an answer that are searched for the patterns in ERRORS.
+# The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
-
 # The number of files that this process may open in addition to its connections.
 MAX_OTHER_FILES = 64
-
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
 # endpoint that refuses the part.
-OPTIONAL_PARTS = {
+OPTIONAL_REQUEST_PARTS = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
     "seed": r"\bseed\b",
@@ -58,12 +56,18 @@ OPTIONAL_PARTS = {
 # The fields of an error response that describe the error, in Gemini's form and in any form.
 GEMINI_FIELDS = ("details", "violations", "quotaId")
 ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI_FIELDS)
-# If a provider refuses the key of a LiteLLM proxy, the proxy answers 401, too, with these words.
+# A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
-TOP_UP_ADVICE = "; the same command goes on when the account has more credit"
-NO_LOGPROBS_ADVICE = (
-    "; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or --plan "
-    "mean with this model"
+# Messages of errors, with fields for `read_error` to fill in.
+ERROR_MESSAGE = "{message}"
+REDIRECT_MESSAGE = "{origin}: it redirects; name the new address by --api-base"
+KEY_MESSAGE = (
+    "{origin}: the key in {source.key_variable} is missing or was not accepted for {source.name}"
+)
+TOP_UP_MESSAGE = "{message}; the same command goes on when the account has more credit"
+NO_LOGPROBS_MESSAGE = (
+    "{message}; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or "
+    "--plan mean with this model"
 )
 
 _log = logging.getLogger(__name__)
@@ -73,52 +77,53 @@ _warn_once = lru_cache(_log.warning)
 class RequestFormat:
     """Makes the bodies of requests to a model, and learns from errors which parts it refuses.
 
-    `left_out` has the names of the parts that requests to the model do without. `changes` has a
+    `omitted_parts` has the names of the parts that requests to the model lack. `changes` has a
     description of each change, such as "no seed (requests go without it)".
     """
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.changes: list[str] = []
-        self.left_out: set[str] = set()
+        self.omitted_parts: set[str] = set()
         if OPENAI_REASONING_MODELS.match(model):
-            self.leave_out("max_tokens")
-            self.leave_out("temperature")
+            self.omit("max_tokens")
+            self.omit("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        """The JSON body of a request, without the parts in `left_out`."""
-        limit_name = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
-        if "system message" in self.left_out:
+        """Return the JSON body of a request, without the parts in `omitted_parts`."""
+        limit_name = "max_completion_tokens" if "max_tokens" in self.omitted_parts else "max_tokens"
+        if "system message" in self.omitted_parts:
             messages = _without_system_message(messages)
         fields = {limit_name: sampling.max_tokens} | sampling.fields()
-        fields = {name: value for name, value in fields.items() if name not in self.left_out}
+        fields = {name: value for name, value in fields.items() if name not in self.omitted_parts}
         return {"model": self.model, "messages": messages, **fields}
 
-    def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
+    def learn_from(self, body: Mapping[str, Any], answer: bytes) -> bool:
         """Learn from an answer with status 400 or 422 which part of the request to leave out.
 
-        Returns whether the request should be sent again. The request for log-probabilities is never
-        left out, since a judge that needs them must not silently do without them.
+        Returns whether the request should be sent again. The parts that ask for log-probabilities
+        are never left out, since a judge that needs these would otherwise silently work without
+        them.
         """
         part_names = set(body)
         if _without_system_message(body["messages"]) != body["messages"]:
             part_names.add("system message")
-        if not self.left_out.isdisjoint(part_names):
+        if not self.omitted_parts.isdisjoint(part_names):
             return True  # another request with the same part has failed since this one was sent
         error = error_text(answer)
-        for name, pattern in OPTIONAL_PARTS.items():
+        for name, pattern in OPTIONAL_REQUEST_PARTS.items():
             if name in part_names and re.search(pattern, error, re.I):
-                self.leave_out(name)
+                self.omit(name)
                 return True
         return False
 
-    def leave_out(self, name: str) -> None:
+    def omit(self, name: str) -> None:
         """Leave the part `name` out of all further requests to this model."""
-        self.left_out.add(name)
+        self.omitted_parts.add(name)
         if name != "max_tokens":  # requests have max_completion_tokens instead
-            self.note(f"no {name} (requests go without it)")
+            self.log_change(f"no {name} (requests go without it)")
 
-    def note(self, change: str) -> None:
+    def log_change(self, change: str) -> None:
         """Log once how requests to this model differ from other requests."""
         if change not in self.changes:
             self.changes.append(change)
@@ -130,7 +135,7 @@ class EndpointModel:
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
     All requests must run on one event loop. Connections stay open until `close`. The caller sets
-    a timeout and sends at most `most_connections` requests at the same time, a number that follows
+    a timeout, and sends at most `max_connections` requests at the same time; this number follows
     from the operating system's limit on open files.
     """
 
@@ -144,7 +149,7 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
-        self.most_connections = _max_connections()
+        self.max_connections = _max_connections()
         self._url, self._proxy = url, _proxy_for(url)
         # Compressed answers are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -153,14 +158,14 @@ class EndpointModel:
         self._session: aiohttp.ClientSession | None = None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one request. Raises ModelError if there is no usable answer."""
+        """Answer one request; raises ModelError if there is no usable answer."""
         body = self.request_format.body(messages, sampling)
         status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
             return self.read_answer(answer, messages, sampling)
-        if status in {400, 422} and self.request_format.learn(body, answer):
+        if status in {400, 422} and self.request_format.learn_from(body, answer):
             return await self.complete(messages, sampling)
-        raise read_error(self, status, retry_after_of(headers), answer)
+        raise read_error(self, status, read_retry_after(headers), answer)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -170,7 +175,7 @@ class EndpointModel:
     def read_answer(
         self, answer: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """The replies and token counts in an answer; raises TransientError if it has no replies."""
+        """Read the replies and token counts in an answer; raises TransientError if it has none."""
         try:
             body = _COMPLETION_DECODER.decode(answer.decode("utf-8", "replace"))
             replies = [reply_of(choice) for choice in body.choices]
@@ -179,10 +184,10 @@ class EndpointModel:
         except (ValueError, RecursionError) as error:
             raise malformed_answer(answer, self.redactor, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
-        return self.completion(replies, body.model, usage)
+        return self.make_completion(replies, body.model, usage)
 
-    def completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
-        """The completion with API keys redacted; `model` is the endpoint's name for the model."""
+    def make_completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
+        """Return a completion with API keys redacted; `model` is the endpoint's name for it."""
         name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return self.redactor.redact_completion(
             Completion(replies=tuple(replies), model=name, **asdict(usage))
@@ -229,7 +234,7 @@ def _max_connections() -> int:
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment sets for a URL; None for an address on this machine."""
+    """Return the proxy that the environment sets for a URL; None for an address on this machine."""
     host = urlsplit(url).hostname or ""
     is_local = host in {"localhost", "127.0.0.1", "::1"}
     return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
@@ -241,8 +246,8 @@ class _ChatCompletion(Struct):
     usage: object = None
 
 
-# The number of tokens of one request. A number above the limit must be an error of the endpoint,
-# and would spend the whole budget.
+# The number of tokens of one request. A larger number must be an error of the endpoint; it would
+# use up the whole budget.
 TokenCount = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
@@ -265,10 +270,10 @@ _COMPLETION_DECODER = msgspec.json.Decoder(_ChatCompletion)
 def read_usage(
     counts: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """The token counts that an endpoint reports, else an upper bound.
+    """Return the token counts that an endpoint reports, else an upper bound.
 
-    The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which are not
-    in the answer, may have used up the limit.
+    The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which the
+    answer does not show, may have used them.
     """
     try:
         usage = msgspec.convert(counts, _ReportedUsage)
@@ -277,12 +282,12 @@ def read_usage(
         reply_messages: list[Message] = [
             {"role": "assistant", "content": reply.text} for reply in replies
         ]
-        max_tokens_out = max(token_bound(reply_messages), sampling.n * sampling.max_tokens)
-        return Usage(token_bound(messages), max_tokens_out)
+        max_tokens_out = max(max_prompt_tokens(reply_messages), sampling.n * sampling.max_tokens)
+        return Usage(max_prompt_tokens(messages), max_tokens_out)
     # Gemini and xAI count reasoning tokens, which are billed as output, only in the total.
     tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
     details = usage.prompt_tokens_details or _InputTokenDetails()
-    # Cached tokens are cheaper, so a report of more cached tokens than input tokens is cut.
+    # Cached tokens are cheaper, so at most as many are counted as there are input tokens.
     cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
     cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
     cache_writes = min(cache_writes, usage.prompt_tokens - cache_reads)
@@ -298,52 +303,50 @@ class ErrorSource(Protocol):
     redactor: Redactor
 
 
-# Each entry: HTTP statuses, a pattern that is searched in the error's text, and, if both match, the
-# exception to raise and advice to append to its message. The first entry that matches is used.
-ERRORS: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
-    ({402}, "", FatalModelError, TOP_UP_ADVICE),
-    # Gemini has the same message for a limit per minute and for a spent quota. Only if the limit is
-    # per minute, the message says when to retry.
-    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_ADVICE),
-    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_ADVICE),
+# Each rule has HTTP statuses, a pattern to search in the error's text, and, if both match, the
+# exception to raise and its message. The first rule that matches is used.
+ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
+    (range(300, 400), "", FatalModelError, REDIRECT_MESSAGE),
+    ({401}, "", FatalModelError, KEY_MESSAGE),
+    ({402}, "", FatalModelError, TOP_UP_MESSAGE),
+    # Gemini has the same message for a limit per minute and for a spent quota. The message says
+    # when to retry only if the limit is per minute.
+    ({429}, r"insufficient[_ ](?:quota|credit|balance)|PerDay", FatalModelError, TOP_UP_MESSAGE),
+    ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_MESSAGE),
     # The owner of a LiteLLM proxy can limit the spending of a key.
-    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_ADVICE),
-    ({429}, "", ThrottledError, ""),
-    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_ADVICE),
+    (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_MESSAGE),
+    ({429}, "", ThrottledError, ERROR_MESSAGE),
+    ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
     # The message of a LiteLLM proxy for an unknown model.
-    ({400, 413, 422}, "invalid model name passed in", FatalModelError, ""),
-    ({400, 413, 422}, "", RefusedError, ""),
-    # With a 403, OpenRouter's moderation refuses one text; any other 403 is about the key.
-    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ""),
-    ({408, 409, 425}, "", TransientError, ""),
-    (range(400, 500), "", FatalModelError, ""),
+    ({400, 413, 422}, "invalid model name passed in", FatalModelError, ERROR_MESSAGE),
+    ({400, 413, 422}, "", RefusedError, ERROR_MESSAGE),
+    # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
+    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ERROR_MESSAGE),
+    ({408, 409, 425}, "", TransientError, ERROR_MESSAGE),
+    (range(400, 500), "", FatalModelError, ERROR_MESSAGE),
 )
 
 
 def read_error(
     source: ErrorSource, status: int, retry_after: float | None, answer: bytes
 ) -> ModelError:
-    """The exception for an HTTP error; the message is one line, with API keys redacted."""
+    """Return the exception for an HTTP error; the message is one line, with API keys redacted."""
     error = error_text(answer)
     origin = f"{status} from {source.endpoint}"
     message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
-    if 300 <= status < 400:
-        return FatalModelError(f"{origin}: it redirects; name the new address by --api-base")
     if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
         return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
-    if status == 401:
-        problem = f"the key in {source.key_variable} is missing or was not accepted"
-        return FatalModelError(f"{origin}: {problem} for {source.name}")
-    for statuses, pattern, error_class, advice in ERRORS:
+    for statuses, pattern, error_class, template in ERROR_RULES:
         if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
+            report = template.format(message=message, origin=origin, source=source)
             if issubclass(error_class, TransientError):
-                return error_class(message, retry_after)
-            return error_class(f"{message}{advice}")
+                return error_class(report, retry_after)
+            return error_class(report)
     return TransientError(message, retry_after, billed=not 500 <= status < 600)
 
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
-    """The exception for a malformed answer; its message quotes the beginning of the answer."""
+    """Return the exception for a malformed answer; it quotes the beginning of the answer."""
     beginning = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
     reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", billed=True)
@@ -354,7 +357,7 @@ def _excerpt(text: str, redactor: Redactor) -> str:
 
 
 def error_text(answer: bytes) -> str:
-    """The description of an error: the strings in its JSON answer, else the whole answer."""
+    """Return the description of an error: the strings in its JSON answer, else the whole answer."""
     description = ""
     with suppress(ValueError, RecursionError):
         description = " ".join(_error_strings(msgspec.json.decode(answer)))
@@ -362,7 +365,7 @@ def error_text(answer: bytes) -> str:
 
 
 def _error_strings(value: object) -> Iterator[str]:
-    """The strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
+    """Return the strings in the JSON of an error: those in lists and in the fields ERROR_FIELDS."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -373,8 +376,8 @@ def _error_strings(value: object) -> Iterator[str]:
             yield from _error_strings(value.get(name))
 
 
-def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait by the header Retry-After, a number or a date; None without it."""
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait by the header Retry-After, a number or a date; None without it."""
     header_value = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(header_value))
@@ -384,7 +387,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with a system message joined to the user message after it, if there is one."""
+    """Return the messages with a system message joined to the user message after it, if any."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
     content = f"{messages[0]['content']}\n\n{messages[1]['content']}"

@@ -15,10 +15,10 @@ import msgspec
 
 from judges.protocol import Message, Usage, is_decision, is_embedded
 
-TABLE_FILE = "model_prices_and_context_window_backup.json"
+PRICE_TABLE_FILE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4  # an estimate of the tokens that an endpoint adds to each message
-FRAMING_BYTES = 16  # an upper bound on the tokens that an endpoint adds to each message
+FRAMING_BYTES_PER_MESSAGE = 16  # an upper bound on the tokens that an endpoint adds to each message
 # A key of the table for the price of long prompts, such as input_cost_per_token_above_200k_tokens.
 LONG_PROMPT_RATE_NAME = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
@@ -28,37 +28,38 @@ DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 class Price:
     """The price of a model, in US dollars per input token and per output token.
 
-    `per_cache_read` and `per_cache_write` are the prices of input tokens that are read from, or
-    written to, the provider's prompt cache; None means the price of other input tokens. A request
-    with more than `long_prompt` input tokens costs `long_factor` times as much.
+    `per_token_cache_read` and `per_token_cache_write` are the prices of input tokens that are read
+    from, or written to, the provider's prompt cache; None means the price of other input tokens. A
+    request with more than `long_prompt_tokens` input tokens costs `long_prompt_factor` times as
+    much.
     """
 
     per_token_in: float
     per_token_out: float
-    per_cache_read: float | None = None
-    per_cache_write: float | None = None
-    long_prompt: float = math.inf
-    long_factor: float = 1.0
+    per_token_cache_read: float | None = None
+    per_token_cache_write: float | None = None
+    long_prompt_tokens: float = math.inf
+    long_prompt_factor: float = 1.0
 
     @property
     def is_free(self) -> bool:
         return self.worst_cost(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """US dollars for numbers of tokens, without special prices for caching or long prompts."""
+        """Return the US dollars for tokens, without special prices for caching or long prompts."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
 
     def cost_of(self, usage: Usage) -> float:
-        """The US dollars for one request, including its cached tokens and its long prompt."""
+        """Return the US dollars for a request, with special prices for caching or long prompts."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
-        if self.per_cache_read is not None:
-            cost += usage.cache_reads * (self.per_cache_read - self.per_token_in)
-        if self.per_cache_write is not None:
-            cost += usage.cache_writes * (self.per_cache_write - self.per_token_in)
-        return cost * self.long_factor if usage.tokens_in > self.long_prompt else cost
+        if self.per_token_cache_read is not None:
+            cost += usage.cache_reads * (self.per_token_cache_read - self.per_token_in)
+        if self.per_token_cache_write is not None:
+            cost += usage.cache_writes * (self.per_token_cache_write - self.per_token_in)
+        return cost * self.long_prompt_factor if usage.tokens_in > self.long_prompt_tokens else cost
 
     def worst_cost(self, tokens_in: int, tokens_out: int) -> float:
-        """The most US dollars that a request with at most these numbers of tokens can cost."""
+        """Return the most US dollars that a request of at most this many tokens can cost."""
         cost = self.cost_of(Usage(tokens_in, tokens_out))
         return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))
 
@@ -80,7 +81,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """The price for a pair: dollars per million input tokens and per million output tokens."""
+    """Return the price for a pair: dollars per million input and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
@@ -88,7 +89,7 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """The price of a model; None if it is unknown.
+    """Return the price of a model; None if it is unknown.
 
     The name may be with or without the provider ("openai/...") and a date ("...-2025-04-14").
     """
@@ -103,27 +104,27 @@ def find_price(model: str) -> Price | None:
         provider = str(entry.get("litellm_provider"))
         # Another provider's model with the same name may have another price.
         has_same_provider = "/" in key or provider.startswith(named_provider)
-        # Perplexity's models search the web for every request, which costs more than the tokens.
+        # Perplexity's models are left out: they also bill a web search for every request.
         has_prices = "input_cost_per_token" in entry and "output_cost_per_token" in entry
         if has_same_provider and has_prices and provider != "perplexity":
             return _price_of_entry(entry)
     return None
 
 
-def choose_price(lm: str, asked: Collection[str], price: Price | None) -> Price | None:
-    """The price of `lm`, one of the `asked` models, if the user gave a price.
+def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
+    """Return the price of `lm`, one of `lms`, if the user gave a price.
 
-    The user's price is that of the only paid model. If there are several, it is the price of those
-    that no table lists.
+    The user's price is for the only paid model. If there are several paid models, it is for those
+    whose price no table lists.
     """
-    n_paid_models = len({model for model in asked if not is_embedded(model)})
+    n_paid_models = len({model for model in lms if not is_embedded(model)})
     if is_embedded(lm) or n_paid_models > 1:
         return find_price(lm) or price
     return price or find_price(lm)
 
 
 def _price_of_entry(entry: Mapping[str, object]) -> Price:
-    """The price in an entry of the table; a cache price of 0 there means that it is unknown."""
+    """Read an entry of the price table; a cache price of 0 there means that it is unknown."""
     rates = {name: value for name, value in entry.items() if isinstance(value, int | float)}
     long_prompt_rates = [
         (int(match[2]) * 1000, rate / rates[match[1]])
@@ -133,24 +134,24 @@ def _price_of_entry(entry: Mapping[str, object]) -> Price:
     reasoning_rate = rates.get("output_cost_per_reasoning_token", 0.0)
     return Price(
         per_token_in=float(rates["input_cost_per_token"]),
-        # The higher rate, since answers do not say how many tokens are reasoning tokens.
+        # The higher rate is used, since answers do not say how many tokens are reasoning tokens.
         per_token_out=float(max(rates["output_cost_per_token"], reasoning_rate)),
-        per_cache_read=rates.get("cache_read_input_token_cost") or None,
-        per_cache_write=rates.get("cache_creation_input_token_cost") or None,
-        long_prompt=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
-        long_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
+        per_token_cache_read=rates.get("cache_read_input_token_cost") or None,
+        per_token_cache_write=rates.get("cache_creation_input_token_cost") or None,
+        long_prompt_tokens=min((tokens for tokens, _ in long_prompt_rates), default=math.inf),
+        long_prompt_factor=max((factor for _, factor in long_prompt_rates), default=1.0),
     )
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """The approximate number of tokens of a prompt, at four characters per token."""
+    """Return the approximate number of tokens of a prompt, at four characters per token."""
     n_characters = sum(len(message["content"]) for message in messages)
     return -(-n_characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
-def token_bound(messages: Sequence[Message]) -> int:
-    """An upper bound on the tokens of a prompt: its bytes, since a token has at least one byte."""
-    n_bytes = FRAMING_BYTES * len(messages)
+def max_prompt_tokens(messages: Sequence[Message]) -> int:
+    """Return an upper bound on the tokens of a prompt: its bytes, as a token has one or more."""
+    n_bytes = FRAMING_BYTES_PER_MESSAGE * len(messages)
     for message in messages:
         content = message["content"]
         n_bytes += len(content) if content.isascii() else len(content.encode("utf-8", "replace"))
@@ -160,6 +161,6 @@ def token_bound(messages: Sequence[Message]) -> int:
 @lru_cache(maxsize=1)
 def _price_table() -> dict[str, dict[str, object]]:
     spec = find_spec("litellm")
-    path = Path(spec.origin).with_name(TABLE_FILE) if spec and spec.origin else None
+    path = Path(spec.origin).with_name(PRICE_TABLE_FILE) if spec and spec.origin else None
     table_json = path.read_bytes() if path and path.exists() else b"{}"
     return msgspec.json.decode(table_json, type=dict[str, dict[str, object]])

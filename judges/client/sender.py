@@ -1,4 +1,4 @@
-"""Send one request to a model: within the budget, and again after an error that may pass."""
+"""Send requests to a model within the budget, and send them again after a temporary error."""
 
 import asyncio
 import logging
@@ -21,10 +21,10 @@ from judges.protocol import (
     UnreachableError,
 )
 
-# The most attempts to send one request, not counting those that are answered with a 429; the second
-# number holds for a host that has not answered any request.
-MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHED = 6, 4
-# A request is given up after this many 429s if meanwhile no other request is answered either.
+# The most attempts to send one request, without those that are answered with a 429. The second
+# number is for a host that has not answered any request.
+MAX_ATTEMPTS, MAX_ATTEMPTS_UNREACHABLE = 6, 4
+# A request is given up after this many 429s if no other request is answered meanwhile.
 MAX_THROTTLES_IN_A_ROW = 24
 # A run ends after this many requests are given up in a row, with no request answered in between.
 MAX_GIVEN_UP_IN_A_ROW = 24
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class KeyedRequest(NamedTuple):
-    """One request to the model, with its key in the store, and the requests of its run."""
+    """One request to the model, with its key in the store and its run's count of requests."""
 
     in_flight: InFlightCounter
     key: bytes
@@ -45,8 +45,8 @@ class KeyedRequest(NamedTuple):
 class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
-    `timeout` is the seconds after which an unanswered request is sent again. If `ends_run` is true,
-    a model that stops answering ends the run; otherwise only its requests fail.
+    `timeout` is the seconds after which an unanswered request is sent again. If `ends_run` is
+    true, a model that stops answering ends the run; otherwise only its requests fail.
     """
 
     model: Model
@@ -58,7 +58,7 @@ class Sender:
 
     def __post_init__(self) -> None:
         self._store = self.account.budget.store
-        max_connections = getattr(self.model, "most_connections", self.concurrency)
+        max_connections = getattr(self.model, "max_connections", self.concurrency)
         self._throttle = Throttle(min(self.concurrency, max_connections))
         self._booking_lock = asyncio.Lock()
         # The number of answers so far, and the number of requests given up since the last answer.
@@ -67,8 +67,8 @@ class Sender:
     async def send(self, request: KeyedRequest) -> Completion:
         """Send a request, with retries, and return its answer.
 
-        Raises ModelError if no attempt brings a usable answer, and BudgetSpentError if the budget
-        does not allow another attempt; then `__cause__` is the error of the attempt before.
+        Raises ModelError if no attempt brings a usable answer. Raises BudgetSpentError if the
+        budget does not allow another attempt; its `__cause__` is the error of the last attempt.
         """
         error: TransientError | None = None
         n_failures = n_throttles = 0
@@ -77,40 +77,45 @@ class Sender:
             n_answered_before = self._n_answered
             try:
                 return await self._attempt(request)
-            except TransientError as transient_error:
-                error = transient_error
             except BudgetSpentError as budget_error:
                 if error is None:
                     raise
                 raise BudgetSpentError(f"{error}; {budget_error}") from error
-            if isinstance(error, ThrottledError):
+            except ThrottledError as throttled_error:
+                error = throttled_error
                 # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
-            else:
+                if n_throttles == MAX_THROTTLES_IN_A_ROW:
+                    break
+            except TransientError as transient_error:
+                error = transient_error
                 n_failures += 1
-            is_unreachable = isinstance(error, UnreachableError)
-            is_unreached = is_unreachable and not self._n_answered
-            max_failures = MAX_ATTEMPTS_UNREACHED if is_unreached else MAX_ATTEMPTS
-            if n_failures >= max_failures or n_throttles >= MAX_THROTTLES_IN_A_ROW:
-                break
-            if not isinstance(error, ThrottledError):
+                was_never_reached = isinstance(error, UnreachableError) and not self._n_answered
+                if n_failures >= (MAX_ATTEMPTS_UNREACHABLE if was_never_reached else MAX_ATTEMPTS):
+                    break
                 wait = retry_wait(error, n_failures)
                 _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait)
                 await asyncio.sleep(wait)
+        raise self._final_error(error, n_failures + n_throttles, n_answered_at_start) from error
+
+    def _final_error(
+        self, error: TransientError, n_attempts: int, n_answered_at_start: int
+    ) -> ModelError:
+        """Return the exception for a request that is given up; a silent endpoint ends the run."""
         self._n_given_up += 1
-        is_unreachable = is_unreachable and self._n_answered == n_answered_at_start
+        was_answered = self._n_answered > n_answered_at_start
+        is_unreachable = isinstance(error, UnreachableError) and not was_answered
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if is_unreached or (self.ends_run and has_stopped):
-            raise FatalModelError(
+        if (self.ends_run and has_stopped) or (is_unreachable and not self._n_answered):
+            return FatalModelError(
                 f"the endpoint does not answer ({error}); the same command goes on once it answers"
-            ) from error
-        n_attempts = n_failures + n_throttles
-        raise TransientError(f"gave up after {n_attempts} attempts: {error}") from error
+            )
+        return TransientError(f"gave up after {n_attempts} attempts: {error}")
 
     async def _attempt(self, request: KeyedRequest) -> Completion:
         """Send a request once, within the budget and the limit on requests in flight.
 
-        Raises TransientError if a retry may succeed, and any other error if none can.
+        Raises TransientError if a retry may succeed, and another error if no retry can.
         """
         async with self._throttle as entered_at:
             booking = await self._book(request)
@@ -131,18 +136,18 @@ class Sender:
                 request.in_flight.number -= 1
             if isinstance(outcome, ThrottledError):
                 wait = retry_wait(outcome, self._throttle.n_bursts + 1)
-                self._throttle.narrow(entered_at, wait)
+                self._throttle.lower_limit(entered_at, wait)
             if not isinstance(outcome, TransientError):
                 self._n_answered, self._n_given_up = self._n_answered + 1, 0
             if isinstance(outcome, ModelError):
                 raise outcome
-            self._throttle.widen()
+            self._throttle.raise_limit()
             return outcome
 
     async def _book(self, request: KeyedRequest) -> Booking:
         """Wait until the budget allows the request, and book it."""
         async with self._booking_lock:  # so that requests are booked in the order of arrival
-            while not request.in_flight.stopped:
+            while not request.in_flight.is_stopped:
                 booking = self.account.book(request.key, request.messages, request.sampling)
                 if booking is not None:
                     return booking

@@ -9,11 +9,11 @@ from typing import TypedDict, Unpack, cast
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import TIMEOUT, Client, answers_in_process
+from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
 from judges.client.monitor import FailureMonitor
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
-from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
+from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_reply_cache
 from judges.protocol import Model, is_decision, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")
@@ -76,8 +76,8 @@ class Session:
         keep_going: If false, a run stops when almost all judgements fail, or when the endpoint
             stops answering.
         models: Models that are already open; the keys are model names or roles.
-        asked: The names of all models that will be asked, which say for which of them the option
-            `price` is (see `choose_price`). By default it is for every model.
+        lms: The names of all models that will be asked; the option `price` is for some of
+            them (see `choose_price`). By default it is for every model.
         **options: The `ModelOptions`. The limits hold for all clients of the session together.
     """
 
@@ -86,7 +86,7 @@ class Session:
         *,
         keep_going: bool = True,
         models: Mapping[str, Model] | None = None,
-        asked: Collection[str] = (),
+        lms: Collection[str] = (),
         **options: Unpack[ModelOptions],
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
@@ -97,7 +97,7 @@ class Session:
         # The cache is opened together with the first client whose replies may be cached.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
-        self._models, self._asked = models or {}, asked
+        self._models, self._lms = models or {}, lms
         self._clients: dict[str, Client] = {}
 
     def client(
@@ -109,7 +109,7 @@ class Session:
         unlimited: bool = False,
         **overrides: Unpack[ModelOptions],
     ) -> Client:
-        """The client that sends requests to the model `lm`.
+        """Return the client that sends requests to the model `lm`.
 
         The same role always gives the same client. The role is the name of the client's account in
         the budget, by default the model's name. Requests of an `unlimited` client do not count
@@ -135,33 +135,30 @@ class Session:
         model = model or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
-            self.cache = open_cache(options.get("cache"))
-        price = choose_price(lm, self._asked, price_of(options.get("price")))
+            self.cache = open_reply_cache(options.get("cache"))
+        price = choose_price(lm, self._lms, price_of(options.get("price")))
         return Client(
             model,
             account=budget.account(role, price),
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
             monitor=None if self._keep_going else FailureMonitor(),
-            timeout=getattr(model, "timeout", None) or TIMEOUT,
+            timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
-            open_sibling=partial(self._open_sibling, (lm, base), role, overrides),
+            open_client_for=partial(self._open_client_for, (lm, base), role, overrides),
         )
 
-    def _open_sibling(
+    def _open_client_for(
         self,
-        first: tuple[str, str | None],
+        first_model: tuple[str, str | None],
         first_role: str,
         overrides: ModelOptions,
         lm: str,
         api_base: str | None,
     ) -> Client:
-        """The client for a further model of a panel.
-
-        `first` is the model and the address of the panel's first client.
-        """
-        if lm == first[0] and api_base in (first[1], overrides.get("api_base")):
+        """Return a panel's client for `lm`; `first_model` is the model and address of its first."""
+        if lm == first_model[0] and api_base in (first_model[1], overrides.get("api_base")):
             return self._clients[first_role]
         options = ModelOptions(**{**overrides, "api_base": api_base or ""})
         role = f"{first_role}: {lm}" + (f" at {api_base}" if api_base else "")
@@ -179,8 +176,8 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """A client of the model without limits; all callers in this process share it."""
-    # If the address or the key in the environment has changed, `open_model` returns another model,
+    """Return a client of the model without limits; all callers in this process share it."""
+    # If the address or the key in the environment changes, `open_model` returns another model,
     # which needs another client.
     key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
     return _shared_clients.get(key) or _shared_clients.setdefault(
@@ -220,7 +217,7 @@ def read_options(
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     other_options = cast(Options, {**options})
     column_of = other_options.pop("map", None) or {}
-    # A mapping of texts may also name the column of ids, as on the command line.
+    # `map` may also name the column of ids, as on the command line.
     if unknown_names := [name for name in column_of if name not in (*texts, "id")]:
         raise OptionError(f"map: the judge reads {', '.join(texts)}, and no {unknown_names[0]!r}")
     return other_options, {name: str(column) for name, column in column_of.items()}

@@ -26,8 +26,7 @@ from judges.protocol import Completion, Message, Sampling, Usage
 # The states of a request. A lost request was not answered but may be billed; a refused request is
 # not billed.
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `cost` is in US dollars. It is the worst-case cost of a request until the request is answered, and
-# the real cost then.
+# `cost` is in US dollars: the worst-case cost of a request until its answer, then the real cost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
@@ -39,7 +38,7 @@ CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 # If a journal file ends in these bytes, it names another file, and SQLite deletes that file.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 # Seconds to wait while another process writes to the cache.
-BUSY_TIMEOUT = 2.0
+BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
 CACHE_MAX_BYTES = 2**30
@@ -50,16 +49,16 @@ _decoder = msgspec.json.Decoder(Completion)
 
 
 class StoreError(JudgesError):
-    """Raised if the file that a store or the reply cache uses cannot be read or written."""
+    """The file of a store or of the reply cache cannot be read or written."""
 
 
-class Total(NamedTuple):
+class RequestTotal(NamedTuple):
     """The number, tokens and cost of all requests with the same role, purpose and state."""
 
     role: str
     purpose: str
     state: str
-    n: int
+    n_requests: int
     tokens_in: int
     tokens_out: int
     cost: float
@@ -68,9 +67,9 @@ class Total(NamedTuple):
 class Store:
     """The requests of a run in the file `path`; other processes may open it only if it is `shared`.
 
-    Only writes that were committed survive the end of the process. One `commit` after many writes
-    takes far less time than a commit after each write. Raises StoreError or OSError if the file
-    cannot be used.
+    Only committed writes survive the end of the process. One `commit` after many writes takes far
+    less time than a commit after each write. Raises StoreError or OSError if the file cannot be
+    used.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -80,34 +79,34 @@ class Store:
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
         # Texts and replies are private. SQLite gives its journal files the same permissions.
         claim_file(self.path, permissions=0o600)
-        # A journal that somebody else wrote could make SQLite delete another file. Runs never write
-        # a journal that names a file.
+        # A journal that somebody else wrote could make SQLite delete another file. A run never
+        # writes a journal that names a file.
         if (journal := Path(f"{self.path}-journal")).exists():
             with claim_file(journal).open("rb") as file:
                 file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))
                 if file.read() == JOURNAL_MAGIC:
                     raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
-        # The connection of each process: a fork's child opens its own, and keeps a reference to the
-        # parent's connection, which closing would damage.
+        # The connection of each process. After a fork, the child opens its own connection, and
+        # keeps a reference to the parent's, since closing that one would damage it.
         self._databases: dict[int, sqlite3.Connection] = {}
         self._closed = False
         # The id of the latest request that was written, and of the latest that was committed.
         self._written_id = self._committed_id = 0
-        with self._locked():
-            pass  # `_locked` opens the database, so a file that cannot be used raises here
+        with self._locked_connection():
+            pass  # opens the database, so a file that cannot be used raises here
 
     def get(self, key: bytes) -> Completion | None:
-        """The answer to the request with this key; None if it was not answered."""
+        """Return the answer to the request with this key; None if it was not answered."""
         statement = "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL"
-        with self._locked() as database:
+        with self._locked_connection() as database:
             row = database.execute(statement, (key,)).fetchone()
             return None if row is None else _decoder.decode(row[0])
 
-    def begin(self, key: bytes, role: str, purpose: str, worst_cost: float) -> int:
+    def record_sent(self, key: bytes, role: str, purpose: str, worst_cost: float) -> int:
         """Record a request before it is sent, and return its id."""
         return self._insert(key, role, purpose, SENT, worst_cost, 0, 0, None)
 
-    def settle(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
+    def record_outcome(self, request_id: int, state: str, cost: float, usage: Usage | None) -> None:
         """Record the outcome of a request, with its replies if it has any."""
         if self._closed:
             return  # the request keeps its worst-case cost, as if the process had been killed
@@ -117,7 +116,7 @@ class Store:
             "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
             " WHERE id = ?"
         )
-        with self._locked() as database:
+        with self._locked_connection() as database:
             database.execute(statement, (state, cost, *tokens, reply, request_id))
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
@@ -130,26 +129,26 @@ class Store:
             "INSERT INTO requests (key, role, purpose, state, cost, tokens_in, tokens_out, reply,"
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
-        with self._locked() as database:
+        with self._locked_connection() as database:
             self._written_id = database.execute(statement, (*row, time.time())).lastrowid or 0
             return self._written_id
 
     def commit(self, request_id: int | None = None) -> None:
         """Commit all writes, unless the request with this id is already committed."""
         if request_id is None or request_id > self._committed_id:
-            with self._locked() as database:
+            with self._locked_connection() as database:
                 database.commit()
                 self._committed_id = self._written_id
 
-    def open_requests(self, purpose: str) -> dict[str, int]:
-        """The unanswered requests for a purpose: a dictionary from each key to the request's id."""
+    def unanswered_request_ids(self, purpose: str) -> dict[str, int]:
+        """Return the unanswered requests for a purpose: their ids in the store by their keys."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
-        with self._locked() as database:
+        with self._locked_connection() as database:
             return dict(database.execute(statement, (purpose, SENT, LOST)).fetchall())
 
-    def totals(self) -> list[Total]:
-        """The totals of all requests, grouped by role, purpose and state."""
-        with self._locked() as database:
+    def totals(self) -> list[RequestTotal]:
+        """Return the totals of all requests, grouped by role, purpose and state."""
+        with self._locked_connection() as database:
             rows = database.execute(
                 # In a damaged file, a value may not be a number, or a cost may be negative, which
                 # would enlarge the budget.
@@ -157,17 +156,17 @@ class Store:
                 " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
             ).fetchall()
-        return [Total(*row) for row in rows]
+        return [RequestTotal(*row) for row in rows]
 
     def read_settings(self) -> dict[str, object] | None:
-        """The settings that the run was started with; None if they are not recorded."""
-        with self._locked() as database:
+        """Return the settings that the run was started with; None if they are not recorded."""
+        with self._locked_connection() as database:
             row = database.execute("SELECT CAST(json AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, object])
 
     def write_settings(self, settings: Mapping[str, object]) -> None:
         settings_json = msgspec.json.encode(settings).decode()
-        with self._locked() as database:
+        with self._locked_connection() as database:
             database.execute("DELETE FROM settings")
             database.execute("INSERT INTO settings VALUES (?)", (settings_json,))
             database.commit()
@@ -176,7 +175,7 @@ class Store:
         """Delete the older half of all requests if the file is larger than `max_bytes`."""
         if self.path.stat().st_size <= max_bytes:
             return
-        with self._locked() as database:
+        with self._locked_connection() as database:
             database.execute(
                 "DELETE FROM requests WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM requests)"
             )
@@ -191,27 +190,27 @@ class Store:
                 database.close()
             self._closed = True
 
-    def remove(self) -> None:
+    def delete_file(self) -> None:
         """Close the store and delete its file, after a run has ended."""
         self.close()
         for suffix in ("", "-wal", "-journal"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     @property
-    def can_go_on(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether a run can continue from the file: it has answers, or possibly billed requests."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
-    def _locked(self) -> Iterator[sqlite3.Connection]:
-        """Give one thread at a time the connection; raise an error of the file as a StoreError."""
+    def _locked_connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to one thread at a time; errors of the file become StoreErrors."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: the file is closed")
             try:
-                if (process := os.getpid()) not in self._databases:
-                    self._databases[process] = self._connect()
-                yield self._databases[process]
+                if (process_id := os.getpid()) not in self._databases:
+                    self._databases[process_id] = self._connect()
+                yield self._databases[process_id]
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 advice = (
@@ -225,7 +224,7 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
             self.path,
-            timeout=BUSY_TIMEOUT if self._shared else 0.0,
+            timeout=BUSY_TIMEOUT_SECONDS if self._shared else 0.0,
             isolation_level="IMMEDIATE",  # the first write begins a transaction
             check_same_thread=False,
         )
@@ -303,7 +302,7 @@ def _warn_once(problem: str) -> None:
     _log.warning("the reply cache cannot be used: %s", problem)
 
 
-def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
+def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
     """Open the reply cache in a folder.
 
     The folder is `name`, else the environment variable DSPY_JUDGES_CACHE, else a folder in the
@@ -330,7 +329,7 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
 
 @lru_cache(maxsize=8)
 def _shared_store(path: Path) -> Store:
-    """The store in a shared file, which a process opens only once, since opening is slow."""
+    """Return the store in a shared file, which a process opens only once, since opening is slow."""
     store = Store(path, shared=True)
     with suppress(StoreError):  # another process is writing; a later one shrinks the store
         store.shrink(CACHE_MAX_BYTES)
@@ -340,7 +339,7 @@ def _shared_store(path: Path) -> Store:
 def request_key(
     endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """A hash of everything that determines a reply; repetitions of a request differ by the seed."""
+    """Return a hash of all that determines a reply; repeated requests differ by the seed."""
     parameters = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),

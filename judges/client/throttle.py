@@ -9,11 +9,10 @@ from functools import lru_cache
 
 from judges.protocol import FatalModelError, ThrottledError, TransientError
 
-# Waits before a retry, in seconds: the first, the longest, and the shortest that is logged.
-FIRST_WAIT, MAX_WAIT, LOGGED_WAIT = 0.5, 60.0, 20.0
-# Retry-After headers, in seconds: the client waits at most the first number; a header with more
-# than the second number is read as that number.
-MAX_RETRY_WAIT, MAX_RETRY_AFTER = 600.0, 31_536_000.0
+# The wait before the first retry, the longest wait, and the shortest wait that is logged.
+FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, MIN_LOGGED_WAIT_SECONDS = 0.5, 60.0, 20.0
+# The longest wait that a Retry-After header can set, and the largest number that is read from it.
+MAX_HEADER_WAIT_SECONDS, MAX_RETRY_AFTER_SECONDS = 600.0, 31_536_000.0
 
 _warn_once = lru_cache(logging.getLogger(__name__).warning)
 # Seeded by the system, so that processes whose requests fail together do not retry together.
@@ -27,18 +26,17 @@ class Throttle:
         # The highest limit, the current limit, and the number of requests in flight.
         self._max_limit, self._limit, self._n_in_flight = max_in_flight, float(max_in_flight), 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._opens_at = self._narrowed_at = 0.0
-        # The number of bursts of 429s since the last answer; a burst is many 429s at about the same
-        # time.
+        self._resumes_at = self._lowered_at = 0.0
+        # The number of bursts of 429s since the last answer; a burst lowers the limit only once.
         self.n_bursts = 0
 
     async def __aenter__(self) -> float:
-        """Wait until a request may be sent, and return the current time, which `narrow` needs."""
+        """Wait until a request may be sent, and return the time then, which `lower_limit` needs."""
         self._waiting.append(admitted := asyncio.get_running_loop().create_future())
-        self._admit()
+        self._admit_waiting()
         try:
             await admitted
-            while (wait := self._opens_at - time.monotonic()) > 0:
+            while (wait := self._resumes_at - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled():
@@ -48,26 +46,26 @@ class Throttle:
 
     async def __aexit__(self, *_: object) -> None:
         self._n_in_flight -= 1
-        self._admit()
+        self._admit_waiting()
 
-    def widen(self) -> None:
+    def raise_limit(self) -> None:
         """Raise the limit by 2 % after an answer, at most to the highest limit."""
         self.n_bursts = 0
         self._limit = min(self._max_limit, 1.02 * self._limit)
 
-    def narrow(self, entered_at: float, wait: float) -> None:
+    def lower_limit(self, entered_at: float, wait: float) -> None:
         """After a 429, send nothing for `wait` seconds, and lower the limit by 30 %.
 
         `entered_at` is the time when the request entered the throttle. If the limit has been
         lowered since, it is not lowered again, so that a burst of 429s lowers it only once.
         """
         now = time.monotonic()
-        self._opens_at = max(self._opens_at, now + wait)
-        if entered_at >= self._narrowed_at:
-            self._narrowed_at, self.n_bursts = now, self.n_bursts + 1
+        self._resumes_at = max(self._resumes_at, now + wait)
+        if entered_at >= self._lowered_at:
+            self._lowered_at, self.n_bursts = now, self.n_bursts + 1
             self._limit = max(1.0, 0.7 * self._limit)
 
-    def _admit(self) -> None:
+    def _admit_waiting(self) -> None:
         while self._waiting and self._n_in_flight < int(self._limit):
             if not (admitted := self._waiting.popleft()).done():
                 self._n_in_flight += 1
@@ -75,21 +73,21 @@ class Throttle:
 
 
 def retry_wait(error: TransientError, n_failures: int) -> float:
-    """Seconds until the next attempt: Retry-After or an exponential backoff, with jitter.
+    """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
 
-    Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. With any other
-    error, a Retry-After of more than ten minutes is ignored, since an endpoint does not know how
-    long its outage lasts.
+    Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. After any other
+    error, such a Retry-After is ignored, since an endpoint does not know how long its outage lasts.
     """
-    retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
-    if isinstance(error, ThrottledError) and retry_after > MAX_RETRY_WAIT:
+    retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER_SECONDS)
+    if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:
         raise FatalModelError(
             f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
             "(its Retry-After): the same command goes on then"
         ) from error
-    wait = min(FIRST_WAIT * 2.0 ** (n_failures - 1), MAX_WAIT) * _rng.uniform(0.5, 1.0)
-    if 0 < retry_after <= MAX_RETRY_WAIT:
+    backoff = min(FIRST_WAIT_SECONDS * 2.0 ** (n_failures - 1), MAX_WAIT_SECONDS)
+    wait = backoff * _rng.uniform(0.5, 1.0)
+    if 0 < retry_after <= MAX_HEADER_WAIT_SECONDS:
         wait = retry_after + _rng.uniform(0.0, min(0.1 * retry_after, 1.0))
-    if wait >= LOGGED_WAIT:
+    if wait >= MIN_LOGGED_WAIT_SECONDS:
         _warn_once(f"{error}; waiting {wait:.0f} s before the next attempt")
     return wait

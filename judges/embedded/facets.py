@@ -7,31 +7,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from judges.embedded.text import read_table
+from judges.embedded.text import read_word_table
 
-Vector = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
 class Facet(NamedTuple):
     """How much a facet counts in the overall impression that a text makes.
 
     `is_content` is true if the facet is about what the text says, and not about how it says it.
-    `document_weight` holds for a text that was made from a document, and `talk_weight` for a turn
+    `document_weight` holds for a text that was made from a document, and `turn_weight` for a turn
     of a conversation or an answer. `bonus` is the gain of a text that is better than usual in the
-    facet, relative to the loss of a text that is equally worse; it is small for qualities that
-    readers take for granted.
+    facet, relative to the loss of one that is equally worse; it is small for what readers expect.
     """
 
     is_content: bool
     document_weight: float
-    talk_weight: float
+    turn_weight: float
     bonus: float
 
 
 FACETS = {
     # The text says what matters in the document. A turn of a conversation says much.
     "coverage": Facet(True, 0.8, 0.6, 1.0),
-    # The text says only what matters in the document. A turn takes up the last turn.
+    # The text says only what matters in the document. A turn responds to the last turn.
     "focus": Facet(True, 0.3, 0.4, 1.0),
     # The source supports what the text says. A turn uses the facts in the source.
     "support": Facet(True, 0.2, 0.4, 1.0),
@@ -50,25 +49,25 @@ FACETS = {
     # The sentences are long and the words varied, as a practised writer writes.
     "style": Facet(False, 1.0, 0.6, 0.3),
 }
-NAMES = tuple(FACETS)
-FACET_INDEX = {name: index for index, name in enumerate(NAMES)}
-_IS_CONTENT, _DOCUMENT_WEIGHTS, _TALK_WEIGHTS, BONUSES = np.array(
+FACET_NAMES = tuple(FACETS)
+FACET_INDEX = {name: index for index, name in enumerate(FACET_NAMES)}
+_IS_CONTENT, _DOCUMENT_WEIGHTS, _TURN_WEIGHTS, FACET_BONUSES = np.array(
     list(FACETS.values()), dtype=np.float64
 ).T
 
 
 # How much a word or phrase in a prompt asks for each facet, by the index of the facet.
-Shares = dict[int, float]
+FacetShares = dict[int, float]
 
 
-def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares]]:
-    """The shares of facets by words, and by phrases, which are regular expressions.
+def _read_facet_words() -> tuple[dict[str, FacetShares], dict[str, FacetShares]]:
+    """Return the shares of facets by words, and by phrases, which are regular expressions.
 
     A word that ends in a full stop is a whole word; any other is the beginning of a word.
     """
-    words: dict[str, Shares] = {}
-    phrases: dict[str, Shares] = {}
-    for facet_shares, terms in read_table("facet_words.txt"):
+    words: dict[str, FacetShares] = {}
+    phrases: dict[str, FacetShares] = {}
+    for facet_shares, terms in read_word_table("facet_words.txt"):
         pairs = [item.split("=") for item in facet_shares.split()]
         shares = {FACET_INDEX[name]: float(share) for name, share in pairs}
         phrases |= dict.fromkeys(re.findall(r'"([^"]+)"', terms), shares)
@@ -76,25 +75,24 @@ def _read_facet_words() -> tuple[dict[str, Shares], dict[str, Shares]]:
     return words, phrases
 
 
-_WORDS, _PHRASES = _read_facet_words()
-_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
-_PHRASE_SHARES = list(_PHRASES.values())
+_SHARES_BY_WORD, _SHARES_BY_PHRASE = _read_facet_words()
+_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _SHARES_BY_PHRASE))
+_PHRASE_SHARES = list(_SHARES_BY_PHRASE.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
-# The number of mentions of a facet is raised to this power: the tenth mention adds less than the
-# first.
+# The number of mentions of a facet is raised to this power, so that later mentions add less.
 MENTION_EXPONENT = 0.5
 # The weight of the overall impression, compared with 1 for the facets that the prompt asks for.
 IMPRESSION_WEIGHT = 1.3
 # The share of the weight IMPRESSION_WEIGHT that is lost if a prompt asks only to check facts, since
 # a check of facts depends little on the overall impression.
-CHECKING_LOSS = 0.85
-_IS_FACTUAL = np.isin(NAMES, ("support", "truth"))
+FACT_CHECK_DISCOUNT = 0.85
+_IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 
 
-def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
-    """The weights of the facets: what a prompt's texts ask for, plus an overall impression.
+def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
+    """Return the weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
-    `texts` are pairs of a text from the prompt and the text's weight. `is_talk` is true if the
+    `texts` are pairs of a text from the prompt and the text's weight. `is_turn` is true if the
     judged text is a turn of a conversation or an answer.
     """
     requested = np.zeros(len(FACETS))
@@ -104,27 +102,27 @@ def facet_weights(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vecto
         requested += text_weight * damped_counts / (np.abs(damped_counts).sum() or 1.0)
     requested /= np.abs(requested).sum() or 1.0
     shares = np.abs(requested)
-    impression = IMPRESSION_WEIGHT * (1 - CHECKING_LOSS * shares[_IS_FACTUAL].sum())
-    weights = _TALK_WEIGHTS if is_talk else _DOCUMENT_WEIGHTS
+    impression = IMPRESSION_WEIGHT * (1 - FACT_CHECK_DISCOUNT * shares[_IS_FACTUAL].sum())
+    weights = _TURN_WEIGHTS if is_turn else _DOCUMENT_WEIGHTS
     # The impression of a summary's content counts only as far as the prompt asks about content.
-    content_share = 1.0 if is_talk or not shares.any() else shares @ _IS_CONTENT
+    content_share = 1.0 if is_turn or not shares.any() else shares @ _IS_CONTENT
     impression_weights = np.where(_IS_CONTENT, content_share * weights, weights)
     return np.asarray(requested + impression * impression_weights / weights.sum())
 
 
-def count_mentions(text: str) -> Vector:
-    """For each facet, the weighted number of words and phrases in a text that name it."""
+def count_mentions(text: str) -> FloatArray:
+    """Return, for each facet, the weighted number of words and phrases in a text that name it."""
     counts = np.zeros(len(FACETS))
     text = text.lower()
     mentions = [_PHRASE_SHARES[(match.lastindex or 1) - 1] for match in _PHRASE.finditer(text)]
-    mentions += [_shares_of(match[0]) for match in _WORD.finditer(_PHRASE.sub("\n", text))]
+    mentions += [_facet_shares(match[0]) for match in _WORD.finditer(_PHRASE.sub("\n", text))]
     for shares in mentions:
         for index, share in shares.items():
             counts[index] += share
     return counts
 
 
-def _shares_of(word: str) -> Shares:
-    """The facets that a word names, by the whole word, else by its longest known beginning."""
+def _facet_shares(word: str) -> FacetShares:
+    """Return how much a word asks for each facet, by the word or its longest known beginning."""
     terms = [f"{word}.", *(word[:length] for length in range(len(word), 0, -1))]
-    return next((_WORDS[term] for term in terms if term in _WORDS), {})
+    return next((_SHARES_BY_WORD[term] for term in terms if term in _SHARES_BY_WORD), {})

@@ -1,4 +1,4 @@
-"""Measure the features of a text, which are numbers that measure the facets of its quality."""
+"""Measure the features of a text: numbers from which the facets of its quality are computed."""
 
 import math
 from collections import Counter, defaultdict
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import BONUSES, FACET_INDEX, Vector
-from judges.embedded.grammar import form_faults, grammar_faults, n_function_words
+from judges.embedded.facets import FACET_BONUSES, FACET_INDEX, FloatArray
+from judges.embedded.grammar import form_severity, grammar_severity, n_function_words
 from judges.embedded.text import (
-    ENGLISH,
     FUNCTION_WORDS,
+    WORDS,
     Sentence,
     SourceIndex,
     SplitText,
-    read_source,
-    read_text,
+    index_source,
+    split_sentences,
     stem_of,
     stem_weight,
     total_weight,
@@ -29,7 +29,7 @@ from judges.embedded.text import (
 MAX_SENTENCES = 60
 
 
-class Match(NamedTuple):
+class SentenceMatch(NamedTuple):
     """The sentence of a source that is most similar to a given sentence of the judged text.
 
     `source_index` is -1 if no source sentence shares a stem with the given sentence. `share` is the
@@ -48,14 +48,13 @@ class OutputText:
 
     `sentences` are the first MAX_SENTENCES sentences of the text, and `matches` has a match for
     each of them. `document` is the text that the judged text was made from, `turns` the
-    conversation that it answers, and `knowledge` the facts that it should use. `source` is all
-    three in one.
+    conversation that it answers, `knowledge` the facts that it should use, and `source` all three.
     """
 
     text: SplitText
     sentences: list[Sentence]
     stems: Counter[str]
-    matches: list[Match]
+    matches: list[SentenceMatch]
     document: SourceIndex | None
     turns: SourceIndex | None
     last_turn: SourceIndex | None
@@ -63,7 +62,7 @@ class OutputText:
     source: SourceIndex | None
 
 
-def _match_sentence(sentence: Sentence, source: SourceIndex) -> Match:
+def _match_sentence(sentence: Sentence, source: SourceIndex) -> SentenceMatch:
     """Match a sentence with the first source sentence whose shared weight is almost the largest."""
     shared_weights: dict[int, float] = defaultdict(float)
     stems = dict.fromkeys(sentence.stems)
@@ -72,17 +71,17 @@ def _match_sentence(sentence: Sentence, source: SourceIndex) -> Match:
         for index in source.sentence_indices.get(stem, ()):
             shared_weights[index] += weight
     if not shared_weights:
-        return Match(-1, 0.0, shared_weights)
+        return SentenceMatch(-1, 0.0, shared_weights)
     # The first of several similar sentences is taken, since articles often make a point briefly at
     # the beginning and repeat it later.
     threshold = 0.85 * max(shared_weights.values())
     best_index = min([index for index, shared in shared_weights.items() if shared >= threshold])
     share = shared_weights[best_index] / total_weight(stems)
-    return Match(best_index, share, shared_weights)
+    return SentenceMatch(best_index, share, shared_weights)
 
 
 def _content_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Three features: similarity to the document, coverage of the document, and mean salience.
+    """Return three features: similarity to the document, coverage of it, and mean salience.
 
     The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
     stems in the text and in the document. Of the measures that need no reference text, this
@@ -103,17 +102,17 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
             shared_weights[index] = max(shared_weights[index], shared_weight)
     coverage = sum(
         [
-            document.points[index][0] * min(1.0, shared_weight / document.points[index][1])
+            document.importances[index] * min(1.0, shared_weight / document.covering_weights[index])
             for index, shared_weight in shared_weights.items()
             # Indices are those of the source, which begins with the document and may be longer.
-            if index < len(document.points)
+            if index < len(document.importances)
         ]
     )
     return similarity, coverage, salience
 
 
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
-    """Four features of how far the source supports the text.
+    """Return four features of how far the source supports the text.
 
     These are the shares of the sentences' stems and of the word pairs that are in the source, the
     share of new word pairs, and the number of new names and numbers per sentence. A name is a
@@ -123,39 +122,39 @@ def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float
     support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
     bigrams = output.text.bigrams
     source_pairs = sum(map(source.bigrams.__contains__, bigrams)) / max(1, len(bigrams))
-    total_new_names = sum([_new_names(sentence, source) for sentence in output.sentences])
+    total_new_names = sum([_count_new_names(sentence, source) for sentence in output.sentences])
     # The share of new word pairs is cut at 30 %, since a higher share makes a text no better.
     new_pairs = min(1 - source_pairs, 0.3)
     mean_new_names = total_new_names / (len(sizes) + 1)
     return support / (sum(sizes) or 1), source_pairs, new_pairs, mean_new_names
 
 
-def _new_names(sentence: Sentence, source: SourceIndex) -> float:
-    """The number of names and numbers in a sentence that the source lacks; a name counts half."""
+def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
+    """Return the number of names (each counts half) and numbers that the source lacks."""
     n_new_names = 0.0
     for token in sentence.tokens[1:]:
         if token[0].isdigit() or token[0].isupper():
             name = token.lower()
-            known = name in source.words or name in FUNCTION_WORDS
-            if not (known or stem_of(name) in source.frequency):
+            is_known = name in source.words or name in FUNCTION_WORDS
+            if not (is_known or stem_of(name) in source.frequency):
                 n_new_names += 1.0 if name[0].isdigit() else 0.5
     return min(2.0, n_new_names)
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
-    """Three features of an answer: its content, its uptake of the last turn, and its use of facts.
+    """Return three features of an answer: its content, its overlap with the last turn, its facts.
 
-    The use of facts counts only facts that the turns do not mention.
+    Facts count only if the turns do not mention them.
     """
     stems, salience = output.stems, (output.last_turn or turns).salience
-    uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
+    overlap = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
     facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
     fact_use = total_weight(filter(facts.__contains__, stems))
-    return math.log1p(total_weight(stems)), uptake, math.log1p(fact_use)
+    return math.log1p(total_weight(stems)), overlap, math.log1p(fact_use)
 
 
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
-    """Four features of how well the text follows the order of the document.
+    """Return four features of how well the text follows the order of the document.
 
     These are the share of sentence pairs in reversed order, how late in the document the matching
     sentences are, how near to each other the matches of neighbouring sentences are, and the log
@@ -182,13 +181,12 @@ def _mean(values: Sequence[float], *, default: float) -> float:
 
 
 def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Seven features of the wording of the text.
+    """Return seven features of the wording of the text.
 
     These are the strength of the links between neighbouring sentences, the share of short
     sentences, the share of repeated stems, the share of repeated stem pairs, the log mean length of
     sentences, the variety of stems, and the share of sentences that begin with the same word as an
-    earlier sentence. A link is a stem that two sentences share, or a connective at the beginning
-    of the second sentence.
+    earlier sentence. Two sentences are linked by shared stems, or by a connective in the second.
     """
     stems, sentences = text.stems, output.sentences
     links: list[float] = []
@@ -196,7 +194,7 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
         shared_stems = [stem for stem in second_stems if stem in first_stems]
         link = 0.5 * min(1.0, total_weight(shared_stems))
-        link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
+        link += 0.5 * (not WORDS["connectives"].isdisjoint(second.words[:2]))
         # The link counts half if the second sentence says hardly anything new.
         links.append(link * (1.0 if len(second_stems) - len(shared_stems) > 1 else 0.5))
     stem_pairs = list(pairwise(stems))
@@ -213,23 +211,22 @@ def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
     )
 
 
-# The grammar of a text is judged only if at least this share of the words are English function
-# words.
+# Grammar is judged only if at least this share of a text's words are English function words.
 MIN_FUNCTION_WORD_SHARE = 0.1
 
 
 def _grammar_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Three features: faults of grammar, faults of form, and whether the text breaks off."""
+    """Return three features: faults of grammar, faults of form, and whether the text breaks off."""
     sentences, words = output.sentences, text.words
     faults = [0.0]
     if n_function_words(words) >= MIN_FUNCTION_WORD_SHARE * len(words):
-        faults = [min(2.5, grammar_faults(sentence)) for sentence in sentences]
+        faults = [min(2.5, grammar_severity(sentence)) for sentence in sentences]
     return (
         # The total is divided by the root of the number of sentences, so that both the number of
         # faults and their density count.
         sum(faults) / math.sqrt(len(faults)),
-        sum([form_faults(sentence) for sentence in sentences]) / len(sentences),
-        not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
+        sum([form_severity(sentence) for sentence in sentences]) / len(sentences),
+        not sentences[-1].has_end_mark and (len(words) > 2 or len(sentences) > 1),
     )
 
 
@@ -267,13 +264,12 @@ FEATURES = (
     Feature("order", 1.2, -0.7, 0.6),
     Feature("connection", 0.55, 0.35, 0.7),
     Feature("connection", 1.05, -0.4, 0.6),
-    # Support, if there is any source: supported sentences, supported word pairs, new word pairs,
-    # new names.
+    # Support, if there is any source: supported sentences, word pairs, new word pairs, new names.
     Feature("support", 0.65, 0.25, 0.6),
     Feature("support", 0.6, 0.25, 0.6),
     Feature("rewording", 0.14, 0.1, 1.0),
     Feature("truth", 0.05, -0.3, 1.0),
-    # Answer, if there are turns: content, uptake of the last turn, use of facts.
+    # Answer, if there are turns: content, overlap with the last turn, use of facts.
     Feature("coverage", 1.8, 0.6, 1.0),
     Feature("focus", 0.15, 0.2, 0.6),
     Feature("support", 0.8, 0.8, 1.0),
@@ -297,42 +293,44 @@ FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES]
 # Features are clipped at this number of standard deviations.
 MAX_SDS = 3.0
 # The value of all features of a text without words.
-EMPTY_VALUE = -2.0
+EMPTY_TEXT_VALUE = -2.0
 # The features of texts with more characters than this are not cached, to save memory.
 MAX_CACHED_CHARACTERS = 20_000
 
 
-def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The features of a text, in SDs above the mean of ordinary texts; a source may be ""."""
+def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
+    """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
     n_characters = len(text) + len(document) + len(turns) + len(knowledge)
-    measure_function = (
-        _cached_measure if n_characters <= MAX_CACHED_CHARACTERS else _cached_measure.__wrapped__
+    measure = (
+        _cached_features if n_characters <= MAX_CACHED_CHARACTERS else _cached_features.__wrapped__
     )
-    return measure_function(text, document, turns, knowledge)
+    return measure(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
-def _cached_measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The features of a text, cached, since a search judges the same texts with many prompts."""
-    split_text = read_text(text)
+def _cached_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
+    """Return a text's features, cached, since a search judges the same texts with many prompts."""
+    split_text = split_sentences(text)
     if not split_text.sentences:
-        return np.full(len(FEATURES), EMPTY_VALUE)
+        return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
     sentences = split_text.sentences[:MAX_SENTENCES]
-    source = read_source("\n".join(filter(None, (document, turns, knowledge))))
+    source = index_source("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
         text=split_text,
         sentences=sentences,
         stems=Counter(split_text.stems),
         matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
-        document=read_source(document),
-        turns=read_source(turns),
-        last_turn=read_source(turns.strip().rpartition("\n")[2]),
-        knowledge=read_source(knowledge),
+        document=index_source(document),
+        turns=index_source(turns),
+        last_turn=index_source(turns.strip().rpartition("\n")[2]),
+        knowledge=index_source(knowledge),
         source=source,
     )
     values: list[float] = []
-    for measure_features, source_name, n_features in FEATURE_FUNCTIONS:
-        reference = getattr(output, source_name)
-        values += measure_features(output, reference) if reference else [math.nan] * n_features
+    for feature_function, source_name, n_features in FEATURE_FUNCTIONS:
+        compared = getattr(output, source_name)
+        values += feature_function(output, compared) if compared else [math.nan] * n_features
     standardised = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-MAX_SDS, MAX_SDS)
-    return np.asarray(np.where(standardised > 0, BONUSES[FACET_OF_FEATURE], 1.0) * standardised)
+    return np.asarray(
+        np.where(standardised > 0, FACET_BONUSES[FACET_OF_FEATURE], 1.0) * standardised
+    )

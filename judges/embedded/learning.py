@@ -8,18 +8,17 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from judges.embedded.facets import Vector
+from judges.embedded.facets import FloatArray
 
 # Sums are rounded to this number of decimals. Processors add numbers in different orders, and the
 # last decimals of the sums must not decide between texts with equal scores.
 SCORE_DECIMALS = 9
 
-# A rating's position on its scale, from 0 to 1, is a logistic function of the latent score. CENTRE
-# is the position of the latent score 0: above the middle, since most outputs of today's systems are
-# fair. STEEPNESS is the slope of the position's logit.
-CENTRE, STEEPNESS = 0.6, 1.1
-# The SD of a single rating, in steps of the scale: on a scale of five steps, people differ by about
-# one step.
+# A rating's position on its scale, from 0 to 1, is a logistic function of the latent score.
+# RATING_CENTRE is the position at the latent score 0. It is above the middle, since most outputs of
+# today's systems are fair. RATING_STEEPNESS is the slope of the position's logit.
+RATING_CENTRE, RATING_STEEPNESS = 0.6, 1.1
+# The SD of one rating, in steps of the scale: on a five-step scale, people differ by about a step.
 MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
 # The logit of preferring A is this slope times the difference of the two latent scores.
 CHOICE_SLOPE = 2.2
@@ -52,25 +51,25 @@ RESIDUAL_SD, RESIDUAL_SD_EXAMPLES = 0.9, 8
 MAX_SDS = 3.0
 
 
-class Similarity:
+class ExampleSimilarity:
     """Computes how similar texts are to examples, by the distance between their features.
 
     `examples` has the shape (n, features). Features that are equal in all examples are ignored.
     """
 
-    def __init__(self, examples: Vector) -> None:
+    def __init__(self, examples: FloatArray) -> None:
         self._varying_indices = np.flatnonzero(examples.std(axis=0) > 1e-9)
         varying_features = examples[:, self._varying_indices]
         self._mean, self._sd = varying_features.mean(axis=0), varying_features.std(axis=0)
         self._examples = self._standardise(examples)
 
-    def _standardise(self, features: Vector) -> Vector:
+    def _standardise(self, features: FloatArray) -> FloatArray:
         varying_features = features[..., self._varying_indices]
-        standardised: Vector = (varying_features - self._mean) / self._sd
+        standardised: FloatArray = (varying_features - self._mean) / self._sd
         return standardised.clip(-MAX_SDS, MAX_SDS)
 
-    def compute(self, features: Vector) -> Vector:
-        """The similarity of texts to each example, from 0 to 1: a Gaussian kernel of distances."""
+    def compute(self, features: FloatArray) -> FloatArray:
+        """Return the similarity (0 to 1) of texts to each example, a Gaussian kernel."""
         texts = self._standardise(features)
         squares = (texts**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
         squared_distances = np.maximum(0.0, squares - 2 * texts @ self._examples.T)
@@ -85,21 +84,21 @@ class LocalCorrections:
     They are multiplied by a text's similarity to the example. `shifts` has the shape (n, features).
     """
 
-    similarity: Similarity
-    offsets: Vector
-    shifts: Vector
+    similarity: ExampleSimilarity
+    offsets: FloatArray
+    shifts: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
 class Regression:
     """A linear model of latent scores: feature weights, an intercept, and local corrections."""
 
-    weights: Vector
+    weights: FloatArray
     intercept: float = 0.0
     local: LocalCorrections | None = None
 
-    def judge(self, features: Vector) -> tuple[float, Vector]:
-        """The latent score of a text or the difference of two, and each feature's contribution."""
+    def predict(self, features: FloatArray) -> tuple[float, FloatArray]:
+        """Return the latent score for the features, and each feature's contribution."""
         contributions, intercept = self.weights * features, self.intercept
         if self.local is not None:
             similarity = self.local.similarity.compute(features)
@@ -108,42 +107,47 @@ class Regression:
         return round(intercept + math.fsum(contributions), SCORE_DECIMALS), contributions
 
 
-def learn(
-    prior: Vector, features: Vector, latents: Vector, sources: Sequence[object], *, compares: bool
+def fit_regression(
+    prior_weights: FloatArray,
+    features: FloatArray,
+    latent_scores: FloatArray,
+    sources: Sequence[object],
+    *,
+    is_pairwise: bool,
 ) -> Regression:
-    """The posterior mean of the weights, the intercept and the local corrections.
+    """Return the posterior mean of the weights, the intercept and the local corrections.
 
-    `prior` has a weight for each feature. `features`, of the shape (n, features), `latents` and
-    `sources` describe n examples. For pairs, the features are differences, first minus second.
+    There are n examples; `features` has the shape (n, features). For pairs, the features are
+    differences, first minus second.
     """
-    variances = (PRIOR_FRACTION * np.abs(prior) + PRIOR_CONSTANT) ** 2
-    prior_scores = features @ prior
-    residuals = latents - prior_scores
-    blocks = _indices_by_source(sources)
+    variances = (PRIOR_FRACTION * np.abs(prior_weights) + PRIOR_CONSTANT) ** 2
+    prior_scores = features @ prior_weights
+    residuals = latent_scores - prior_scores
+    groups = _indices_by_source(sources)
     # The posterior is computed from the covariance matrix of the examples' scores (n by n), since
     # there are few examples. The matrix is the sum of `fixed_covariance`, of `offset_covariance`
     # times the offsets' variance, and of `shift_covariance` times the shifts' variance.
     fixed_covariance = np.eye(len(features)) + PRIOR_GAIN**2 * np.outer(prior_scores, prior_scores)
     shift_covariance = (features * variances) @ features.T
     # Pairs have no local corrections, so that a pair gets the same result if its texts are swapped.
-    similarity = None if compares else Similarity(features)
+    similarity = None if is_pairwise else ExampleSimilarity(features)
     offset_covariance = np.zeros_like(fixed_covariance)
     if similarity is not None:
         offset_covariance = similarity.compute(features)
         shift_covariance *= offset_covariance
         fixed_covariance += PRIOR_OFFSET**2
-        for block in blocks:
-            fixed_covariance[np.ix_(block, block)] += PRIOR_SOURCE_OFFSET**2
-    sd_pairs = list(product((0.0,) if compares else OFFSET_SDS, SHIFT_SDS))
+        for group in groups:
+            fixed_covariance[np.ix_(group, group)] += PRIOR_SOURCE_OFFSET**2
+    sd_pairs = list(product((0.0,) if is_pairwise else OFFSET_SDS, SHIFT_SDS))
     solutions, log_evidence = [], []
     for offset_sd, shift_sd in sd_pairs:
         covariance = (
             fixed_covariance + offset_sd**2 * offset_covariance + shift_sd**2 * shift_covariance
         )
-        precision: Vector = np.asarray(np.linalg.inv(covariance))
+        precision: FloatArray = np.asarray(np.linalg.inv(covariance))
         solutions.append(precision @ residuals)
         penalty = OFFSET_PENALTY * offset_sd**2 + SHIFT_PENALTY * shift_sd**2
-        log_evidence.append(_held_out_log_likelihood(precision, solutions[-1], blocks) - penalty)
+        log_evidence.append(_held_out_log_likelihood(precision, solutions[-1], groups) - penalty)
     model_weights = np.exp(np.array(log_evidence) - max(log_evidence))
     model_weights /= model_weights.sum()
     solution_rows = np.array(solutions)
@@ -152,34 +156,34 @@ def learn(
     )
     offsets, shifts = np.square(sd_pairs).T * model_weights @ solution_rows
     if similarity is None:
-        return Regression((1 + gain) * prior + variances * (shifts @ features))
+        return Regression((1 + gain) * prior_weights + variances * (shifts @ features))
     intercept = PRIOR_OFFSET**2 * float((model_weights @ solution_rows).sum())
     local = LocalCorrections(
         similarity, NEW_TEXT_FRACTION * offsets, shifts[:, None] * features * variances
     )
-    return Regression((1 + gain) * prior, intercept, local)
+    return Regression((1 + gain) * prior_weights, intercept, local)
 
 
 def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
-    blocks: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for index, source in enumerate(sources):
-        blocks.setdefault(source, []).append(index)
-    return [np.array(block) for block in blocks.values()]
+        groups.setdefault(source, []).append(index)
+    return [np.array(group) for group in groups.values()]
 
 
 def _held_out_log_likelihood(
-    precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
+    precision: FloatArray, solution: FloatArray, groups: Sequence[NDArray[np.intp]]
 ) -> float:
-    """The log-likelihood, but for a constant, if each block is predicted from all other blocks.
+    """Return the cross-validated log-likelihood, up to a constant.
 
-    A block has the indices of all examples with the same source. If all examples have the same
-    source, each example is a block.
+    Each group of examples with the same source, given by their indices, is predicted from all other
+    groups. If all examples have the same source, each example is predicted from all others.
     """
-    if len(blocks) == 1:
+    if len(groups) == 1:
         errors = solution / np.diag(precision)
     else:
         errors = np.concatenate(
-            [np.linalg.solve(precision[np.ix_(block, block)], solution[block]) for block in blocks]
+            [np.linalg.solve(precision[np.ix_(group, group)], solution[group]) for group in groups]
         )
     n_examples = len(solution)
     prior_squares = RESIDUAL_SD_EXAMPLES * RESIDUAL_SD**2
@@ -187,19 +191,19 @@ def _held_out_log_likelihood(
     return -n_examples / 2 * float(np.log(variance))
 
 
-def latent_of(choice: int, n_choices: int, *, compares: bool) -> float:
-    """The latent score that a choice stands for; `choice` is its index among the choices."""
-    if compares:
+def latent_score(choice: int, n_choices: int, *, is_pairwise: bool) -> float:
+    """Return the latent score that a choice stands for; `choice` is its index among the choices."""
+    if is_pairwise:
         return -CHOICE_MARGIN if choice else CHOICE_MARGIN
-    return (_logit((choice + 0.5) / n_choices) - _logit(CENTRE)) / STEEPNESS
+    return (_logit((choice + 0.5) / n_choices) - _logit(RATING_CENTRE)) / RATING_STEEPNESS
 
 
-def probabilities(latent: float, n_choices: int, *, compares: bool) -> tuple[float, ...]:
-    """The probabilities of the choices, given a latent score: those of ratings are bell-shaped."""
-    if compares:
+def choice_probabilities(latent: float, n_choices: int, *, is_pairwise: bool) -> tuple[float, ...]:
+    """Return the choices' probabilities, given a latent score; for ratings they are bell-shaped."""
+    if is_pairwise:
         p_first = _logistic(CHOICE_SLOPE * latent)
         return p_first, 1 - p_first
-    mean = _logistic(_logit(CENTRE) + STEEPNESS * latent) * n_choices - 0.5
+    mean = _logistic(_logit(RATING_CENTRE) + RATING_STEEPNESS * latent) * n_choices - 0.5
     sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n_choices))
     log_densities = [-0.5 * ((step - mean) / sd) ** 2 for step in range(n_choices)]
     largest = max(log_densities)

@@ -17,18 +17,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.embedded.facets import NAMES, Vector, facet_weights
-from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure
-from judges.embedded.learning import Regression, latent_of, learn, probabilities
+from judges.embedded.facets import FACET_NAMES, FloatArray, facet_weights
+from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
+from judges.embedded.learning import Regression, choice_probabilities, fit_regression, latent_score
 from judges.prompt import END_HEADER, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
-NAME = "embedded-1"
+MODEL_NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
 # The smallest contribution to a score for which a facet is named as a reason.
 MIN_CONTRIBUTION = 0.05
-# The weights of a prompt's texts. The instruction counts most, since a user or an optimizer writes
-# it for this judge.
+# The weights of a prompt's texts. The instruction counts most, since it is written for this judge.
 INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT = 0.55, 0.3, 0.15
 NOT_A_JUDGE_PROMPT = (
     "the embedded model answers only the prompts of this project's judges and writes no text, so "
@@ -43,7 +42,7 @@ class EmbeddedModel:
     The same prompt, texts and seed always lead to the same replies.
     """
 
-    name = NAME
+    name = MODEL_NAME
     endpoint = "embedded"
     native_n = True
     has_logprobs: bool | None = True
@@ -57,15 +56,15 @@ class EmbeddedModel:
         if judge is None:
             raise FatalModelError(NOT_A_JUDGE_PROMPT)
         features = judged_features(judge.roles, read_texts(contents[-1]))
-        opinions = [_Opinion.of(field_judge, features) for field_judge in (*judge.questions, judge)]
+        predictions = [_Prediction.of(each, features) for each in (*judge.questions, judge)]
         seed_bytes = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed_bytes, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
             choices = [
-                _draw(opinion.probabilities, sampling.temperature, rng) for opinion in opinions
+                _draw_choice(each.probabilities, sampling.temperature, rng) for each in predictions
             ]
-            replies.append(_write_reply(judge, opinions, choices, sampling.top_logprobs))
+            replies.append(_write_reply(judge, predictions, choices, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum(map(len, contents)) // 4 + 1,
@@ -92,7 +91,7 @@ _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
 def read_prompt(system: str) -> Prompt | None:
-    """The prompt in a judge's system message; None if the text is not a judge's system message."""
+    """Return the prompt in a judge's system message; None for any other system message."""
     if (match := _SYSTEM_MESSAGE.search(system)) is None:
         return None
     fields = [
@@ -115,7 +114,7 @@ def _read_choices(choices: str) -> tuple[Value, ...]:
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """The text of each field in a message, without the final sentence on the form of the reply."""
+    """Return the text of each field in a message, without the sentence on the form of the reply."""
     end = max(map(content.rfind, _REPLY_FORM_BEGINNINGS))
     pieces = _HEADER.split(content[:end] if end >= 0 else content)
     # In reversed order, so that the first field with a name is kept: a later header with the same
@@ -124,7 +123,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[DemoTexts]:
-    """The demonstrations that follow the system message; a message is its role and content."""
+    """Return the demonstrations after the system message; a message is (role, content)."""
     answer = prompt.outputs[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
@@ -132,7 +131,7 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
     ]
 
 
-class Roles(NamedTuple):
+class TextRoles(NamedTuple):
     """The names of the texts that a judge reads: the candidates are judged or compared.
 
     `documents` are the texts that the candidates were made from, `turns` the query or dialogue that
@@ -155,13 +154,13 @@ _KNOWLEDGE_WORDS = re.compile(
 )
 
 
-def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
-    """The role of each text, by its name and description.
+def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
+    """Return the role of each text, by its name and description.
 
     The last text is the candidate; if the judge compares texts, the last two are the candidates.
     """
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-    first_candidate = len(fields) - (2 if compares else 1)
+    first_candidate = len(fields) - (2 if is_pairwise else 1)
     names = [*descriptions]
     candidates = names[first_candidate:]
     is_summary = any(_SUMMARY_WORDS.search(descriptions[name]) for name in candidates)
@@ -173,15 +172,15 @@ def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
             turns.append(name)
         else:
             documents.append(name)
-    return Roles(tuple(candidates), tuple(documents), tuple(turns), tuple(knowledge))
+    return TextRoles(tuple(candidates), tuple(documents), tuple(turns), tuple(knowledge))
 
 
 # Matches words such as "score" in "a score from 1 to 5", which name no facet.
 _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 
 
-def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
-    """The prior weight of each feature for an output field of a judge.
+def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
+    """Return the prior weight of each feature for an output field of a judge.
 
     The weights depend on the words of the instruction, of the field's definition and of its
     anchors. The instruction counts only for the judge's rating or choice, since it does not
@@ -197,7 +196,7 @@ def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
     texts = [candidate_name.sub(" ", text) for text in texts]
     text_weights = (INSTRUCTION_WEIGHT, DEFINITION_WEIGHT, ANCHORS_WEIGHT)
     weighted_texts = list(zip(texts, text_weights, strict=True))
-    weights = facet_weights(weighted_texts, is_talk=bool(roles.turns))
+    weights = facet_weights(weighted_texts, is_turn=bool(roles.turns))
     return np.asarray(weights[FACET_OF_FEATURE] * FEATURE_SHARES)
 
 
@@ -212,28 +211,28 @@ class EmbeddedJudge:
     outputs: tuple[Field, ...]
     answer: Field
     choices: tuple[str, ...]
-    compares: bool
-    roles: Roles
+    is_pairwise: bool
+    roles: TextRoles
     regression: Regression
     questions: tuple["EmbeddedJudge", ...] = ()
 
-    def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
-        """The latent score of the texts, and the contribution of each feature to the score."""
-        return self.regression.judge(judged_features(self.roles, texts))
+    def judge(self, texts: Mapping[str, str]) -> tuple[float, FloatArray]:
+        """Return the latent score of the texts, and each feature's contribution to the score."""
+        return self.regression.predict(judged_features(self.roles, texts))
 
 
-def judged_features(roles: Roles, texts: Mapping[str, str]) -> Vector:
-    """The features of the judged text, or the differences, A minus B, if two texts are compared."""
+def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:
+    """Return the features of the judged text, or their differences (A - B) if two are compared."""
     sources = [
         "\n".join([texts.get(name, "") for name in names]).strip()
         for names in (roles.documents, roles.turns, roles.knowledge)
     ]
-    features = [measure(texts.get(name, ""), *sources) for name in roles.candidates]
+    features = [measure_features(texts.get(name, ""), *sources) for name in roles.candidates]
     return np.asarray(np.subtract.reduce(features))
 
 
 def make_judge(prompt: Prompt, demos: Sequence[DemoTexts]) -> EmbeddedJudge:
-    """The judge for a prompt; its weights depend on the prompt's words and demonstrations."""
+    """Return the judge for a prompt, with weights by the prompt's words and demonstrations."""
     *questions, answer = [_make_field_judge(field, prompt, demos) for field in prompt.choices]
     return replace(answer, questions=tuple(questions))
 
@@ -242,39 +241,41 @@ def _make_field_judge(answer: Field, prompt: Prompt, demos: Sequence[DemoTexts])
     choices = tuple(map(str, answer.options))
     if words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as in a scale
-    compares = choices == LETTERS and len(prompt.inputs) > 1
-    roles = read_roles(prompt.inputs, compares=compares)
+    is_pairwise = choices == LETTERS and len(prompt.inputs) > 1
+    roles = read_roles(prompt.inputs, is_pairwise=is_pairwise)
     regression = Regression(prior_weights(prompt, answer, roles))
     rated_demos = [demo for demo in demos if demo.get(answer.name, "").strip() in choices]
     # The number of examples is limited, since the time to learn grows with the cube of the number.
     if examples := rated_demos[:MAX_DEMOS]:
         source_names = [*roles.documents, *roles.turns, *roles.knowledge]
         indices = [choices.index(demo[answer.name].strip()) for demo in examples]
-        latents = [latent_of(index, len(choices), compares=compares) for index in indices]
+        latent_scores = [
+            latent_score(index, len(choices), is_pairwise=is_pairwise) for index in indices
+        ]
         # Without a source, each example is one of its own.
         sources = [
             tuple([demo.get(name, "") for name in source_names]) or number
             for number, demo in enumerate(examples)
         ]
         features = np.array([judged_features(roles, demo) for demo in examples])
-        regression = learn(
-            regression.weights, features, np.array(latents), sources, compares=compares
+        regression = fit_regression(
+            regression.weights, features, np.array(latent_scores), sources, is_pairwise=is_pairwise
         )
-    return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, regression)
+    return EmbeddedJudge(prompt.outputs, answer, choices, is_pairwise, roles, regression)
 
 
 # Cached, since a search alternates between prompts. Reading a prompt with hundreds of
 # demonstrations takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """The judge for a prompt's messages, None for other messages; and the messages' digest."""
+    """Return the judge for a prompt's messages (None for other messages), and their digest."""
     prompt = read_prompt(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-def _draw(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
-    """Draw an index by its probability; at temperature 0, return the first most likely index."""
+def _draw_choice(probs: Sequence[float], temperature: float | None, rng: random.Random) -> int:
+    """Draw a choice's index by its probability; at temperature 0, return the likeliest index."""
     largest, temperature = max(probs), 1.0 if temperature is None else temperature
     if temperature <= 1e-3:
         return probs.index(largest)
@@ -282,39 +283,42 @@ def _draw(probs: Sequence[float], temperature: float | None, rng: random.Random)
     return rng.choices(range(len(probs)), weights)[0]
 
 
-class _Opinion(NamedTuple):
+class _Prediction(NamedTuple):
     """A judge's result for a text: each feature's contribution, each choice's probability."""
 
     judge: EmbeddedJudge
-    contributions: Vector
+    contributions: FloatArray
     probabilities: tuple[float, ...]
 
     @classmethod
-    def of(cls, judge: EmbeddedJudge, features: Vector) -> "_Opinion":
-        latent, contributions = judge.regression.judge(features)
-        probs = probabilities(latent, len(judge.choices), compares=judge.compares)
+    def of(cls, judge: EmbeddedJudge, features: FloatArray) -> "_Prediction":
+        latent, contributions = judge.regression.predict(features)
+        probs = choice_probabilities(latent, len(judge.choices), is_pairwise=judge.is_pairwise)
         return cls(judge, contributions, probs)
 
-    def token(self, choice: int, n_top: int) -> Token:
-        """The token for a choice, with `n_top` log-probabilities: its own and the largest."""
+    def token(self, choice: int, n_logprobs: int) -> Token:
+        """Return the token for a choice, with log-probabilities: its own, and the largest ones."""
         probs = self.probabilities
         ranking = np.argsort(
             [-math.inf if index == choice else -p for index, p in enumerate(probs)]
         )
         top_logprobs = {
             self.judge.choices[index]: math.log(max(MIN_PROBABILITY, probs[index]))
-            for index in ranking[:n_top]
+            for index in ranking[:n_logprobs]
         }
         return Token(self.judge.choices[choice], top_logprobs)
 
 
 def _write_reply(
-    judge: EmbeddedJudge, opinions: Sequence[_Opinion], choices: Sequence[int], n_top: int
+    judge: EmbeddedJudge,
+    predictions: Sequence[_Prediction],
+    choices: Sequence[int],
+    n_logprobs: int,
 ) -> Reply:
-    """The reply with the drawn choices: only the answer, or each output below its header."""
+    """Return the reply with the drawn choices: only the answer, or each output below its header."""
     tokens_by_name = {
-        opinion.judge.answer.name: opinion.token(choice, n_top)
-        for opinion, choice in zip(opinions, choices, strict=True)
+        prediction.judge.answer.name: prediction.token(choice, n_logprobs)
+        for prediction, choice in zip(predictions, choices, strict=True)
     }
     if len(judge.outputs) == 1:
         tokens = [*tokens_by_name.values()]
@@ -326,20 +330,20 @@ def _write_reply(
                 tokens += [Token(pending_text, {}), tokens_by_name[field.name]]
                 pending_text = "\n\n"
             else:
-                pending_text += f"{_rationale(judge, opinions[-1].contributions)}\n\n"
+                pending_text += f"{_write_rationale(judge, predictions[-1].contributions)}\n\n"
         tokens.append(Token(f"{pending_text}{END_HEADER}", {}))
     text = "".join([token.text for token in tokens])
-    return Reply(text=text, tokens=tuple(tokens) if n_top else ())
+    return Reply(text=text, tokens=tuple(tokens) if n_logprobs else ())
 
 
-def _rationale(judge: EmbeddedJudge, contributions: Vector) -> str:
-    """Sentences that name at most two facets for the text (or for A), and two against it."""
+def _write_rationale(judge: EmbeddedJudge, contributions: FloatArray) -> str:
+    """Return sentences that name at most two facets for the text (or for A), and two against it."""
     by_facet = np.bincount(FACET_OF_FEATURE, weights=contributions)
     ranking = np.argsort(-by_facet, kind="stable")
-    labels = ("For A", "For B") if judge.compares else ("For", "Against")
-    names_for = [NAMES[index] for index in ranking[:2] if by_facet[index] > MIN_CONTRIBUTION]
+    labels = ("For A", "For B") if judge.is_pairwise else ("For", "Against")
+    names_for = [FACET_NAMES[index] for index in ranking[:2] if by_facet[index] > MIN_CONTRIBUTION]
     names_against = [
-        NAMES[index] for index in ranking[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION
+        FACET_NAMES[index] for index in ranking[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION
     ]
     pairs = zip(labels, (", ".join(names_for), ", ".join(names_against)), strict=True)
     return " ".join([f"{label}: {names or 'nothing that stands out'}." for label, names in pairs])

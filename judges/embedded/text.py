@@ -11,9 +11,9 @@ from pathlib import Path
 
 # The most characters of a text that are read. Of a longer text, the beginning and the end are read.
 MAX_CHARACTERS = 100_000
-# The salience of a stem is the higher, the earlier the stem first appears. A stem in the first
-# sentence counts 2.5 times as much as a stem in a late sentence. The bonus decays exponentially;
-# this is the number of sentences in which it falls by the factor e.
+# A stem that first appears early is more salient: a stem in the first sentence counts 2.5 times as
+# much as a stem in a late sentence. This bonus decays exponentially with the number of sentences
+# before the stem; after SALIENCE_DECAY_SENTENCES sentences, it has fallen by the factor e.
 SALIENCE_DECAY_SENTENCES = 4.0
 # A text covers a sentence of the source if the text shares this fraction of the sentence's weight.
 # If the sentence is long, sharing the maximum weight is enough.
@@ -22,8 +22,8 @@ COVERING_FRACTION, MAX_COVERING_WEIGHT = 0.4, 5.0
 MAX_SENTENCES_PER_STEM = 100
 
 
-def read_table(name: str) -> list[tuple[str, str]]:
-    """The rows "key: value" of a text file in this folder; an indented line continues a value."""
+def read_word_table(name: str) -> list[tuple[str, str]]:
+    """Return the rows "key: value" of a file in this folder; an indented line continues a value."""
     content = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
     rows = [line.partition(": ") for line in content.splitlines() if line and line[0] != "#"]
     return [(key, value) for key, _, value in rows]
@@ -31,15 +31,15 @@ def read_table(name: str) -> list[tuple[str, str]]:
 
 def _word_classes() -> dict[str, frozenset[str]]:
     classes: dict[str, frozenset[str]] = {}
-    for name, members in read_table("english.txt"):
+    for name, members in read_word_table("english.txt"):
         # A member is a word, or an earlier class, written as @NAME.
         word_sets = (classes[item[1:]] if item[0] == "@" else {item} for item in members.split())
         classes[name] = frozenset[str]().union(*word_sets)
     return classes
 
 
-ENGLISH = _word_classes()
-FUNCTION_WORDS = ENGLISH["function"]
+WORDS = _word_classes()
+FUNCTION_WORDS = WORDS["function"]
 _NUMBER_NAMES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -56,31 +56,31 @@ _TOKEN = re.compile(
     r"|'(?:[sdmSDM]|re|ve|ll|RE|VE|LL)\b|``|''|\n|[^\w\s]|_"
 )
 # Marks that end a sentence.
-_STOPS = frozenset(".!?。！？…")
+_END_MARKS = frozenset(".!?。！？…")
 # Tokens at which a sentence may end.
-_BREAKS = _STOPS | {"\n"}
+_END_TOKENS = _END_MARKS | {"\n"}
 # Marks that may follow the mark that ends a sentence, and belong to that sentence.
-_CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
+_CLOSING_TOKENS = frozenset({*"\"'”’)]", "''", "``"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    `has_stop` is true if the sentence ends with a full stop, a question mark or a similar mark.
+    `has_end_mark` is true if the sentence ends with a full stop, a question mark or a similar mark.
     """
 
     tokens: tuple[str, ...]
     words: tuple[str, ...]
     stems: tuple[str, ...]
-    has_stop: bool
+    has_end_mark: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SplitText:
     """A text that was split into sentences, each of which has at least one word.
 
-    A bigram is one string "first second", since the garbage collector need not visit strings.
+    A bigram is a string "first second", not a tuple, which the garbage collector would visit.
     """
 
     sentences: list[Sentence]
@@ -89,7 +89,7 @@ class SplitText:
     bigrams: list[str]
 
 
-def read_text(text: str) -> SplitText:
+def split_sentences(text: str) -> SplitText:
     """Split a text into sentences, words and stems."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
@@ -100,11 +100,11 @@ def read_text(text: str) -> SplitText:
     tokens: list[str] = [*_TOKEN.findall(text), "\n"]
     sentences: list[Sentence] = []
     start = 0
-    for index in [index for index, token in enumerate(tokens) if token in _BREAKS]:
+    for index in [index for index, token in enumerate(tokens) if token in _END_TOKENS]:
         if tokens[index] == "\n":
             end, next_start = index, index + 1
         elif _ends_sentence(tokens, index):
-            end = next_start = index + 1 + (tokens[index + 1] in _CLOSERS)
+            end = next_start = index + 1 + (tokens[index + 1] in _CLOSING_TOKENS)
         else:
             continue
         sentences += _read_sentence(tokens[start:end])
@@ -115,28 +115,28 @@ def read_text(text: str) -> SplitText:
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
-    """Whether the mark at `index` ends a sentence; a full stop may be part of an abbreviation."""
+    """Return whether the mark at `index` ends a sentence, and not only an abbreviation."""
     if tokens[index] != "." or index == 0:
         return True
     word = tokens[index - 1].lower()
     is_initial = len(word) == 1 and word.isalpha() and word not in "ai"
-    return not is_initial and word not in ENGLISH["abbreviations"]
+    return not is_initial and word not in WORDS["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> list[Sentence]:
-    """The sentence of some tokens; no sentence if none of the tokens is a word."""
-    words_and_stems = [pair for pair in map(_read_token, tokens) if pair[0]]
+    """Return a list with the sentence of these tokens; [] if none of them is a word."""
+    words_and_stems = [pair for pair in map(_word_and_stem, tokens) if pair[0]]
     if not words_and_stems:
         return []
     words, stems = zip(*words_and_stems, strict=True)
     # A sentence with a word has two or more tokens if its last token is a closing mark.
-    last_token = tokens[-2] if tokens[-1] in _CLOSERS else tokens[-1]
-    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _STOPS)]
+    last_token = tokens[-2] if tokens[-1] in _CLOSING_TOKENS else tokens[-1]
+    return [Sentence(tuple(tokens), words, tuple(filter(None, stems)), last_token in _END_MARKS)]
 
 
 @lru_cache(maxsize=1 << 16)
-def _read_token(token: str) -> tuple[str, str]:
-    """The word that a token is, "" for a mark; and its stem, "" for a function word."""
+def _word_and_stem(token: str) -> tuple[str, str]:
+    """Return a token's word, "" for a mark; and its stem, "" for a function word."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
@@ -146,7 +146,7 @@ def _read_token(token: str) -> tuple[str, str]:
 
 
 def stem_of(word: str) -> str:
-    """The stem of a word, without English endings: "making", "makes" and "make" have one stem."""
+    """Return a word without its English endings: "making", "makes" and "make" have one stem."""
     if word in NUMBER_WORDS:
         return NUMBER_WORDS[word]
     if word[0].isdigit():
@@ -160,11 +160,9 @@ def stem_of(word: str) -> str:
             is_double = root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if is_double else root
             break
-    if len(word) > 3 and word[-1] == "e":
-        word = word[:-1]
-    if len(word) > 3 and word[-1] == "y" and word[-2] not in "aeiou":
-        word = word[:-1] + "i"
-    return word
+    # At least three letters stay in front of a final e that is removed, or y that becomes i.
+    word = re.sub("(?<=...)e$", "", word)
+    return re.sub("(?<=..[^aeiou])y$", "i", word)
 
 
 def _singular(word: str) -> str:
@@ -177,7 +175,7 @@ def _singular(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def stem_weight(stem: str) -> float:
-    """The weight of a content word by its stem: low for everyday words, higher for long words."""
+    """Return the weight of a content word: low for everyday words, higher for long words."""
     if stem in _EVERYDAY_STEMS:
         return 0.4
     if stem[0].isdigit():
@@ -185,11 +183,11 @@ def stem_weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
+_EVERYDAY_STEMS = frozenset(map(stem_of, WORDS["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    """The sum of the weights of stems.
+    """Return the sum of the weights of stems.
 
     `stems` must not be a set. The order of a set of strings differs between runs, and the last
     digit of the sum depends on the order.
@@ -203,8 +201,8 @@ class SourceIndex:
 
     `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
     with the stem. `salience` says how much each stem matters; the `n_salient` largest values sum to
-    1. `points` has a pair for each sentence: the sentence's importance, and the shared weight at
-    which a text covers the sentence.
+    1. `importances` says how much each sentence matters, and `covering_weights` the weight that a
+    text must share with each sentence to cover the sentence.
     """
 
     n_stems: int
@@ -212,15 +210,16 @@ class SourceIndex:
     sentence_indices: dict[str, list[int]]
     salience: dict[str, float]
     n_salient: int
-    points: list[tuple[float, float]]
+    importances: list[float]
+    covering_weights: list[float]
     words: frozenset[str]
     bigrams: frozenset[str]
 
 
 @lru_cache(maxsize=32)
-def read_source(text: str) -> SourceIndex | None:
-    """Index a text as a source; None if the text has no words."""
-    split_text = read_text(text)
+def index_source(text: str) -> SourceIndex | None:
+    """Return the index of a source text; None if the text has no words."""
+    split_text = split_sentences(text)
     if not split_text.words:
         return None
     sentence_indices: dict[str, list[int]] = defaultdict(list)
@@ -242,19 +241,16 @@ def read_source(text: str) -> SourceIndex | None:
         sum(map(salience.__getitem__, stems)) if len(stems) > 1 else 0.0 for stems in stem_sets
     ]
     total_importance = sum(importances) or 1.0
-    covering_weights = [
-        max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
-        for stems in stem_sets
-    ]
     return SourceIndex(
         n_stems=len(split_text.stems),
         frequency=frequency,
         sentence_indices=dict(sentence_indices),
         salience={stem: value / total_salience for stem, value in salience.items()},
         n_salient=n_salient,
-        points=[
-            (importance / total_importance, weight)
-            for importance, weight in zip(importances, covering_weights, strict=True)
+        importances=[importance / total_importance for importance in importances],
+        covering_weights=[
+            max(1.0, min(MAX_COVERING_WEIGHT, COVERING_FRACTION * total_weight(stems)))
+            for stems in stem_sets
         ],
         words=frozenset(split_text.words),
         bigrams=frozenset(split_text.bigrams),

@@ -4,9 +4,9 @@ from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
-from judges.labels.values import looks_like_rating
+from judges.labels.values import looks_like_number
 from judges.tables.problems import UnreadableError
-from judges.tables.text import Record, TableRow, decode_json
+from judges.tables.text import Record, decode_json
 from judges.tables.text import is_blank as is_blank
 
 AnyValue = TypeVar("AnyValue")
@@ -25,14 +25,6 @@ def without_keys(mapping: Mapping[str, AnyValue], keys: Container[str]) -> dict[
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
-def value_in(row: TableRow, column: str) -> object:
-    """Return a row's cell in a column, or None if it is missing.
-
-    If no column is called `a.b`, that name stands for the key `b` of the object in the column `a`.
-    """
-    return value_at(row.cells, column)
-
-
 def value_at(cells: Mapping[str, object], path: str) -> object:
     """Return the value at a dotted path of keys, such as `a.b`; None if a key is missing."""
     # A name that contains a dot may be a plain key.
@@ -49,43 +41,43 @@ def first_value(cells: Mapping[str, object], paths: Iterable[str]) -> object:
     return next((value for value in values if not is_blank(value)), None)
 
 
-def list_in(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
     """Return a cell as a list: its own list, [] for a blank cell, or a list of its single value."""
-    value = from_json(value)
+    value = decode_if_json(value)
     return value if isinstance(value, list) else [] if is_blank(value) else [value]
 
 
 def objects_in(value: object) -> list[Record]:
     """Return the JSON objects in a cell that holds one object or a list of objects."""
-    return [element for element in list_in(value) if isinstance(element, dict)]
+    return [element for element in as_list(value) if isinstance(element, dict)]
 
 
-def is_name(value: object) -> bool:
-    """Whether a cell can be an id or a name: a non-blank string or an integer."""
+def is_id_or_name(value: object) -> bool:
+    """Return whether a cell can be an id or a name: a non-blank string or an integer."""
     return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
 
 
-def is_rating(value: object, *, typed: bool) -> bool:
-    """Whether a cell looks like one rating, or like a list with one rating per annotator.
+def holds_ratings(value: object, *, is_typed: bool) -> bool:
+    """Return whether a cell looks like one rating, or like a list with one rating per annotator.
 
-    In a `typed` format, such as JSON, a string does not count as a number.
+    If `is_typed` is true, as for JSON, a string does not count as a number.
     """
-    value = from_json(value)
+    value = decode_if_json(value)
     if not isinstance(value, list | tuple):
-        return looks_like_rating(value, typed=typed)
+        return looks_like_number(value, is_typed=is_typed)
     elements = [element for element in value if not is_blank(element)]
     return len(value) <= MAX_ANNOTATORS and all(
-        looks_like_rating(element, typed=True) for element in elements
+        looks_like_number(element, is_typed=True) for element in elements
     )
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
     """Return the JSON object in a cell, decoded if it is a string; None for any other cell."""
-    value = from_json(value)
+    value = decode_if_json(value)
     return value if isinstance(value, Mapping) else None
 
 
-def from_json(value: object, *, strict: bool = False) -> object:
+def decode_if_json(value: object, *, strict: bool = False) -> object:
     """Decode a string that holds a JSON list or object; return any other value unchanged.
 
     With `strict`, raise UnreadableError for a string that starts like JSON but is not valid JSON.
@@ -107,7 +99,7 @@ def split_by_annotator(value: object) -> list[tuple[str | None, object]]:
     1, 2, ...), or one rating (the annotator is then None). Raises UnreadableError if the cell
     starts like JSON but is not valid JSON.
     """
-    value = from_json(value, strict=True)
+    value = decode_if_json(value, strict=True)
     if isinstance(value, Mapping):
         return sorted({str(name): rating for name, rating in value.items()}.items())
     if isinstance(value, list | tuple):

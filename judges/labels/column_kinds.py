@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.labels.cells import is_blank, is_rating, join_texts
-from judges.labels.names import OUTPUTS, is_id, is_reference, tokens
+from judges.labels.cells import holds_ratings, is_blank, join_texts
+from judges.labels.names import OUTPUT_NAMES, is_id_name, is_reference_name, name_words
 from judges.labels.values import is_missing_value, is_yes_or_no
 
 # A date, a time, or both, such as `2026-11-01T09:00Z`, `11/1/2026 9:00:11 AM` and `01.11.2026`.
@@ -15,13 +15,13 @@ _TIMESTAMP = re.compile(
     r"\d{1,2}:\d\d(?::\d\d)?",
     re.IGNORECASE,
 )
-# An identifier or a web address. A text in a script without spaces, such as Chinese, is none.
+# An identifier or a web address, but not a text in a script without spaces, such as Chinese.
 _IDENTIFIER = re.compile(r"[!-~]+")
-# The largest number of characters in a label, of spaces in it, and of different labels in a column.
-_MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
+# Limits on the characters of a label, on its spaces, and on the different labels in a column.
+_MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_DISTINCT_LABELS = 40, 5, 12
 
-# What the cells of a column are. A label is short, such as `good` or `4/5`, and names are many
-# identifiers. The empty string stands for anything else.
+# What the cells of a column are. Labels are few and short, such as `good` or `4/5`. Names are
+# identifiers that are too many for labels. The empty string stands for anything else.
 ColumnKind = Literal["rating", "text", "label", "name", ""]
 
 
@@ -47,28 +47,27 @@ class Column:
 
     @property
     def likely_name(self) -> str:
-        """The name to which the user may map the column if it is not read; "" if none is likely."""
+        """The NAME to suggest for --map NAME=COLUMN if the column is unread; else ""."""
         if self.kind == "name":
             return "id" if self.n_distinct == len(self.cells) else "group"
         return "input" if self.kind == "text" else ""
 
     @property
-    def is_varied(self) -> bool:
+    def is_filled_and_varied(self) -> bool:
         """Whether no cell is blank and the column has at least two different values."""
         return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, max_distinct: int) -> bool:
-        """Whether the column may hold the source texts, although its name is not a usual one.
+        """Return whether the column may hold the source texts although its name is unusual.
 
         A source text is repeated for each of its outputs, so its column must have fewer different
-        values than the text column with the most (`max_distinct` values). Most source texts have
-        three words or more.
+        values than the text column with the most (`max_distinct`). Most texts have 3 words or more.
         """
         word_counts = sorted(len(str(cell).split()) for cell in self.cells)
         has_repeats = (
             3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
         )
-        is_named_like_output = not {*tokens(self.name)}.isdisjoint(OUTPUTS)
+        is_named_like_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
         return has_repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
 
 
@@ -77,45 +76,44 @@ def infer_column(
     cells: tuple[object, ...],
     *,
     is_text: bool,
-    typed: bool,
+    is_typed: bool,
     rating_words: Collection[str],
 ) -> Column:
-    """Return a `Column`, with its kind inferred from its cells unless it `is_text`.
+    """Return a `Column`; its kind is "text" if `is_text`, else it is inferred from the cells.
 
-    In a `typed` format, such as JSON, a string never counts as a number. The user's `rating_words`
-    count like yes and no.
+    If `is_typed` is true, as for JSON, a string never counts as a number. The user's `rating_words`
+    are read as ratings, as yes and no are.
     """
     present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
-    is_short = all(map(_is_short, values))
+    is_short = all(
+        len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
+        for value in values
+    )
     kind: ColumnKind = "text"
-    if is_text or (is_reference(name) and len(values) > _MAX_LABELS):
+    if is_text or (is_reference_name(name) and len(values) > _MAX_DISTINCT_LABELS):
         kind = "text"
-    elif is_id(name) and all(map(_IDENTIFIER.fullmatch, values)):
+    elif is_id_name(name) and all(map(_IDENTIFIER.fullmatch, values)):
         kind = "name"
-    elif _are_ratings(present_cells, typed, rating_words):
+    elif _are_ratings(present_cells, is_typed, rating_words):
         kind = "rating"
     elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
         kind = ""
-    elif is_short and _are_few(values):
+    elif is_short and _may_be_labels(values):
         kind = "label"
     elif all(map(_IDENTIFIER.fullmatch, values)):
         kind = "name"
     return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
 
 
-def _is_short(value: str) -> bool:
-    return len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
+def _may_be_labels(values: Collection[str]) -> bool:
+    """Return whether the values may be labels: they are few, or one starts like `4/5`."""
+    return len(values) <= _MAX_DISTINCT_LABELS or any(value[:1].isdigit() for value in values)
 
 
-def _are_few(values: Collection[str]) -> bool:
-    """Whether values may be labels: they are few, unless they begin with a digit, as in 4/5."""
-    return len(values) <= _MAX_LABELS or any(value[:1].isdigit() for value in values)
-
-
-def _are_ratings(cells: Sequence[object], typed: bool, rating_words: Collection[str]) -> bool:
-    """Whether half of the cells or more are numbers, or three quarters mean yes or no."""
-    n_numbers = sum(is_rating(cell, typed=typed) for cell in cells)
+def _are_ratings(cells: Sequence[object], is_typed: bool, rating_words: Collection[str]) -> bool:
+    """Return whether half of the cells or more are numbers, or three quarters mean yes or no."""
+    n_numbers = sum(holds_ratings(cell, is_typed=is_typed) for cell in cells)
     n_words = sum(is_yes_or_no(cell, rating_words) for cell in cells)
     return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_words >= 3 * len(cells))
 

@@ -1,7 +1,6 @@
 """Finds out what each column of a table holds: texts, ratings, labels, ids or comments.
 
-The user's mapping (`--map`) decides first, then the column's name if it is a usual one, then its
-cells.
+The user's mapping (`--map`) decides first, then a usual column name, then the column's cells.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,22 +10,22 @@ from dspy_judges.column_names import name_key
 from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
-    is_name,
-    value_in,
+    is_id_or_name,
+    value_at,
     without_keys,
 )
 from judges.labels.column_kinds import Column, ColumnKind, infer_column
 from judges.labels.names import (
-    OUTPUTS,
-    SOURCES,
-    is_comment,
-    is_reference,
+    OUTPUT_NAMES,
+    SOURCE_NAMES,
+    is_comment_name,
+    is_reference_name,
     is_source_or_output,
-    is_usual_text,
+    is_text_name,
     map_flag,
+    name_words,
     source_name,
     split_at_commas,
-    tokens,
 )
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
@@ -36,11 +35,11 @@ from judges.tables.text import TableRow
 NESTED_COLUMNS = ("ratings", "annotations")
 # Usual names of the column with people's votes on a pair.
 VOTE_COLUMNS = ("votes", "preferred", "preference", "winner")
-# The columns of an output, or of a pair, that hold neither a text nor the ratings on one dimension.
+# The names of columns that hold neither texts nor ratings on one dimension, for outputs and pairs.
 OUTPUT_ROLES = ("id", "group", "system", *NESTED_COLUMNS, "annotator")
 PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
-# With `--map id=#row`, the number of a row is its id.
-ROW_NUMBER = "#row"
+# `--map id=#row` says that the number of a row is its id.
+ROW_NUMBER_COLUMN = "#row"
 
 # Other usual names for the columns `id`, `group`, `system` and so on.
 _ALIASES = {
@@ -66,11 +65,11 @@ _ALIASES = {
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 # Names that --map gives to columns that are not texts.
 _ROLES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
-# The keys of nested objects are collected from this many rows at the start of the table. One row is
-# not enough, since the objects in different rows may have different keys.
-N_FIRST_ROWS = 1000
+# The number of first rows in which keys of nested objects are looked up. One row is not enough,
+# since the objects in different rows may have different keys.
+MAX_INSPECTED_ROWS = 1000
 
-# The column that a name is mapped to, or a list of columns that hold one annotator's ratings each.
+# The column that a name is mapped to, or several columns, each with the ratings of one annotator.
 ColumnNames = str | Sequence[str]
 
 
@@ -78,8 +77,8 @@ class Columns:
     """The columns of a table, which can be found by what they hold.
 
     `mapping` maps names such as `document` to the columns that the user chose for them. The user's
-    `rating_words` count like yes and no. If the rows are not `labelled`, since people have yet to
-    label them, a column that may reveal the label is not among the texts.
+    `rating_words` are read as ratings, as yes and no are. If `reads_labels` is false, people have
+    yet to label the rows, so a column that may reveal the label is not among the texts.
     """
 
     def __init__(
@@ -88,20 +87,20 @@ class Columns:
         mapping: Mapping[str, ColumnNames] | None = None,
         judge_texts: Collection[str] = (),
         rating_words: Collection[str] = (),
-        labelled: bool = True,
+        reads_labels: bool = True,
     ) -> None:
-        self.table, self.judge_texts, self.labelled = table, judge_texts, labelled
+        self.table, self.judge_texts, self.reads_labels = table, judge_texts, reads_labels
         self.rating_words = rating_words
         self._columns_by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._columns_by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {
-            name: self._headers(columns) for name, columns in (mapping or {}).items() if columns
+            name: self._exact_names(columns) for name, columns in (mapping or {}).items() if columns
         }
         self.find, self.column = cache(self._find), cache(self._column)
 
-    def _headers(self, names: ColumnNames) -> tuple[str, ...]:
-        """Return the exact column names in an entry of the mapping; a string is split at commas."""
+    def _exact_names(self, names: ColumnNames) -> tuple[str, ...]:
+        """Return the columns that an entry of the mapping names; a string is split at commas."""
         headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
@@ -110,14 +109,14 @@ class Columns:
         return tuple(dict.fromkeys(map(self.exact_name, headers)))
 
     def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
-        """Return the columns of a changed table and mapping; all other settings stay the same."""
-        return Columns(table, mapping, self.judge_texts, self.rating_words, self.labelled)
+        """Return the `Columns` of another table and mapping, with the same settings."""
+        return Columns(table, mapping, self.judge_texts, self.rating_words, self.reads_labels)
 
     def _column(self, name: str) -> Column:
-        cells = tuple(value_in(row, name) for row in self.table.rows)
-        is_text, typed = self.is_certain_text(name), self.table.typed
+        cells = tuple(value_at(row.cells, name) for row in self.table.rows)
+        is_text, is_typed = self.is_certain_text(name), self.table.is_typed
         return infer_column(
-            name, cells, is_text=is_text, typed=typed, rating_words=self.rating_words
+            name, cells, is_text=is_text, is_typed=is_typed, rating_words=self.rating_words
         )
 
     def kind(self, column: str) -> ColumnKind:
@@ -149,19 +148,19 @@ class Columns:
         return next((column for column in names if self._is_usable_as(column, name)), None)
 
     def _is_usable_as(self, column: str, name: str) -> bool:
-        """Whether the table has `column` and it can serve as `name`, which the user did not map."""
+        """Return whether `column` exists and its cells fit `name`, which --map does not name."""
         if column not in self.table.columns or (column != name and column in self.mapped_columns):
             return False
         if name in NESTED_COLUMNS:
             # A column called `ratings` or `annotations` may hold remarks instead of objects.
-            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.values(column))
+            return any(str(cell).lstrip()[:1] in ("{", "[") for cell in self.cells(column))
         # A column called `system` may hold long system prompts instead of systems' names.
         return name != "system" or self.column(column).is_short
 
     def cell(self, row: TableRow, name: str) -> object:
         """Return a row's cell in the column for `name`; None if the table has no such column."""
         column = self.find(name)
-        return None if column is None else value_in(row, column)
+        return None if column is None else value_at(row.cells, column)
 
     def item_key(self, row: TableRow) -> str:
         """Return the id in a row, or the row's number if no column holds ids.
@@ -170,23 +169,25 @@ class Columns:
         texts belong to one output, so they all get the number of the first of these rows.
         """
         if self.find("id") is None:
-            return str(self._first_numbers.get(row.number, row.number))
+            return str(self._first_row_numbers.get(row.number, row.number))
         item_id = self.cell(row, "id")
-        # A problem is added later for an invalid id. Here such a row gets a key of its own.
-        return str(item_id).strip() if is_name(item_id) else f"{ROW_NUMBER} {row.number}"
+        # A problem is added later for an invalid id. Here such a row gets its own key.
+        return (
+            str(item_id).strip() if is_id_or_name(item_id) else f"{ROW_NUMBER_COLUMN} {row.number}"
+        )
 
     @cached_property
-    def _first_numbers(self) -> dict[int, int]:
-        """The number of the first row with the same texts, for each row of an annotator."""
+    def _first_row_numbers(self) -> dict[int, int]:
+        """For each row number, that of the first row with equal texts; {} without annotators."""
         if self.find("annotator") is None or "id" in self.mapping:
             return {}
-        other_columns = self.columns_except(self.comments)
-        texts = {*filter(is_usual_text, other_columns), *self.of_kind(other_columns, "text")}
+        other_columns = self.columns_except(self.comment_columns)
+        texts = {*filter(is_text_name, other_columns), *self.of_kind(other_columns, "text")}
         content = [*texts, *self.find_all(("group", "system", "system_a", "system_b"))]
-        first_numbers: dict[tuple[str, ...], int] = {}
+        first_row_numbers: dict[tuple[str, ...], int] = {}
         return {
-            row.number: first_numbers.setdefault(
-                tuple(str(value_in(row, column)) for column in content), row.number
+            row.number: first_row_numbers.setdefault(
+                tuple(str(value_at(row.cells, column)) for column in content), row.number
             )
             for row in self.table.rows
         }
@@ -197,11 +198,11 @@ class Columns:
         return columns[0] if len(columns) == 1 else None
 
     def exact_name(self, name: str) -> str:
-        """Return a column's exact name for a name that may differ from it in case and spacing."""
+        """Return the exact name of the column called `name`, whose case or spacing may differ."""
         return name if self.has(name) else self.column_ignoring_case(name) or name
 
     def has(self, column: str) -> bool:
-        """Whether the table has this column; a name `a.b` needs only the column `a`."""
+        """Return whether the table has this column; a name `a.b` needs only the column `a`."""
         return self.outer_column(column) in self.table.columns
 
     def outer_column(self, column: str) -> str:
@@ -223,22 +224,21 @@ class Columns:
 
     def find_by_name(self, names: Iterable[str]) -> dict[str, str]:
         """Map each name to its column, without the names that have no column."""
-        columns = {name: self.find(name) for name in names}
-        return {name: column for name, column in columns.items() if column is not None}
+        return {name: column for name in names if (column := self.find(name)) is not None}
 
-    def values(self, column: str) -> tuple[object, ...]:
+    def cells(self, column: str) -> tuple[object, ...]:
         return self.column(column).cells
 
     @cached_property
-    def names_in_message(self) -> str:
+    def names_for_message(self) -> str:
         """All columns and the keys of the objects in them, as one string for a message."""
-        return joined_names([*self.table.columns, *self.nested_names])
+        return joined_names([*self.table.columns, *self.nested_keys])
 
     @cached_property
     def ids_are_row_numbers(self) -> bool:
         """Whether row numbers serve as ids: `--map id=#row` says so, or no column holds ids."""
         if "id" in self.mapping:
-            return self.mapping["id"] == (ROW_NUMBER,)
+            return self.mapping["id"] == (ROW_NUMBER_COLUMN,)
         return not self.is_long and self.find("id") is None
 
     @cached_property
@@ -260,19 +260,19 @@ class Columns:
         return self.is_long or self.find_all(NESTED_COLUMNS) != ()
 
     @cached_property
-    def comments(self) -> tuple[str, ...]:
-        """The columns and keys of objects that hold people's comments. No judge reads comments."""
+    def comment_columns(self) -> tuple[str, ...]:
+        """The columns, and keys of objects, that hold people's comments, which no judge reads."""
         names = (*self.table.columns, *self.rating_keys)
-        # If people have yet to label the rows, comments by a model count, too.
-        other_words = _MODEL_WORDS if self.labelled else frozenset()
+        # If people have yet to label the rows, a model's comments are left out of the texts, too.
+        other_words = _MODEL_WORDS if self.reads_labels else frozenset()
         named_like_comments = [
-            name for name in names if is_comment(name) and other_words.isdisjoint(tokens(name))
+            c for c in names if is_comment_name(c) and other_words.isdisjoint(name_words(c))
         ]
-        comments = self.of_kind(named_like_comments, "text", "label", "name")
+        comment_columns = self.of_kind(named_like_comments, "text", "label", "name")
         other_columns = self.mapped_columns | {*self.judge_texts}
-        return tuple(column for column in comments if column not in other_columns)
+        return tuple(column for column in comment_columns if column not in other_columns)
 
-    def texts(
+    def find_texts(
         self, used_columns: Collection[str], label_columns: Collection[str] = ()
     ) -> dict[str, str]:
         """Map the name of each text to the column that holds it.
@@ -282,10 +282,10 @@ class Columns:
         texts, since they may reveal which system wrote the output. A column that the user maps to
         a name outside `_ROLES` is a text unless it is in `label_columns`.
         """
-        unused = self.columns_except({*used_columns, *label_columns, *self.comments})
+        unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
         # A column of objects with an unusual name is not a text if one of its keys is already used.
-        possible_texts = [c for c in unused if is_usual_text(c) or c not in outer_columns]
+        possible_texts = [c for c in unused_columns if is_text_name(c) or c not in outer_columns]
         by_text_name = {
             self._text_name(column): column for column in filter(self._may_be_text, possible_texts)
         }
@@ -296,16 +296,16 @@ class Columns:
         return {**texts, **mapped_texts}
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
-        columns = {name: headers[0] for name, headers in without_keys(self.mapping, _ROLES).items()}
-        text_columns = {n: c for n, c in columns.items() if c not in label_columns}
-        string_columns = self.of_kind(text_columns.values(), "text", "label", "name")
-        return {
-            n: c for n, c in text_columns.items() if c in string_columns or is_source_or_output(n)
-        }
+        text_columns: dict[str, str] = {}
+        for name, (column, *_) in without_keys(self.mapping, _ROLES).items():
+            holds_strings = self.kind(column) in ("text", "label", "name")
+            if column not in label_columns and (holds_strings or is_source_or_output(name)):
+                text_columns[name] = column
+        return text_columns
 
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
-        may_be_short = self.labelled and not is_reference(column)
+        may_be_short = self.reads_labels and not is_reference_name(column)
         return self.kind(column) == "text" or (may_be_short and self.kind(column) == "label")
 
     def _text_name(self, column: str) -> str:
@@ -314,20 +314,22 @@ class Columns:
         `User Input` becomes `user_input`. A usual name that is not ASCII, such as `réponse`,
         becomes `input` or `output`.
         """
-        key, regular_name = name_key(column), "_".join(tokens(column))
-        if not is_usual_text(column) or self.column_ignoring_case(key) != column:
+        key, regular_name = name_key(column), "_".join(name_words(column))
+        if not is_text_name(column) or self.column_ignoring_case(key) != column:
             return column
-        return regular_name if regular_name.isascii() else "output" if key in OUTPUTS else "input"
+        if regular_name.isascii():
+            return regular_name
+        return "output" if key in OUTPUT_NAMES else "input"
 
-    def source(self, texts: Mapping[str, str]) -> str | None:
+    def find_source(self, texts: Mapping[str, str]) -> str | None:
         """Return the name of the source text, by which outputs are grouped into documents.
 
-        The source text is the text with the first usual name in SOURCES, else a text whose values
-        repeat. Texts without blank cells and with two or more values are preferred. Returns None
-        if no text can be the source.
+        The source text is the text with the first usual name in SOURCE_NAMES, else a text whose
+        values repeat. Texts without blank cells and with two or more values are preferred. Returns
+        None if no text can be the source.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
-        varied_texts = [name for name, column in columns.items() if column.is_varied]
+        varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]
         if usual_source := source_name(varied_texts) or source_name(texts):
             return usual_source
         max_distinct = max((column.n_distinct for column in columns.values()), default=0)
@@ -337,20 +339,20 @@ class Columns:
         return max(possible_sources, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_certain_text(self, name: str) -> bool:
-        """Whether a text must be a source or an output: its name is usual, or a judge reads it."""
+        """Return whether a column must hold texts: its name is usual, or a judge reads it."""
         return is_source_or_output(name) or name in self.judge_texts
 
     @cached_property
     def rating_keys(self) -> tuple[str, ...]:
         """The keys of the objects {dimension: rating}, as `column.key`."""
         nested_columns = self.find_all(NESTED_COLUMNS)
-        return tuple(n for n in self.nested_names if self.outer_column(n) in nested_columns)
+        return tuple(n for n in self.nested_keys if self.outer_column(n) in nested_columns)
 
     @cached_property
-    def nested_names(self) -> tuple[str, ...]:
-        """The keys of all objects in the first `N_FIRST_ROWS` rows, as `column.key`."""
+    def nested_keys(self) -> tuple[str, ...]:
+        """The keys of all objects in the first `MAX_INSPECTED_ROWS` rows, as `column.key`."""
         columns_and_cells = (
-            item for row in self.table.rows[:N_FIRST_ROWS] for item in row.cells.items()
+            item for row in self.table.rows[:MAX_INSPECTED_ROWS] for item in row.cells.items()
         )
         names = (
             f"{column}{KEY_SEPARATOR}{key}"
@@ -364,8 +366,8 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
     for name, headers in columns.mapping.items():
         for column in headers:
-            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER)
-            if not exists and all(value is None for value in columns.values(column)):
+            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER_COLUMN)
+            if not exists and all(value is None for value in columns.cells(column)):
                 add_missing_column(columns, problems, column, name)
         if len(headers) > 1 and (is_source_or_output(name) or name in _ROLES - {*VOTE_COLUMNS}):
             fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
@@ -376,20 +378,21 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
 def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
-    """Add a problem: the column for `name` is missing, or it holds no texts."""
-    exists = columns.has(column) and not columns.values(column).count(None)
+    """Add the problem that the column for `name` is missing or holds no texts."""
+    exists = columns.has(column) and not columns.cells(column).count(None)
     fault = "this column is not read as a text" if exists else "there is no such column"
-    fault += f"{reason}; the columns are {columns.names_in_message}"
+    fault += f"{reason}; the columns are {columns.names_for_message}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 
 def mapping_advice(columns: Columns, name: str) -> str:
-    """Return advice to map `name` with --map, with a column that may be meant if there is one."""
-    synonyms = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
-    nested = columns.of_kind(columns.nested_names, "text", "label")
+    """Return advice to map `name` with --map, and to which column if one seems to be meant."""
+    key = name_key(name)
+    synonyms = next((names for names in (SOURCE_NAMES, OUTPUT_NAMES) if key in names), ())
+    nested = columns.of_kind(columns.nested_keys, "text", "label")
     if synonyms:
         nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
     elif name not in columns.judge_texts:
-        nested = columns.of_kind(columns.nested_names, "rating")
+        nested = columns.of_kind(columns.nested_keys, "rating")
     suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]
     return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"

@@ -1,4 +1,4 @@
-"""Turns conversations (lists of messages as in OpenAI, ShareGPT and Arena files) into texts."""
+"""Converts conversations (lists of messages, as in OpenAI and ShareGPT files) to texts."""
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -6,16 +6,15 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from judges.labels.cells import first_value, from_json, without_keys
+from judges.labels.cells import decode_if_json, first_value, without_keys
 from judges.labels.columns import ColumnNames
-from judges.labels.names import is_output
+from judges.labels.names import is_output_name
 from judges.tables.formats import Table
 from judges.tables.problems import count, joined_names
 from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
-# The flag --turns adds one of these entries to the mapping, to judge the last assistant turn or the
-# whole conversation.
+# The entries of the mapping for --turns last (the last assistant turn is judged) and --turns all.
 ALL_TURNS = ("turns", "all")
 TURNS_MAPPINGS = ("turns", "last"), ALL_TURNS
 # The speakers in the text of a conversation: for an assistant's messages and for its tool calls.
@@ -30,7 +29,7 @@ _SPEAKERS = {
 _MESSAGES_KEYS = ("messages", "conversation", "conversations")
 _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "text")
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
-_INDENTED_NEWLINE, _MAX_LENGTH = "\n    ", 20_000
+_INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
 # The names of the texts that conversations become, and a note that says what is judged.
 _TextsAndNote = tuple[set[str], str]
@@ -46,7 +45,7 @@ _LAST_TURN_TEXTS: _TextsAndNote = (
     {"input", "dialogue", "output"},
     "the last assistant turn is judged (--turns all: the whole conversation)",
 )
-# The speaker (also `Assistant calls` and `Tool result`) and the text.
+# One turn of a conversation: its speaker (also `Assistant calls` or `Tool result`) and its text.
 Turn = tuple[str, str]
 
 
@@ -62,7 +61,7 @@ def read_turns(value: object) -> list[Turn]:
     elif isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)
-    value = from_json(value)
+    value = decode_if_json(value)
     if isinstance(value, Mapping):
         # A single message is a conversation of one turn.
         value = [value] if "role" in value else first_value(value, _MESSAGES_KEYS)
@@ -105,30 +104,30 @@ def _content_text(content: object) -> str:
     )
 
 
-def as_text(turns: Iterable[Turn]) -> str:
-    """Return turns as lines `SPEAKER: TEXT`, without the middle of a very long conversation."""
+def format_turns(turns: Iterable[Turn]) -> str:
+    """Return turns as lines `SPEAKER: TEXT`; the middle of a very long conversation is left out."""
     # Every later line of a turn is indented, so that it cannot look like the start of another turn.
     text = "\n".join(
         f"{speaker}: {_INDENTED_NEWLINE.join(content.splitlines())}" for speaker, content in turns
     )
-    if (n_omitted := len(text) - _MAX_LENGTH) <= 0:
+    if (n_omitted := len(text) - _MAX_CHARACTERS) <= 0:
         return text
     omission = f" [... {n_omitted:,}{_OMISSION_END}"
-    return text[: _MAX_LENGTH // 4] + omission + text[_MAX_LENGTH // 4 - _MAX_LENGTH :]
+    return text[: _MAX_CHARACTERS // 4] + omission + text[_MAX_CHARACTERS // 4 - _MAX_CHARACTERS :]
 
 
 def _plain_text_or_lines(turns: list[Turn]) -> str:
-    """Return the plain text of one assistant turn, or else lines `SPEAKER: TEXT`.
+    """Return the plain text of a single assistant turn; other turns as lines `SPEAKER: TEXT`.
 
     A single assistant turn is also written with its speaker if one of its lines begins with
     `Assistant`, since that line could be read as another turn.
     """
     (speaker, text), *others = turns
     imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
-    return as_text(turns) if others or imitates_turns or speaker != _ASSISTANT else text
+    return format_turns(turns) if others or imitates_turns or speaker != _ASSISTANT else text
 
 
-def as_texts(cells: Mapping[str, object]) -> Record:
+def cells_with_texts(cells: Mapping[str, object]) -> Record:
     """Return a row's cells, with every text that a judge may read from its conversations.
 
     Two conversations give `prompt` (the first turns, which are the same in both), `response_a` and
@@ -142,7 +141,7 @@ def as_texts(cells: Mapping[str, object]) -> Record:
     if pair_columns := _pair_columns(conversations):
         texts = _pair_texts(conversations[pair_columns[0]], conversations[pair_columns[1]])
     else:
-        has_output = any(map(is_output, cells))
+        has_output = any(map(is_output_name, cells))
         texts = _single_texts(
             next(iter(conversations.values())), other_cells, has_output=has_output
         )
@@ -163,7 +162,7 @@ def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
         "response_a": _plain_text_or_lines(turns_a[n_shared:]),
         "response_b": _plain_text_or_lines(turns_b[n_shared:]),
     }
-    return {"prompt": as_text(turns_a[:n_shared]), **responses} if n_shared else responses
+    return {"prompt": format_turns(turns_a[:n_shared]), **responses} if n_shared else responses
 
 
 def _single_texts(turns: list[Turn], other_cells: Record, *, has_output: bool) -> Record:
@@ -174,20 +173,20 @@ def _single_texts(turns: list[Turn], other_cells: Record, *, has_output: bool) -
     """
     outputs = [
         (_ASSISTANT, str(other_cells[column]))
-        for column in filter(is_output, other_cells)
+        for column in filter(is_output_name, other_cells)
         if other_cells[column]
     ]
-    texts: Record = {CONVERSATION: as_text([*turns, *outputs])}
+    texts: Record = {CONVERSATION: format_turns([*turns, *outputs])}
     if has_output:
         return texts
-    earlier_turns, answer_turns = _last_answer(turns)
+    earlier_turns, answer_turns = _split_last_answer(turns)
     # A column of the file that is called `input` keeps this name.
     input_name = "dialogue" if "input" in other_cells else "input"
-    texts[input_name] = as_text(earlier_turns) or "[the conversation begins here]"
+    texts[input_name] = format_turns(earlier_turns) or "[the conversation begins here]"
     return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
 
 
-def _last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
+def _split_last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
     """Return the turns before the assistant's last answer, and the turns of this answer."""
     later_turns = [*takewhile(lambda turn: turn[0] not in _ASSISTANT_SPEAKERS, reversed(turns))]
     turns = turns[: len(turns) - len(later_turns)]
@@ -196,13 +195,13 @@ def _last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
 
 
 def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
-    """The first pair of columns `NAME_a` and `NAME_b`; None if there is no such pair."""
+    """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
     pairs = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
     return next(pairs, None)
 
 
-def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
-    """Return the table with its conversations turned into texts, and a note on what is judged.
+def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
+    """Return the table with texts in place of conversations, and with a note on what is judged.
 
     With `all_turns`, the whole conversation is judged, else its last assistant turn.
     """
@@ -210,30 +209,33 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: b
     if not columns:
         return replace(table, notes=(*table.notes, *_single_message_notes(table)))
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
-    has_outputs = any(map(is_output, (*table.columns, *mapped_names)))
-    reads_all_columns = _pair_columns(columns) or (has_outputs and not all_turns)
+    has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
+    is_pair = _pair_columns(columns) is not None
+    reads_all_columns = is_pair or (has_outputs and not all_turns)
     read_columns = columns if reads_all_columns else columns[:1]
     unread_columns = columns[len(read_columns) :]
     rows = [
-        row._replace(cells=as_texts(without_keys(row.cells, unread_columns))) for row in table.rows
+        row._replace(cells=cells_with_texts(without_keys(row.cells, unread_columns)))
+        for row in table.rows
     ]
-    if _pair_columns(columns):
+    if is_pair:
         text_names, description = _PAIR_TEXTS
     elif reads_all_columns:
         text_names, description = {*columns}, "each is read as one text"
+    elif not all_turns and any(row.cells.get("output") for row in rows):
+        text_names, description = _LAST_TURN_TEXTS
     else:
-        has_answers = not all_turns and any(row.cells.get("output") for row in rows)
-        text_names, description = _LAST_TURN_TEXTS if has_answers else _WHOLE_TEXTS
+        text_names, description = _WHOLE_TEXTS
     notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
     if unread_columns:
-        unread_text = joined_names(unread_columns)
-        notes.append(f"only one conversation per row is read: {unread_text} is left out")
+        names_text = joined_names(unread_columns)
+        notes.append(f"only one conversation per row is read: {names_text} is left out")
     notes += _notes_on_length(rows)
-    return _with_only(table, rows, text_names | {*table.columns}.difference(columns), notes)
+    return _keep_columns(table, rows, text_names | {*table.columns}.difference(columns), notes)
 
 
 def _notes_on_length(rows: Iterable[TableRow]) -> Iterator[str]:
-    """Yield a note that counts the rows with conversations of which the middle is left out."""
+    """Yield a note that counts the rows whose conversation is shortened in the middle."""
     texts_of_rows = (" ".join(map(str, row.cells.values())) for row in rows)
     if n_shortened := sum(_OMISSION_END in texts for texts in texts_of_rows):
         yield f"the middle of a long conversation is left out in {count(n_shortened, 'row')}"
@@ -251,12 +253,14 @@ def _single_message_notes(table: Table) -> Iterator[str]:
         )
 
 
-def _with_only(
+def _keep_columns(
     table: Table, rows: Sequence[TableRow], names: Collection[str], notes: Iterable[str]
 ) -> Table:
-    """Return the table with other rows and further notes; only columns in `names` are kept."""
-    unread_names = {*chain.from_iterable(row.cells for row in rows)}.difference(names)
-    kept_rows = [row._replace(cells=without_keys(row.cells, unread_names)) for row in rows]
+    """Return the table with these rows and further notes; columns not in `names` are removed."""
+    kept_rows = [
+        row._replace(cells={name: cell for name, cell in row.cells.items() if name in names})
+        for row in rows
+    ]
     return replace(
         table,
         rows=tuple(kept_rows),

@@ -12,9 +12,9 @@ from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
-# The value of --scale that says that only the order of the labels counts.
+# With `--scale any`, only the order of the labels counts.
 ANY_SCALE = "any"
-# Keys of a mapping file that are not names of columns: the numbers for words, and the scale.
+# The keys of a mapping file that name no column: the numbers for words, and the scale.
 VALUES_KEY, SCALE_KEY = "values", "scale"
 # An entry of a mapping: one or several columns (a data frame's columns may have numbers as names),
 # or, for the key `values`, the number for each word.
@@ -25,7 +25,7 @@ _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 class LabelMapping(NamedTuple):
-    """A mapping in its parts: the columns for each name, the meaning of words, and the scale."""
+    """The parts of a mapping: the columns for each name, the meaning of words, and the scale."""
 
     columns: dict[str, ColumnNames]
     values: dict[str, float | Vote | None]
@@ -63,7 +63,7 @@ def read_map_file(path: str | Path) -> dict[str, MapEntry]:
     """
     try:
         # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
-        content = read_yaml_file(Path(path), as_written=True)
+        content = read_yaml_file(Path(path), scalars_as_strings=True)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
@@ -100,7 +100,7 @@ def split_mapping(
     for name, entry in (mapping or {}).items():
         if isinstance(entry, Mapping):
             value_by_word = read_values(entry)
-        elif name == SCALE_KEY and (entry == ANY_SCALE or read_bounds(str(entry))):
+        elif name == SCALE_KEY and (entry == ANY_SCALE or read_scale(str(entry))):
             # Any other entry is the column of a dimension with the name `scale`.
             scale = str(entry)
         else:
@@ -154,7 +154,7 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
     return number
 
 
-def read_bounds(text: str) -> Scale | None:
+def read_scale(text: str) -> Scale | None:
     """Read a scale `LOW-HIGH` or `LOW:HIGH`, such as 1-5 or -1:1; None for any other text."""
     bounds = _SCALE_PATTERN.fullmatch(text.strip())
     if bounds is None:

@@ -1,4 +1,4 @@
-"""Tells source texts, outputs, reference answers and comments by the names of their columns."""
+"""Recognises columns of texts, reference answers, comments and ids by their names."""
 
 import csv
 import re
@@ -10,7 +10,7 @@ from functools import cache
 from dspy_judges.column_names import name_key
 
 # Usual names of source texts, which systems were given. The most specific ones come first.
-SOURCES = (
+SOURCE_NAMES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
     *("artículo", "pregunta", "input", "inputs", "eingabe", "entrée", "entrada", "request"),
@@ -18,12 +18,12 @@ SOURCES = (
     "sourcetext",
 )
 # Usual names of outputs, which systems wrote.
-OUTPUTS = (
+OUTPUT_NAMES = (
     *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# Words that may be added to a name in SOURCES or OUTPUTS, as in `model_answer` or `User Input`.
+# Words that may be added to a usual name of a text, as in `model_answer` or `User Input`.
 _QUALIFIERS = {
     *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
     *("system", "candidate", "final", "generated", "retrieved", "original", "text", "source"),
@@ -32,7 +32,7 @@ _QUALIFIERS = {
 _REFERENCE_NAMES = frozenset(
     {"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"}
 )
-# Words that turn the name of an output into the name of a reference answer, as in `gold answer`.
+# Words that make the name of an output the name of a reference answer, as in `gold answer`.
 _REFERENCE_WORDS = {
     *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
     *("truth", "target", "soll"),
@@ -44,12 +44,12 @@ _COMMENT_WORDS = re.compile(
     r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
     r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
-_TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
+_NAME_WORD = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
-def tokens(name: str) -> tuple[str, ...]:
+def name_words(name: str) -> tuple[str, ...]:
     """Split a column's name into its words and numbers, in lower case."""
-    return tuple(token.casefold() for token in _TOKEN.findall(name))
+    return tuple(token.casefold() for token in _NAME_WORD.findall(name))
 
 
 def judge_name(text: str) -> str:
@@ -60,59 +60,59 @@ def judge_name(text: str) -> str:
 
 @cache
 def usual_name(column: str) -> str:
-    """Return the usual name (of SOURCES or OUTPUTS) in a column's name, or "" if there is none.
+    """Return the name in SOURCE_NAMES or OUTPUT_NAMES that a column's name contains; else "".
 
     Any other word in the column's name must be in `_QUALIFIERS`.
     """
-    main_words = [word for word in tokens(column) if word not in _QUALIFIERS]
+    main_words = [word for word in name_words(column) if word not in _QUALIFIERS]
     candidate_names = [name_key(column), *(main_words if len(main_words) == 1 else ())]
-    return next(filter((*SOURCES, *OUTPUTS).__contains__, candidate_names), "")
+    return next(filter((*SOURCE_NAMES, *OUTPUT_NAMES).__contains__, candidate_names), "")
 
 
 def is_source_or_output(column: str) -> bool:
-    """Whether a column's name is usual for source texts or outputs."""
+    """Return whether a column's name is usual for source texts or outputs."""
     return bool(usual_name(column))
 
 
-def is_output(column: str) -> bool:
-    """Whether a column's name is usual for outputs."""
-    return usual_name(column) in OUTPUTS
+def is_output_name(column: str) -> bool:
+    """Return whether a column's name is usual for outputs."""
+    return usual_name(column) in OUTPUT_NAMES
 
 
-def is_usual_text(column: str) -> bool:
-    """Whether a column's name is usual for source texts, outputs or reference answers."""
-    return is_source_or_output(column) or is_reference(column)
+def is_text_name(column: str) -> bool:
+    """Return whether a column's name is usual for source texts, outputs or reference answers."""
+    return is_source_or_output(column) or is_reference_name(column)
 
 
-def is_id(column: str) -> bool:
-    """Whether a column's name says that it holds ids, such as `seg_id`."""
-    return tokens(column)[-1:] in (("id",), ("uid",), ("uuid",), ("guid",))
+def is_id_name(column: str) -> bool:
+    """Return whether a column's name says that it holds ids, such as `seg_id`."""
+    return name_words(column)[-1:] in (("id",), ("uid",), ("uuid",), ("guid",))
 
 
-def is_reference(column: str) -> bool:
-    """Whether a column's name is usual for reference answers, the outputs that are expected."""
-    column_words = {*tokens(column)}
+def is_reference_name(column: str) -> bool:
+    """Return whether a column's name is usual for reference answers (expected outputs)."""
+    column_words = {*name_words(column)}
     other_words = column_words - _REFERENCE_WORDS
     # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
     is_qualified_output = (
-        len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUTS}
+        len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUT_NAMES}
     )
     return name_key(column) in _REFERENCE_NAMES or is_qualified_output
 
 
-def is_comment(column: str) -> bool:
-    """Whether a column's name is usual for comments on labels, such as `critique`."""
-    return any(map(_COMMENT_WORDS.fullmatch, tokens(column)))
+def is_comment_name(column: str) -> bool:
+    """Return whether a column's name is usual for comments on labels, such as `critique`."""
+    return any(map(_COMMENT_WORDS.fullmatch, name_words(column)))
 
 
 def source_name(names: Iterable[str]) -> str | None:
-    """Return the name of the source text: the first usual one in SOURCES; None if none is usual."""
-    name_by_usual_name = {usual_name(name): name for name in reversed([*names])}
-    return next((name_by_usual_name[name] for name in SOURCES if name in name_by_usual_name), None)
+    """Return the one of `names` that is first in SOURCE_NAMES; None if no name is usual."""
+    source_names = [name for name in names if usual_name(name) in SOURCE_NAMES]
+    return min(source_names, key=lambda name: SOURCE_NAMES.index(usual_name(name)), default=None)
 
 
-def only_text(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
-    """Return the file's only text for a judge that reads only one text, else None.
+def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
+    """Return the name of the file's only text if the judge reads only one text, else None.
 
     The text may have another name in the file (`file_texts`) than in the judge (`judge_texts`), but
     not if one name is usual for a source text and the other one for an output.
@@ -122,7 +122,9 @@ def only_text(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | 
     if len(names) != 2 or len(judge_texts) != 1:
         return None
     # The sign is 1 for the name of a source text, -1 for the name of an output, and else 0.
-    signs = [(usual_name(name) in SOURCES) - (usual_name(name) in OUTPUTS) for name in names]
+    signs = [
+        (usual_name(name) in SOURCE_NAMES) - (usual_name(name) in OUTPUT_NAMES) for name in names
+    ]
     return names[0] if signs[0] * signs[1] >= 0 else None
 
 

@@ -7,17 +7,17 @@ from itertools import chain
 
 from judges.labels.cells import without_keys
 from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
-from judges.labels.names import map_flag, tokens
+from judges.labels.names import map_flag, name_words
 from judges.labels.rating_columns import (
     RatingColumns,
-    check_ratings,
-    close_name,
-    find_ratings,
+    check_rating_columns,
+    find_rating_columns,
+    similar_name,
 )
 from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
-from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
-from judges.labels.types import LabelledOutput, LabelledSet
+from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
+from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 
@@ -25,44 +25,44 @@ def read_outputs(
     columns: Columns,
     problems: Problems,
     options: ReadOptions,
-    second_file: TableRatings | None = None,
+    second_ratings: TableRatings | None = None,
 ) -> LabelledSet:
     """Read labelled outputs from a wide or long table, and add the problems in it to `problems`.
 
-    The ratings in `second_file` replace the table's own ratings on each of their dimensions.
+    The ratings in `second_ratings` replace the table's own ratings on each of their dimensions.
     """
     check_mapping(columns, problems)
-    source, notes = find_ratings(columns, options.dimensions), list[str]()
-    if second_file is None:
-        notes += check_ratings(source, problems)
+    rating_columns, notes = find_rating_columns(columns, options.dimensions), list[str]()
+    if second_ratings is None:
+        notes += check_rating_columns(rating_columns, problems)
     else:
-        second_dimensions = {*chain.from_iterable(second_file.by_item.values())}
-        replaced = sorted(second_dimensions.intersection(source.by_dimension))
+        second_dimensions = {*chain.from_iterable(second_ratings.by_item.values())}
+        replaced = sorted(second_dimensions.intersection(rating_columns.by_dimension))
         notes += [f"{name}: --annotations replaces the ratings in this file" for name in replaced]
-        source = source.only_named()
+        rating_columns = rating_columns.only_named_by_user()
     reader = RowReader(
         columns,
         problems,
         roles=[*OUTPUT_ROLES, *(("dimension", "rating") if columns.is_long else ())],
-        label_columns=source.all_columns(),
+        label_columns=set(rating_columns.nested).union(*rating_columns.by_dimension.values()),
         judge_texts=options.texts,
         candidates={},
     )
-    ratings = read_ratings(source, options, problems)
-    comments = _read_comments(source, options)
-    if second_file is not None:
-        ratings = _replace_ratings(ratings, second_file)
-        for item_id, by_dimension in _read_comments(second_file.source, options).items():
+    ratings = read_ratings(rating_columns, options, problems)
+    comments = _read_comments(rating_columns, options)
+    if second_ratings is not None:
+        ratings = _merge_ratings(ratings, second_ratings)
+        for item_id, by_dimension in _read_comments(second_ratings.rating_columns, options).items():
             comments.setdefault(item_id, {}).update(by_dimension)
     outputs = tuple(
         _make_output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
     )
     if not problems:
-        notes += _check_rated_ids(outputs, problems, second_file)
-    if not problems and options.labelled:
-        _check_has_ratings(outputs, problems, source)
-    dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
+        notes += _check_rated_ids(outputs, problems, second_ratings)
+    if not problems and options.reads_labels:
+        _check_has_ratings(outputs, problems, rating_columns)
+    dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
     return LabelledSet(
         name=columns.table.name,
@@ -70,13 +70,9 @@ def read_outputs(
         outputs=outputs,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
-        reading=reader.reading(source.headers_by_name()),
+        reading=reader.file_reading(rating_columns.columns_by_name()),
         words=ratings.words,
     )
-
-
-def _dimensions(outputs: Iterable[LabelledOutput]) -> list[str]:
-    return sorted({dimension for output in outputs for dimension in output.ratings})
 
 
 def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str]) -> list[str]:
@@ -90,7 +86,7 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
     ]
 
 
-def _replace_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
+def _merge_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
     """Return the ratings of both files; a dimension in both is read from the second file only."""
     replaced_dimensions = {name for ratings in second.by_item.values() for name in ratings}
     by_item = dict(second.by_item)
@@ -119,26 +115,28 @@ def _make_output(
     )
 
 
-def _read_comments(source: RatingColumns, options: ReadOptions) -> Comments:
+def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> CommentsByItem:
     """Return people's comments on their labels, by the output's id and the dimension.
 
     A comment is on the dimensions that the name of its column contains. If it contains none, the
     comment is on all dimensions that are read.
     """
-    columns = source.columns
-    if not options.labelled:
+    columns = rating_columns.columns
+    if not options.reads_labels:
         return {}
     if columns.is_long:
         return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
-    all_dimensions = [*(options.dimensions or (*source.by_dimension, *source.nested_dimensions))]
+    all_dimensions = [
+        *(options.dimensions or (*rating_columns.by_dimension, *rating_columns.nested_dimensions))
+    ]
     # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
-    dimension_by_words = dict.fromkeys(map(tokens, source.numeric), "")
-    dimension_by_words |= {tokens(name): name for name in all_dimensions}
-    for name, headers in source.by_dimension.items():
-        dimension_by_words |= dict.fromkeys(map(tokens, headers), name)
+    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.numeric), "")
+    dimension_by_words |= {name_words(name): name for name in all_dimensions}
+    for name, column_names in rating_columns.by_dimension.items():
+        dimension_by_words |= dict.fromkeys(map(name_words, column_names), name)
     dimensions_by_column = {
         column: _commented_dimensions(column, dimension_by_words, all_dimensions)
-        for column in columns.comments
+        for column in columns.comment_columns
     }
     return read_comments(columns, lambda column, _: dimensions_by_column[column])
 
@@ -146,7 +144,7 @@ def _read_comments(source: RatingColumns, options: ReadOptions) -> Comments:
 def _commented_dimensions(
     column: str, dimension_by_words: Mapping[tuple[str, ...], str], all_dimensions: list[str]
 ) -> list[str]:
-    column_words = {*tokens(column)}
+    column_words = {*name_words(column)}
     matches = {
         dimension
         for dimension_words, dimension in dimension_by_words.items()
@@ -156,13 +154,13 @@ def _commented_dimensions(
 
 
 def _check_rated_ids(
-    outputs: Iterable[LabelledOutput], problems: Problems, second_file: TableRatings | None
+    outputs: Iterable[LabelledOutput], problems: Problems, second_ratings: TableRatings | None
 ) -> list[str]:
     """Return a note on the rated ids of the second file that no output of the first file has.
 
     If the first file has none of these ids, add a problem instead.
     """
-    rated_ids = set(second_file.by_item) if second_file else set()
+    rated_ids = set(second_ratings.by_item) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
         fault = "is rated, but no output has this id or any other rated id"
@@ -175,24 +173,25 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput], problems: Problems, source: RatingColumns
+    outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns
 ) -> None:
     """Add a problem for each requested dimension that no output is rated on.
 
     If no dimension was requested, add a problem if there are no ratings at all.
     """
-    dimensions, columns = _dimensions(outputs), source.columns
+    dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     scores = joined_names(sorted(columns.judge_score_columns))
     remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
-    dimensions_in_rows = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
-    rated_names = {*source.numeric, *source.nested_dimensions, *map(str, dimensions_in_rows)}
-    for dimension in sorted({*(source.dimensions or ())}.difference(dimensions)):
-        there_are = f"there are ratings on {joined_names(sorted(rated_names))}"
-        fault = f"no output has a rating on it; {there_are}{remark}"
-        if similar_column := close_name(dimension, columns.table.columns):
+    rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
+    if columns.is_long:
+        rated_names.update(map(str, columns.cells(str(columns.find("dimension")))))
+    for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
+        rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
+        fault = f"no output has a rating on it; {rated_text}{remark}"
+        if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
-    if not dimensions and not source.dimensions:
+    if not dimensions and not rating_columns.dimensions:
         column_names = joined_names(columns.table.columns)
         fault = f"no column of labels was recognised; the columns are {column_names}{remark}"
         problems.add("no-rating", fault, _label_advice(columns))
@@ -200,17 +199,17 @@ def _check_has_ratings(
 
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
-    unused = columns.columns_except({*columns.used_columns(OUTPUT_ROLES), *columns.comments})
-    nested_ratings = columns.of_kind(columns.nested_names, "rating")
-    label_columns = nested_ratings or columns.of_kind(unused, "label")
+    used_columns = columns.used_columns(OUTPUT_ROLES).union(columns.comment_columns)
+    nested_ratings = columns.of_kind(columns.nested_keys, "rating")
+    label_columns = nested_ratings or columns.of_kind(columns.columns_except(used_columns), "label")
     for name in label_columns:
-        candidates = [c for c in columns.table.columns if c in columns.values(name)]
+        candidates = [c for c in columns.table.columns if c in columns.cells(name)]
         if len(candidates) == 2:  # the column names the better of two other columns
             roles = zip(("votes", "response_a", "response_b"), (name, *candidates), strict=True)
             columns_of_pairs = " ".join(map_flag(role, [column]) for role, column in roles)
             return f"these are pairs: name their columns with {columns_of_pairs}"
-    readers = [RatingReader(columns.values(name)) for name in label_columns]
-    pair_flags = [reader.values_flag for reader in readers if reader.is_unknown_pair]
+    readers = [RatingReader(columns.cells(name)) for name in label_columns]
+    pair_flags = [reader.values_flag for reader in readers if reader.has_two_unknown_words]
     if len(pair_flags) == 1:
         return f"say which word is good, as in {pair_flags[0]} (or the other way round)"
     flags = [

@@ -7,22 +7,22 @@ from itertools import chain
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import is_blank, value_in, without_keys
+from judges.labels.cells import is_blank, value_at, without_keys
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns, check_mapping
-from judges.labels.names import tokens
-from judges.labels.rating_columns import find_ratings
+from judges.labels.names import name_words
+from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
 from judges.tables.problems import Problems, count, joined_names
 
-_VOTE_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
+_VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
 # The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
 _FIRST_CANDIDATE_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
-RESPONSES = ("response_a", "response_b")
-_SECOND_SUFFIX = {"a": "b", "A": "B", "1": "2"}
-# With one of these words, the columns `system_a` and `system_b` hold the names of systems.
+RESPONSE_NAMES = ("response_a", "response_b")
+_SECOND_SUFFIX_BY_FIRST = {"a": "b", "A": "B", "1": "2"}
+# Columns with one of these words, such as `model_a` and `model_b`, name systems and hold no texts.
 _SYSTEM_WORDS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
@@ -43,12 +43,12 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
         return CandidateColumns("response", (column_a[0], column_b[0]))
     possible_pairs = []
     for match in filter(None, map(_FIRST_CANDIDATE_NAME.fullmatch, columns.table.columns)):
-        pair = match[0], f"{match[1]}{match[2]}{_SECOND_SUFFIX[match[3]]}"
+        pair = match[0], f"{match[1]}{match[2]}{_SECOND_SUFFIX_BY_FIRST[match[3]]}"
         are_texts = columns.is_certain_text(name_key(match[1])) or not columns.of_kind(
             pair, "rating"
         )
-        are_available = columns.has(pair[1]) and pair[0] not in columns.comments
-        if are_available and are_texts and _SYSTEM_WORDS.isdisjoint(tokens(match[1])):
+        are_available = columns.has(pair[1]) and pair[0] not in columns.comment_columns
+        if are_available and are_texts and _SYSTEM_WORDS.isdisjoint(name_words(match[1])):
             possible_pairs.append(CandidateColumns(name_key(match[1]), pair))
     return min(
         possible_pairs,
@@ -58,33 +58,29 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
-    """The columns of votes: those in the user's mapping, else the first with a usual name."""
-    mapped_columns = next(
-        (columns.mapping[name] for name in VOTE_COLUMNS if name in columns.mapping), ()
-    )
-    return (
-        tuple(filter(columns.has, mapped_columns))
-        if mapped_columns
-        else columns.find_all(_VOTE_NAMES)[:1]
-    )
+    """Return the columns of votes: those that --map names, else the first with a usual name."""
+    for name in VOTE_COLUMNS:
+        if name in columns.mapping:
+            return tuple(filter(columns.has, columns.mapping[name]))
+    return columns.find_all(_VOTE_COLUMN_NAMES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether the rows of a table are pairs: it has two columns of candidates, and no ratings.
+    """Return whether the rows of a table are pairs: it has two columns of candidates, no ratings.
 
-    If it has a column of votes, other columns of numbers do not matter. A long table, or one with
-    objects of ratings, never holds pairs.
+    If the table has a column of votes, other columns of numbers do not matter. A long table, or one
+    with objects of ratings, never holds pairs.
     """
     if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
-    return _find_vote_columns(columns) != () or not find_ratings(columns, None).by_dimension
+    return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
     check_mapping(columns, problems)
     candidates, all_vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
-    vote_columns = all_vote_columns if options.labelled else ()
+    vote_columns = all_vote_columns if options.reads_labels else ()
     _check_columns(columns, problems, candidates, options)
     reader = RowReader(
         columns,
@@ -92,16 +88,16 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         roles=PAIR_ROLES,
         label_columns={*all_vote_columns, *columns.find_all(VOTE_COLUMNS)},
         judge_texts=options.texts,
-        candidates=dict(zip(RESPONSES, candidates.columns, strict=True)) if candidates else {},
+        candidates=dict(zip(RESPONSE_NAMES, candidates.columns, strict=True)) if candidates else {},
     )
     pairs, notes = list[LabelledPair](), list[str]()
     if candidates is not None:
         vote_readers = {
-            column: VoteReader(columns.values(column), options.values, candidates.columns)
+            column: VoteReader(columns.cells(column), options.values, candidates.columns)
             for column in vote_columns
         }
         votes = _read_votes(columns, vote_readers, problems)
-        comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
+        comments = read_comments(columns, lambda *_: ["votes"]) if options.reads_labels else {}
         pairs += (
             _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
             for fields in reader.items()
@@ -109,8 +105,8 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         notes += dict.fromkeys(
             chain.from_iterable(reader.notes() for reader in vote_readers.values())
         )
-    if options.labelled:
-        pairs = _with_votes(pairs, problems, notes)
+    if options.reads_labels:
+        pairs = _only_with_votes(pairs, problems, notes)
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
@@ -118,17 +114,17 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         candidate=candidates.shared_name if candidates else "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
-        reading=reader.reading({"votes": vote_columns}),
+        reading=reader.file_reading({"votes": vote_columns}),
     )
 
 
-def _with_votes(
+def _only_with_votes(
     pairs: list[LabelledPair], problems: Problems, notes: list[str]
 ) -> list[LabelledPair]:
-    """Return the pairs with a vote; adds a note on the others, or a problem if there are none."""
+    """Return the pairs that have a vote; add a note on the others, or a problem if all lack one."""
     kept_pairs = [pair for pair in pairs if pair.votes]
     if n_without_votes := len(pairs) - len(kept_pairs):
-        notes.insert(0, f"left out for lack of a vote: {count(n_without_votes, 'pair')}")
+        notes.insert(0, f"left out {count(n_without_votes, 'pair')} without a vote")
     if not kept_pairs and not problems:
         advice = "give people's votes in a column votes or preferred"
         problems.add("no-vote", "no pair has a vote", advice)
@@ -142,7 +138,7 @@ def _check_columns(
     if candidates is None:
         advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
         problems.add("no-column", f"there are no two columns of candidates among {names}", advice)
-    if options.labelled and not _find_vote_columns(columns):
+    if options.reads_labels and not _find_vote_columns(columns):
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
         problems.add("no-column", f"there is no column of votes among {names}", advice)
 
@@ -150,12 +146,12 @@ def _check_columns(
 def _make_pair(
     fields: ItemFields, votes: list[Vote], comments: Mapping[str, tuple[str, ...]]
 ) -> LabelledPair:
-    response_a, response_b = (fields.texts[name] for name in RESPONSES)
+    response_a, response_b = (fields.texts[name] for name in RESPONSE_NAMES)
     system_a, system_b = fields.systems
     return LabelledPair(
         id=fields.id,
         document_id=fields.document_id,
-        texts=without_keys(fields.texts, RESPONSES),
+        texts=without_keys(fields.texts, RESPONSE_NAMES),
         response_a=response_a,
         response_b=response_b,
         system_a=system_a,
@@ -176,5 +172,5 @@ def _read_votes(
         system_a, system_b = (None if is_blank(name) else str(name) for name in system_names)
         for column, reader in vote_readers.items():
             with problems.collect(line=row.line, field=column):
-                pair_votes += reader.read(value_in(row, column), (system_a, system_b))
+                pair_votes += reader.read(value_at(row.cells, column), (system_a, system_b))
     return votes

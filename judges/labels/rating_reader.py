@@ -16,18 +16,18 @@ from judges.labels.values import (
     MISSING,
     NUMBER,
     NUMBER_BY_YES_NO_WORD,
-    VERDICTS,
+    VERDICT_PAIRS,
     WORD,
     YES_NO,
     YES_NO_PAIRS,
     CellValue,
     Scale,
-    Values,
+    WordValues,
     normalize_text,
     normalize_word,
-    parse_alone,
+    parse_cell,
 )
-from judges.tables.problems import UnreadableError, excerpt
+from judges.tables.problems import UnreadableError, count, excerpt
 
 # Words in the labels of ratings. If the lowest rating is labelled as good and the highest as bad,
 # the scale is reversed, as in German school marks.
@@ -44,13 +44,13 @@ _STANDARD_NUMBER = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 # Matches a number such as 1,234, whose comma or point may be a decimal mark or separate thousands.
 _AMBIGUOUS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
-# Why a cell cannot be read, by the kind of most other cells; "" if they are no ratings either.
+# Why a cell cannot be read, by the main kind of the column's cells; "" if they are no ratings.
 _FAULT_BY_MAIN_KIND = {
     "": "is not a number",
     YES_NO: "is not a known word, but other cells are",
 }
 # The largest number of words that a message lists.
-_MAX_WORDS = 6
+_MAX_LISTED_WORDS = 6
 
 
 class RatingReader:
@@ -59,15 +59,19 @@ class RatingReader:
     All cells of a column must be of the same kind: plain numbers (which may have labels), fractions
     with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
     raises an error for a cell of any other kind than the most frequent one, and for a number whose
-    comma or point may separate thousands. The user's `words` count their numbers. `decimal_commas`
-    says whether decimal commas are likely, as in a CSV file with semicolons.
+    comma or point may separate thousands. The user's `words` count as their numbers.
+    `may_have_decimal_commas` is true if decimal commas are likely, as in a file with semicolons.
     """
 
     def __init__(
-        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
+        self,
+        values: Iterable[object],
+        words: WordValues | None = None,
+        *,
+        may_have_decimal_commas: bool = False,
     ) -> None:
         self._user_values = {normalize_word(word): number for word, number in (words or {}).items()}
-        self._commas_are_likely = decimal_commas
+        self._commas_are_likely = may_have_decimal_commas
         counts = Counter(map(_hashable_key, values))
         self._cell_by_key = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
@@ -80,14 +84,14 @@ class RatingReader:
         word = normalize_word(value)
         meaning = self._user_values.get(word, "")
         if isinstance(meaning, str):
-            return parse_alone(value)
+            return parse_cell(value)
         return CellValue(MISSING) if meaning is None else CellValue(MAPPED, float(meaning), word)
 
     def _of_kind(self, *kinds: str) -> list[CellValue]:
         return [cell for cell in self._cells if cell.kind in kinds]
 
     @cached_property
-    def _pairs(self) -> list[tuple[str, str]]:
+    def _word_pairs(self) -> list[tuple[str, str]]:
         """The pairs of words for yes and no that fit most cells; [] if no pair does."""
         words = self._of_kind(YES_NO, MAPPED)
         # The user may have mapped a word to another number than its usual one.
@@ -95,13 +99,13 @@ class RatingReader:
         count_by_word = _sum_counts(usual, lambda cell: cell.word)
         counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
         # Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
-        needed = max(1, *counts.values(), 3 * count_by_word.total() / 4)
-        return [pair for pair, number in counts.items() if number == needed]
+        min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
+        return [pair for pair, number in counts.items() if number == min_count]
 
     @cached_property
     def _number_by_word(self) -> dict[str, float]:
-        """The words with a known number: all of the user's words, too, if any cell has one."""
-        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._pairs for word in pair}
+        """Maps words to known numbers: also all of the user's words, if a cell has one of them."""
+        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._word_pairs for word in pair}
         if MAPPED in self._kinds:
             for word, number in self._user_values.items():
                 if isinstance(number, int | float):
@@ -111,14 +115,14 @@ class RatingReader:
     @cached_property
     def _main_kind(self) -> str:
         """The most frequent kind among numbers, fractions, and words for yes and no; else ""."""
-        excluded = {MAPPED, MISSING, WORD} if self._pairs else {MAPPED, MISSING, WORD, YES_NO}
+        excluded = {MAPPED, MISSING, WORD} if self._word_pairs else {MAPPED, MISSING, WORD, YES_NO}
         usual_cells = self._of_kind(*(self._kinds - excluded))
         counts = _sum_counts(usual_cells, lambda cell: cell.kind)
         default = YES_NO if MAPPED in self._kinds else ""
         return max(counts, key=lambda kind: (counts[kind], kind), default=default)
 
     @cached_property
-    def _decimal_commas(self) -> bool:
+    def _has_decimal_commas(self) -> bool:
         """Whether the decimal mark is a comma.
 
         It is if any cell clearly has a decimal comma. In a file with semicolons, it is also if no
@@ -127,8 +131,8 @@ class RatingReader:
         numbers = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
             return True
-        with_points = filter(lambda number: "." in number, numbers)
-        return self._commas_are_likely and all(map(_AMBIGUOUS_NUMBER.fullmatch, with_points))
+        numbers_with_point = filter(lambda number: "." in number, numbers)
+        return self._commas_are_likely and all(map(_AMBIGUOUS_NUMBER.fullmatch, numbers_with_point))
 
     @cached_property
     def _codes_for_missing(self) -> set[float]:
@@ -153,7 +157,7 @@ class RatingReader:
         return bool(_GOOD_WORDS.search(lowest) and _BAD_WORDS.search(highest))
 
     @property
-    def two_values(self) -> tuple[str, str] | None:
+    def words_for_1_and_0(self) -> tuple[str, str] | None:
         """The words for 1 and for 0 in a column with only these two values, else None.
 
         If a column has only one word of a known pair, such as `pass`, the other word is added. A
@@ -172,7 +176,7 @@ class RatingReader:
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
 
     @property
-    def is_unknown_pair(self) -> bool:
+    def has_two_unknown_words(self) -> bool:
         """Whether the column holds exactly two words, whose numbers are both unknown."""
         words = {normalize_word(cell.value) for cell in self._of_kind(WORD)}
         return len(words) == 2 and self._kinds <= {WORD, MISSING}
@@ -204,7 +208,7 @@ class RatingReader:
         is_known = cell.kind != YES_NO or cell.word in self._number_by_word
         if cell.kind != self._main_kind or not is_known:
             return _FAULT_BY_MAIN_KIND.get(self._main_kind, "is not a number like the others")
-        if _AMBIGUOUS_NUMBER.match(cell.text) and self._decimal_commas != ("," in cell.text):
+        if _AMBIGUOUS_NUMBER.match(cell.text) and self._has_decimal_commas != ("," in cell.text):
             return "may contain a decimal mark or a thousands separator"
         if cell.number in self._codes_for_missing:
             return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
@@ -213,10 +217,10 @@ class RatingReader:
         return ""
 
     def _advice(self) -> str:
-        if not self._main_kind and len(self._cells) > _MAX_WORDS:
+        if not self._main_kind and len(self._cells) > _MAX_LISTED_WORDS:
             return "the column holds texts; name the column of ratings with --map"
-        mend = "correct the word" if self._main_kind == YES_NO else "write a plain number"
-        return f"{mend}, or give its number: {self.values_flag}"
+        correction = "correct the word" if self._main_kind == YES_NO else "write a plain number"
+        return f"{correction}, or give its number: {self.values_flag}"
 
     @property
     def has_faults(self) -> bool:
@@ -231,10 +235,14 @@ class RatingReader:
         """
         faulty_cells = filter(self._find_fault, self._cells)
         counts = _sum_counts(faulty_cells, lambda cell: normalize_word(cell.value))
-        all_words = [word for word, _ in counts.most_common() if _can_be_in_flag(word)]
-        words = all_words[:_MAX_WORDS] or ["WORD"]
+        all_words = [
+            word
+            for word, _ in counts.most_common()
+            if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
+        ]
+        words = all_words[:_MAX_LISTED_WORDS] or ["WORD"]
         numbers = [*map(self._likely_number, words)]
-        if self.is_unknown_pair and all_words:
+        if self.has_two_unknown_words and all_words:
             numbers = ["1", "0"]
         if "NUMBER" in numbers and len(words) > 1:
             # A known word, such as `good`, has another number on a scale of several words.
@@ -244,31 +252,32 @@ class RatingReader:
         entries = [f"{word}={number}" for word, number in zip(words, numbers, strict=False)]
         # After a space, argparse would read a word such as -99 as another flag.
         flag = "--values=" if entries[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_WORDS)}'"
+        return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_LISTED_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
-        """The number for the word for yes or no that `word` may misspell; else "NUMBER"."""
-        similar_words = get_close_matches(word, chain.from_iterable(self._pairs), n=1)
+        """Return the number for the word for yes or no that `word` may misspell; else "NUMBER"."""
+        similar_words = get_close_matches(word, chain.from_iterable(self._word_pairs), n=1)
         return f"{NUMBER_BY_YES_NO_WORD[similar_words[0]]:g}" if similar_words else "NUMBER"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
         cell_by_text = {str(cell.value): cell for cell in self._cells if normalize_text(cell.value)}
-        if words := self.two_values:
-            note = f"{words[0]!r} is a pass and counts 1, {words[1]!r} a fail and 0"
-            yield note if words in VERDICTS else f"{note}; --values reverses it"
+        if words := self.words_for_1_and_0:
+            note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
+            yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
         elif readings := [
             f"{excerpt(text)} as {cell.number:.12g}"
             for text, cell in cell_by_text.items()
             if not (cell.kind in (MISSING, MAPPED) or _STANDARD_NUMBER.fullmatch(text))
         ]:
-            ellipsis = ", ..." if len(readings) > _MAX_WORDS else ""
-            listed = ", ".join(sorted(readings[:_MAX_WORDS]))
-            yield f"read {listed}{ellipsis}; --values changes this"
+            ellipsis = ", ..." if len(readings) > _MAX_LISTED_WORDS else ""
+            readings_text = ", ".join(sorted(readings[:_MAX_LISTED_WORDS]))
+            yield f"read {readings_text}{ellipsis}; --values changes this"
         missing = {text: cell.count for text, cell in cell_by_text.items() if cell.kind == MISSING}
         if missing:
-            words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_WORDS]))
-            yield f"{sum(missing.values()):,} without a rating, written {words_for_missing}"
+            words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_LISTED_WORDS]))
+            cells_text = count(sum(missing.values()), "cell")
+            yield f"{cells_text} without a rating, written {words_for_missing}"
 
 
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:
@@ -279,12 +288,8 @@ def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> 
     return counts
 
 
-def _can_be_in_flag(word: str) -> bool:
-    return word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
-
-
 def _hashable_key(value: object) -> tuple[type, object]:
     """Return a hashable key for a cell: its type and its value, or str(value) for a list."""
     value = "" if value is None else value
-    hashable = isinstance(value, str | bool | int | float | Decimal)
-    return type(value), value if hashable else str(value)
+    is_hashable = isinstance(value, str | bool | int | float | Decimal)
+    return type(value), value if is_hashable else str(value)

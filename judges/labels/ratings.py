@@ -18,21 +18,21 @@ from judges.labels.cells import (
     RatingsByAnnotator,
     as_object,
     is_blank,
-    is_name,
+    is_id_or_name,
     split_by_annotator,
-    value_in,
+    value_at,
 )
 from judges.labels.columns import ColumnNames, Columns
-from judges.labels.names import tokens
-from judges.labels.rating_columns import Headers, RatingColumns
+from judges.labels.names import name_words
+from judges.labels.rating_columns import ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
-    VERDICTS,
+    VERDICT_PAIRS,
     Scale,
-    Values,
+    WordValues,
     changes_meaning,
     is_missing_value,
-    looks_like_rating,
+    looks_like_number,
     normalize_word,
 )
 from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names
@@ -45,7 +45,7 @@ _BAD_DIMENSION_NAME = re.compile(
     r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
 )
 # The ratings for thumbs up (1) and thumbs down (-1), if a column holds no other numbers.
-_THUMBS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
+_THUMB_RATINGS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # Maps each dimension to the ratings on it, by annotator.
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
@@ -61,7 +61,7 @@ class ReadOptions:
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second, long file that holds the ratings.
         values: Maps words to the numbers that they stand for.
-        labelled: Whether labels are read. A file that is read without labels need not have any.
+        reads_labels: Whether labels are read. A file that is read without labels need not have any.
     """
 
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class ReadOptions:
     scales: Mapping[str, Scale] = field(default_factory=dict)
     texts: Collection[str] | None = None
     annotations: str | Path | None = None
-    values: Values = field(default_factory=dict)
-    labelled: bool = True
+    values: WordValues = field(default_factory=dict)
+    reads_labels: bool = True
 
     def reads(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions
@@ -79,7 +79,7 @@ class ReadOptions:
         return self.scales.get(dimension, self.scales.get("*"))
 
     @property
-    def numbers(self) -> dict[str, float]:
+    def number_by_word(self) -> dict[str, float]:
         """The user's words for numbers, normalized, with their numbers."""
         return {
             normalize_word(word): value
@@ -95,7 +95,7 @@ class TableRatings:
     `words` maps each dimension that has only the values 1 and 0 to the words for 1 and for 0.
     """
 
-    source: RatingColumns
+    rating_columns: RatingColumns
     by_item: dict[str, RatingsByDimension]
     notes: list[str]
     words: dict[str, tuple[str, str]]
@@ -112,14 +112,16 @@ class RatingCell(NamedTuple):
     value: object
 
 
-def read_ratings(source: RatingColumns, options: ReadOptions, problems: Problems) -> TableRatings:
+def read_ratings(
+    rating_columns: RatingColumns, options: ReadOptions, problems: Problems
+) -> TableRatings:
     """Return a table's ratings, and add a problem for each cell that cannot be read.
 
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
-    columns = source.columns
-    cells = [*_single_ratings(source, options, problems)] if options.labelled else []
+    columns = rating_columns.columns
+    cells = [*_single_ratings(rating_columns, options, problems)] if options.reads_labels else []
     values_by_dimension: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
         values_by_dimension[cell.dimension].append(cell.value)
@@ -139,16 +141,18 @@ def read_ratings(source: RatingColumns, options: ReadOptions, problems: Problems
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     _check_verdicts(labels, options, problems)
-    if not columns.is_long:  # there, --values may name the sources of a tool's labels
-        notes += _check_words(labels, options, problems)
-    words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
+    if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
+        notes += _check_user_words(labels, options, problems)
+    words = {name: pair for name, reader in readers.items() if (pair := reader.words_for_1_and_0)}
     for name, pair in words.items():
-        _check_good_word((name, *source.by_dimension.get(name, ())), pair, options.values, problems)
-    return TableRatings(source, by_item, notes, words)
+        _check_good_word(
+            (name, *rating_columns.by_dimension.get(name, ())), pair, options.values, problems
+        )
+    return TableRatings(rating_columns, by_item, notes, words)
 
 
 def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
-    """Sort ratings by the annotator's name, so that the order of the rows does not matter."""
+    """Return ratings sorted by annotator, so that the order of the rows does not matter."""
     return {
         dimension: dict(sorted(by_annotator.items(), key=str))
         for dimension, by_annotator in ratings.items()
@@ -157,18 +161,18 @@ def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
 
 def _check_verdicts(labels: Collection[str], options: ReadOptions, problems: Problems) -> None:
     """Add a problem if the user's values contradict the meaning of words such as pass and fail."""
-    numbers = options.numbers
-    for good, bad in VERDICTS:
-        good_number, bad_number = numbers.get(good, 1), numbers.get(bad, 0)
-        are_known = {good, bad} <= {*labels, *numbers}
+    number_by_word = options.number_by_word
+    for good, bad in VERDICT_PAIRS:
+        good_number, bad_number = number_by_word.get(good, 1), number_by_word.get(bad, 0)
+        are_known = {good, bad} <= {*labels, *number_by_word}
         if are_known and good_number <= bad_number and (good in labels or bad in labels):
             counts = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
-            fault = f"{counts} by --values, but the word for 1 must be the good one"
+            fault = f"{counts} by --values, but the good word must count more"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
 
 
-def _check_words(labels: Set[str], options: ReadOptions, problems: Problems) -> list[str]:
+def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems) -> list[str]:
     """Add a problem if no label has any of the words in the user's values.
 
     If the labels are numbers, return a note on the words, because recorded replies may have them.
@@ -180,8 +184,8 @@ def _check_words(labels: Set[str], options: ReadOptions, problems: Problems) -> 
     }
     if not labels or not words or not words.isdisjoint(labels):
         return []
-    fault = f"no label is {joined_names(sorted(words))}, as --values says"
-    if not any(looks_like_rating(label, typed=False) for label in labels):
+    fault = f"no label is {joined_names(sorted(words))}, which --values names"
+    if not any(looks_like_number(label, is_typed=False) for label in labels):
         advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
         problems.add("no-word", fault, advice)
     return [fault]
@@ -190,7 +194,7 @@ def _check_words(labels: Set[str], options: ReadOptions, problems: Problems) -> 
 def _annotator_name(
     columns: Columns, cell: RatingCell, by_annotator: RatingsByAnnotator
 ) -> str | None:
-    """Return the name or number of a cell's annotator, or None if a row has no single annotator.
+    """Return the name or number of a cell's annotator; None if the annotator is unknown.
 
     Raises UnreadableError for a second rating by the same annotator.
     """
@@ -212,26 +216,26 @@ def _make_reader(
     If the only values are 1 and -1, they are read as thumbs up and down, unless the user states a
     scale with negative numbers.
     """
-    numbers = {
-        _THUMBS.get(normalize_word(value)) for value in values if not is_missing_value(value)
+    thumb_ratings = {
+        _THUMB_RATINGS.get(normalize_word(value)) for value in values if not is_missing_value(value)
     }
     scale_low, _ = options.scale(dimension) or (0, 1)
-    are_thumbs = numbers == {1, 0} and scale_low >= 0
-    words = {**_THUMBS, **options.values} if are_thumbs else options.values
-    return RatingReader(values, words, decimal_commas=columns.table.delimiter == ";")
+    are_thumbs = thumb_ratings == {1, 0} and scale_low >= 0
+    words = {**_THUMB_RATINGS, **options.values} if are_thumbs else options.values
+    return RatingReader(values, words, may_have_decimal_commas=columns.table.delimiter == ";")
 
 
 def _check_good_word(
-    names: Headers, words: tuple[str, str], values: Values, problems: Problems
+    names: ColumnTuple, words: tuple[str, str], values: WordValues, problems: Problems
 ) -> None:
     """Add a problem if the word that is read as 1 may be the bad one.
 
     It may be bad if a name in `names`, the dimension and its columns, means something bad, such as
     `has errors`.
     """
-    bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(tokens(name)))]
+    bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
     user_words = {*map(normalize_word, values)}
-    if bad_names and words not in VERDICTS and user_words.isdisjoint(words):
+    if bad_names and words not in VERDICT_PAIRS and user_words.isdisjoint(words):
         good, bad = words
         fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
         advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
@@ -239,13 +243,13 @@ def _check_good_word(
 
 
 def _single_ratings(
-    source: RatingColumns, options: ReadOptions, problems: Problems
+    rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
-    if source.columns.is_long:
-        cells = _long_cells(source.columns, problems)
+    if rating_columns.columns.is_long:
+        cells = _long_cells(rating_columns.columns, problems)
     else:
-        cells = _wide_cells(source, problems)
+        cells = _wide_cells(rating_columns, problems)
     for cell in cells:
         if options.reads(cell.dimension):
             with problems.collect(line=cell.line, field=cell.column):
@@ -258,7 +262,7 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
     column = str(columns.find("rating"))
     for row in columns.table.rows:
         dimension = columns.cell(row, "dimension")
-        if is_name(dimension) and is_name(columns.cell(row, "id")):
+        if is_id_or_name(dimension) and is_id_or_name(columns.cell(row, "id")):
             value = columns.cell(row, "rating")
             yield _rating_cell(columns, row, str(dimension).strip(), column, value)
         else:
@@ -266,35 +270,39 @@ def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
             problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
 
 
-def _wide_cells(source: RatingColumns, problems: Problems) -> Iterator[RatingCell]:
+def _wide_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator[RatingCell]:
     """Yield the cells of ratings in each row.
 
     If several columns rate the same dimension, only one source is read: a column in the user's
     mapping, else the last column of objects {dimension: rating}, else any other column. If that is
     several columns, each is named after an annotator.
     """
-    columns = source.columns
+    columns = rating_columns.columns
     for row in columns.table.rows:
-        nested_cells = _nested_cells(source, row, problems)
+        nested_cells = _nested_cells(rating_columns, row, problems)
         by_dimension = {cell.dimension: [cell] for cell in nested_cells}
-        for name, headers in source.by_dimension.items():
+        for name, headers in rating_columns.by_dimension.items():
             if name in columns.mapping or name not in by_dimension:
-                cells = [_rating_cell(columns, row, name, c, value_in(row, c)) for c in headers]
+                cells = [
+                    _rating_cell(columns, row, name, c, value_at(row.cells, c)) for c in headers
+                ]
                 if len(headers) > 1:
                     cells = [cell._replace(annotator=cell.column) for cell in cells]
                 by_dimension[name] = cells
         yield from chain.from_iterable(by_dimension.values())
 
 
-def _nested_cells(source: RatingColumns, row: TableRow, problems: Problems) -> Iterator[RatingCell]:
+def _nested_cells(
+    rating_columns: RatingColumns, row: TableRow, problems: Problems
+) -> Iterator[RatingCell]:
     """Yield the ratings in a row's objects {dimension: rating}.
 
     Keys that hold comments, or that the user's mapping names, are skipped.
     """
-    columns = source.columns
-    excluded_columns = {*columns.mapped_columns, *columns.comments}
-    for column in source.nested:
-        value = value_in(row, column)
+    columns = rating_columns.columns
+    excluded_columns = {*columns.mapped_columns, *columns.comment_columns}
+    for column in rating_columns.nested:
+        value = value_at(row.cells, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):
             advice = "write an object {dimension: rating}"

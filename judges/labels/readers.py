@@ -10,20 +10,20 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.columns import VOTE_COLUMNS, Columns
-from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, with_texts
-from judges.labels.flags import MapEntry, read_bounds, split_mapping
+from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
+from judges.labels.flags import MapEntry, read_scale, split_mapping
 from judges.labels.names import judge_name
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
-from judges.labels.preparation import latest_labels, stated_scales, without_footers
-from judges.labels.rating_columns import find_ratings
+from judges.labels.preparation import stated_scales, with_latest_labels, without_footers
+from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
-from judges.labels.tool_exports import as_plain_table
+from judges.labels.tool_exports import convert_tool_export
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, Values
-from judges.labels.weights import weigh
+from judges.labels.values import Scale, WordValues
+from judges.labels.weights import with_weights
 from judges.tables.formats import Table, read_table
-from judges.tables.in_memory import Rows, is_in_memory, name_of
+from judges.tables.in_memory import Rows, is_in_memory, table_name
 from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
 # Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
@@ -42,7 +42,7 @@ def read_labels(
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
-    values: Values | None = None,
+    values: WordValues | None = None,
 ) -> LabelledSet:
     """Read labelled outputs from a file or from rows in memory.
 
@@ -59,8 +59,7 @@ def read_labels(
         texts: Names of texts that must be in every row; by default, the texts with usual names.
         annotations: A second file with the columns id, dimension, annotator and rating. Its ratings
             replace the ratings in the first file.
-        values: Maps words to the numbers that they stand for, such as `{"good": 3, "n/a": None}`;
-            None is a missing rating.
+        values: Maps words to their numbers, as in `{"good": 3, "n/a": None}` (None: no rating).
 
     Raises:
         LabelError: If the file has problems; `problems` holds all of them.
@@ -81,7 +80,7 @@ def read_pairs(
     *,
     map: ColumnMapping | None = None,
     texts: Sequence[str] | None = None,
-    values: Values | None = None,
+    values: WordValues | None = None,
 ) -> LabelledPairs:
     """Read labelled pairs from a file or from rows in memory.
 
@@ -123,18 +122,18 @@ def read_items(
     Raises:
         LabelError: If the file has problems; `problems` holds all of them.
     """
-    options = replace(read_options(map), labelled=False)
+    options = replace(read_options(map), reads_labels=False)
     return _read_or_raise(path, options, item_kind="pairs" if pairwise else "outputs")
 
 
 def read_options(
     map: ColumnMapping | None,
-    values: Values | None = None,
+    values: WordValues | None = None,
     scales: Mapping[str, Scale] | None = None,
 ) -> ReadOptions:
-    """Return the options in a mapping (or mapping file), with further words and other scales."""
+    """Return the options for a mapping or mapping file, with more words and other scales."""
     columns, value_by_word, scale = split_mapping(map, values)
-    if scales is None and (bounds := read_bounds(scale or "")):
+    if scales is None and (bounds := read_scale(scale or "")):
         scales = {"*": bounds}
     return ReadOptions(map=columns, values=value_by_word, scales=scales or {})
 
@@ -150,12 +149,12 @@ def _read_or_raise(
     labelled, problems = check_file(path, options, item_kind=item_kind)
     if labelled is not None and not problems:
         return labelled
-    shown = [problem for problem in problems if problem.line is None] or problems[:1]
-    message = "; ".join(map(str, shown))
-    if n_more := len(problems) - len(shown):
+    shown_problems = [problem for problem in problems if problem.line is None] or problems[:1]
+    message = "; ".join(map(str, shown_problems))
+    if n_not_shown := len(problems) - len(shown_problems):
         can_check = not (options.texts or is_in_memory(path))
         command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
-        message += f" (and {n_more:,} more{command})"
+        message += f" (and {n_not_shown:,} more{command})"
     raise LabelError(message, problems)
 
 
@@ -167,31 +166,29 @@ def check_file(
     `item_kind` says whether the file is read as outputs or as pairs. If it is "", it is read as
     outputs if `options` name dimensions or a file of annotations, else as its columns suggest.
     """
-    problems, annotation_problems = Problems(name_of(path)), Problems(str(options.annotations))
-    table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
-    second_file = _read_annotations_file(options, annotation_problems)
+    problems, annotation_problems = Problems(table_name(path)), Problems(str(options.annotations))
+    table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
+    second_ratings = _read_annotations_file(options, annotation_problems)
     labelled: LabelledSet | LabelledPairs | None = None
     if table is not None:
-        if problems.file in SHIPPED_NAMES:
+        if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
-        requested_kind = item_kind or (
-            "outputs" if options.dimensions or options.annotations else ""
-        )
+        kind = item_kind or ("outputs" if options.dimensions or options.annotations else "")
         with problems.collect():
-            columns = _prepare_columns(as_plain_table(table, options), options)
-            if requested_kind == "pairs" or (not requested_kind and holds_pairs(columns)):
+            columns = _prepare_columns(convert_tool_export(table, options), options)
+            if kind == "pairs" or (not kind and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
-                labelled = _read_outputs(columns, problems, options, second_file)
-    if second_file is not None and isinstance(labelled, LabelledSet):
-        labelled = _add_annotations_file(labelled, second_file, options, annotation_problems)
+                labelled = _read_outputs(columns, problems, options, second_ratings)
+    if second_ratings is not None and isinstance(labelled, LabelledSet):
+        labelled = _add_annotations_file(labelled, second_ratings, options, annotation_problems)
     return labelled, (*annotation_problems, *problems)
 
 
 def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read pairs from a table; raises UnreadableError if it holds rated outputs instead."""
     if (
-        options.labelled
+        options.reads_labels
         and find_candidate_columns(columns) is None
         and columns.has_nested_or_long_ratings
     ):
@@ -201,43 +198,47 @@ def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> L
 
 
 def _read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, second_file: TableRatings | None
+    columns: Columns, problems: Problems, options: ReadOptions, second_ratings: TableRatings | None
 ) -> LabelledSet:
     """Read outputs from a table; raises UnreadableError if it holds pairs instead.
 
     A table with two columns of candidates is still read as outputs if the second file rates
     outputs, or if the table has ratings and no votes and the user names columns or dimensions.
     """
-    candidates = None if second_file and second_file.by_item else find_candidate_columns(columns)
+    candidates = (
+        None if second_ratings and second_ratings.by_item else find_candidate_columns(columns)
+    )
     ratings_are_named = (
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
     if candidates is not None and not (ratings_are_named and not holds_pairs(columns)):
         advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
-        if options.labelled:
+        if options.reads_labels:
             votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
-            how = f"--pairwise {votes if votes and judge_name(votes) == votes else 'NAME'}"
+            name = votes if votes and judge_name(votes) == votes else "NAME"
+            pairwise_flag = f"--pairwise {name}"
             if not votes:
-                how += " and name the votes with --map votes=COLUMN"
-            advice = f"use {how}, or name a column of ratings with --dimension COLUMN"
+                pairwise_flag += " and name the votes with --map votes=COLUMN"
+            advice = f"use {pairwise_flag}, or name a column of ratings with --dimension COLUMN"
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
-    labelled = weigh(read_outputs(columns, problems, options, second_file), columns, problems)
+    labelled = read_outputs(columns, problems, options, second_ratings)
+    labelled = with_weights(labelled, columns, problems)
     return replace(labelled, scales=stated_scales(columns))
 
 
 def _add_annotations_file(
-    labelled: LabelledSet, second_file: TableRatings, options: ReadOptions, problems: Problems
+    labelled: LabelledSet, second_ratings: TableRatings, options: ReadOptions, problems: Problems
 ) -> LabelledSet:
     """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
-    labelled = weigh(labelled, second_file.source.columns, problems)
+    labelled = with_weights(labelled, second_ratings.rating_columns.columns, problems)
     notes = [f"{options.annotations}: {note}" for note in problems.notes]
-    both_hashes = f"{labelled.sha256}{second_file.source.columns.table.sha256}"
+    both_hashes = f"{labelled.sha256}{second_ratings.rating_columns.columns.table.sha256}"
     return replace(
         labelled,
         notes=(*labelled.notes, *notes),
         sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
-        scales=stated_scales(second_file.source.columns),
+        scales=stated_scales(second_ratings.rating_columns.columns),
     )
 
 
@@ -251,9 +252,9 @@ def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
         name: column for name, column in options.map.items() if (name, column) not in TURNS_MAPPINGS
     }
     all_turns = ALL_TURNS in options.map.items() or CONVERSATION in (options.texts or ())
-    table = with_texts(without_footers(table), mapping, all_turns=all_turns)
-    return latest_labels(
-        Columns(table, mapping, options.texts or (), options.numbers, options.labelled)
+    table = table_with_texts(without_footers(table), mapping, all_turns=all_turns)
+    return with_latest_labels(
+        Columns(table, mapping, options.texts or (), options.number_by_word, options.reads_labels)
     )
 
 
@@ -263,14 +264,15 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        columns = latest_labels(Columns(as_plain_table(table, options, has_outputs=False)))
+        plain_table = convert_tool_export(table, options, has_outputs=False)
+        columns = with_latest_labels(Columns(plain_table))
         if columns.find("id") is None:
             advice = (
                 "give a file with the columns id and label, or id, dimension, annotator, rating"
             )
             raise UnreadableError("no-column", "has no column of ids", advice)
         _check_rated_once(columns, problems)
-        ratings = read_ratings(find_ratings(columns, options.dimensions), options, problems)
+        ratings = read_ratings(find_rating_columns(columns, options.dimensions), options, problems)
         problems.notes = [*columns.table.notes, *ratings.notes]
         return ratings
     return None
@@ -289,20 +291,20 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
         seen_ids.add(item_id)
 
 
-_STARTER = PROJECT_FOLDER / "data" / "starter"
+_STARTER_FOLDER = PROJECT_FOLDER / "data" / "starter"
 
 # Names that may be given in place of a path, with the files of the starter set.
-SHIPPED_NAMES = {
-    "starter": _STARTER / "outputs.jsonl",
-    "starter_pairs": _STARTER / "pairs.jsonl",
-    "starter_unlabelled": _STARTER / "unlabelled.jsonl",
+STARTER_FILE_BY_NAME = {
+    "starter": _STARTER_FOLDER / "outputs.jsonl",
+    "starter_pairs": _STARTER_FOLDER / "pairs.jsonl",
+    "starter_unlabelled": _STARTER_FOLDER / "unlabelled.jsonl",
 }
 
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Whether a file with this hash is one of the starter set's labelled files, or a copy."""
-    files = (SHIPPED_NAMES["starter"], SHIPPED_NAMES["starter_pairs"])
+    """Return whether this is the hash of a labelled file of the starter set, or of a copy."""
+    files = (STARTER_FILE_BY_NAME["starter"], STARTER_FILE_BY_NAME["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 
 

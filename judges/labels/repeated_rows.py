@@ -1,11 +1,11 @@
-"""Merges the rows of several annotators on one output, and notes rows that repeat others."""
+"""Merges several annotators' rows on one output, and notes rows that repeat other rows."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 
-from judges.labels.cells import is_blank, value_in
+from judges.labels.cells import is_blank, value_at
 from judges.labels.columns import Columns
 from judges.labels.values import is_missing_value, normalize_word
 from judges.tables.problems import Problems, count, joined_names
@@ -15,7 +15,7 @@ from judges.tables.text import TableRow
 _ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
-def merge_rows(
+def merge_rows_by_id(
     columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
 ) -> tuple[Columns, list[str]]:
     """Merge the rows with the same id into one row, and return the new columns and notes.
@@ -25,11 +25,11 @@ def merge_rows(
     labels and comments are left out without a note.
     """
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
-    dropped = label_columns | {*columns.comments, *map(columns.outer_column, label_columns)}
+    dropped = label_columns.union(columns.comment_columns, map(columns.outer_column, label_columns))
     item_columns = columns.columns_except(dropped)
-    must_be_equal = {*texts, *columns.find_all(_ORIGIN_ROLES)}
+    constant_columns = {*texts, *columns.find_all(_ORIGIN_ROLES)}
     merged_rows: dict[str, TableRow] = {}
-    differing: dict[str, None] = {}
+    unequal_columns: dict[str, None] = {}
     for row in columns.table.rows:
         item_id = columns.item_key(row)
         cells = {name: row.cells.get(name) for name in item_columns}
@@ -39,24 +39,24 @@ def merge_rows(
                 first_cells[name] = cell
             if is_blank(cell) or cell == first_cells[name]:
                 continue
-            if name not in must_be_equal:
-                differing[name] = None
+            if name not in constant_columns:
+                unequal_columns[name] = None
                 continue
             fault = f"differs from another row with the id {item_id!r:.60}"
             advice = "write the same in all rows with this id, or give each output an id of its own"
             problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
-    dropped |= differing.keys()
+    dropped |= unequal_columns.keys()
     kept_columns = tuple(columns.columns_except(dropped))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
     mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
-    left_out = joined_names([f"column {name!r}" for name in differing])
-    notes = [f"left out, since rows of one id differ in it: {left_out}"] if differing else []
+    names_text = joined_names([f"column {name!r}" for name in unequal_columns])
+    notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
     if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
-        notes.append(f"joined by the same texts, since there are no ids: {count(n_joined, 'row')}")
+        notes.append(f"joined {count(n_joined, 'row')} without an id to a row of the same texts")
     return columns.with_table(table, mapping), notes
 
 
-def check_repeats(
+def note_repeated_rows(
     columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
 ) -> list[str]:
     """Return a note on rows that repeat another row's texts, and on whether their labels agree.
@@ -68,15 +68,15 @@ def check_repeats(
     repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
     if not repeat_lines:
         return []
-    unit, are_minority = problems.unit, 2 * len(repeat_lines) < len(columns.table.rows) - 1
-    if columns.find("annotator") and not (columns.find("id") and are_minority):
+    unit, are_few = problems.unit, 2 * len(repeat_lines) < len(columns.table.rows) - 1
+    if columns.find("annotator") and not (columns.find("id") and are_few):
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
         advice = "give all rows of one output the same id: --map id=COLUMN"
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
     note = f"{len(repeat_lines):,} {'row repeats' if len(repeat_lines) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
-    if columns.labelled:
+    if columns.reads_labels:
         note += _describe_agreement(groups, label_columns, unit)
     return [note]
 
@@ -99,19 +99,19 @@ def _describe_agreement(
 
 
 def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
-    """The groups of rows with equal texts, documents and systems; [] if two rows share an id."""
+    """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
     rows = columns.table.rows
     if not texts or len({*map(columns.item_key, rows)}) < len(rows):
         return []
     content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
     groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
-        groups[tuple(str(value_in(row, column)) for column in content_columns)].append(row)
+        groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
-    """The different labels in a column; lists of several annotators' labels are skipped."""
-    cells = (value_in(row, column) for row in rows)
+    """Return the different labels in a column; lists of several annotators' labels are skipped."""
+    cells = (value_at(row.cells, column) for row in rows)
     single_labels = (cell for cell in cells if not isinstance(cell, list | Mapping))
     return sorted({normalize_word(cell) for cell in single_labels if not is_missing_value(cell)})

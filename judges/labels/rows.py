@@ -5,21 +5,22 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from judges.labels.cells import (
     KEY_SEPARATOR,
     as_object,
     as_text,
     is_blank,
-    is_name,
+    is_id_or_name,
     join_texts,
-    value_in,
+    value_at,
     without_keys,
 )
-from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER, Columns, add_missing_column
-from judges.labels.names import is_output, is_usual_text, map_flag, only_text
+from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns, add_missing_column
+from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
 from judges.labels.preparation import SAMPLING_COLUMNS
-from judges.labels.repeated_rows import check_repeats, merge_rows
+from judges.labels.repeated_rows import merge_rows_by_id, note_repeated_rows
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt
 from judges.tables.text import TableRow
@@ -29,7 +30,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ItemFields:
-    """What is read from a row of an output or a pair, except for its labels."""
+    """The id, document, systems and texts of an output or a pair, as read from its row."""
 
     id: str
     document_id: str
@@ -59,58 +60,55 @@ class RowReader:
         self._problems, self._file_columns, self._roles = problems, columns, roles
         self.notes: list[str] = []
         candidate_columns = {*candidates.values()}
-        texts = {
-            **columns.texts(columns.used_columns(roles) | candidate_columns, label_columns),
-            **candidates,
-        }
-        certain_columns = {
+        used_columns = columns.used_columns(roles) | candidate_columns
+        texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
+        certain_columns = candidate_columns | {
             c for n, c in texts.items() if columns.is_certain_text(n) or n in columns.mapping
         }
-        certain_columns |= candidate_columns
         if not problems:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
-            self.notes += check_repeats(columns, problems, content_columns, label_columns)
+            self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
         if columns.has_row_per_annotator:
-            columns, note = merge_rows(columns, problems, label_columns, certain_columns)
-            self.notes += note
+            columns, notes = merge_rows_by_id(columns, problems, label_columns, certain_columns)
+            self.notes += notes
         self.columns, self._line_by_id = columns, dict[str, int]()
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         other_texts = without_keys(self.texts, candidates)
-        self._source_text = columns.source(other_texts)
+        self._source_text = columns.find_source(other_texts)
         self._required_texts = _find_required_texts(columns, problems, other_texts, judge_texts)
         self._required_texts |= candidates.keys()
         # A row in which one of these texts is empty is left out and counted. If another required
         # text is empty, that is a problem.
-        self._output_texts = {*filter(is_output, self._required_texts)} | candidates.keys()
+        self._output_texts = {*filter(is_output_name, self._required_texts)} | candidates.keys()
         self._candidates = candidates
         self.notes += self._note_empty_texts()
         if not other_texts and judge_texts != ():
-            self._add_missing_texts()
+            self._report_no_texts()
 
     def _note_empty_texts(self) -> Iterator[str]:
         """Yield a note on each optional text with a usual name that is empty in some rows."""
         for name in sorted(self.texts.keys() - self._required_texts):
-            n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
-            if n_empty and is_usual_text(name):
+            n_empty = sum(map(is_blank, self.columns.cells(self.texts[name])))
+            if n_empty and is_text_name(name):
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
-    def _add_missing_texts(self) -> None:
+    def _report_no_texts(self) -> None:
         advice = "name the columns that hold the texts, as in --map document=COLUMN"
         if self._file_columns.is_long:
             advice = "give the file of outputs, and this one with --annotations FILE"
-        fault = f"no column holds texts; the columns are {self.columns.names_in_message}"
+        fault = f"no column holds texts; the columns are {self.columns.names_for_message}"
         self._problems.add("no-text", fault, advice)
 
     @property
     def grouped_by(self) -> str:
-        """Which rows share a document, in words."""
+        """A phrase that says which rows share a document."""
         if (group := self.columns.find("group")) is not None:
             return f"by column {group!r}"
         if self._source_text is None:
             return "each row is its own document, since there is no group and no source text"
         return f"by identical text {self._source_text!r}, since there is no group"
 
-    def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
+    def file_reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return what each column was read as; `ratings` maps dimensions or `votes` to columns."""
         columns = self._file_columns
         role_columns = columns.find_by_name(
@@ -118,18 +116,17 @@ class RowReader:
         )
         columns_by_role = {role: (column,) for role, column in role_columns.items()}
         if columns.ids_are_row_numbers:
-            columns_by_role["id"] = (ROW_NUMBER,)
-        read_columns = {*role_columns.values(), *self.texts.values(), *columns.comments}.union(
-            *ratings.values()
+            columns_by_role["id"] = (ROW_NUMBER_COLUMN,)
+        read_columns = chain(
+            role_columns.values(), self.texts.values(), columns.comment_columns, *ratings.values()
         )
-        read_outer_columns = {*map(columns.outer_column, read_columns)}
-        unread = tuple(columns.columns_except(read_outer_columns))
+        unread = tuple(columns.columns_except({*map(columns.outer_column, read_columns)}))
         likely_names = {column: columns.column(column).likely_name for column in unread}
         return FileReading(
             rows=columns_by_role,
             texts=self.texts,
             ratings=ratings,
-            comments=columns.comments,
+            comments=columns.comment_columns,
             unread=unread,
             likely_names={c: n for c, n in likely_names.items() if n in (*self._roles, "input")},
         )
@@ -147,14 +144,14 @@ class RowReader:
             empty_outputs = [
                 column
                 for name, column in missing_texts.items()
-                if name in self._output_texts and is_blank(value_in(row, column))
+                if name in self._output_texts and is_blank(value_at(row.cells, column))
             ]
             for column in empty_outputs:
                 lines_with_empty_output[column].append(row.line)
             if fields.id and not empty_outputs and len(self._problems) == n_problems:
                 yield fields
         for column, lines in lines_with_empty_output.items():
-            self._report_missing_outputs(column, lines)
+            self._report_empty_outputs(column, lines)
 
     def _read_row(self, row: TableRow) -> ItemFields:
         system_roles = (role for role in self._roles if role.startswith("system"))
@@ -170,7 +167,7 @@ class RowReader:
         document_id = document_id or _document_id(item_id, texts, self._source_text)
         return ItemFields(item_id, document_id, systems, texts, draw)
 
-    def _report_missing_outputs(self, column: str, lines: list[int]) -> None:
+    def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
@@ -178,7 +175,7 @@ class RowReader:
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
         line_list = f"{self._problems.unit} {str(lines[:5])[1:-1]}{', ...' * (len(lines) > 5)}"
         rows = count(len(lines), "row")
-        self.notes.append(f"left out for an empty {excerpt(column)}: {rows} ({line_list})")
+        self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({line_list})")
 
     def _read_name(
         self, row: TableRow, column: str | None, kind: str = "", advice: str = ""
@@ -190,12 +187,12 @@ class RowReader:
         """
         if column is None:
             return None
-        value, line = value_in(row, column), row.line
+        value, line = value_at(row.cells, column), row.line
         if is_blank(value):
             if kind:
                 self._problems.add(kind, "is empty", advice, line=line, field=column)
             return None
-        if not is_name(value):
+        if not is_id_or_name(value):
             fault, advice = "is not a name", "write a string or a whole number"
             self._problems.add("no-name", fault, advice, line=line, field=column, value=value)
             return None
@@ -204,20 +201,20 @@ class RowReader:
 
     def _read_text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
-        value = as_text(value_in(row, column))
+        value = as_text(value_at(row.cells, column))
         # People may have voted on a pair in which one system wrote nothing. In a typed file such as
         # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
         # any text may be white space.
-        may_be_empty = self.columns.table.typed and name in self._candidates
+        may_be_empty = self.columns.table.is_typed and name in self._candidates
         may_be_white_space = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_white_space):
             return self._check_unicode(value, row, column)
         is_counted = name in self._output_texts and is_blank(value)
         if name in self._required_texts and not is_counted:
-            self._add_missing_text(row, name, column, value)
+            self._report_missing_text(row, name, column, value)
         return None
 
-    def _add_missing_text(self, row: TableRow, name: str, column: str, value: object) -> None:
+    def _report_missing_text(self, row: TableRow, name: str, column: str, value: object) -> None:
         """Add a problem for a cell without a text; the advice names a key of an object in it."""
         fault, advice = "is not a text", "write the text, or remove the row"
         if is_blank(value):
@@ -229,7 +226,7 @@ class RowReader:
         self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
 
     def _read_id(self, row: TableRow) -> str:
-        """Return a row's id, or "" if it is missing; an id that an earlier row has is a problem."""
+        """Return a row's id, or ""; add a problem if the id is missing or not unique."""
         if self.columns.ids_are_row_numbers:
             return str(row.number)
         column = self.columns.find("id")
@@ -252,17 +249,17 @@ class RowReader:
 
 
 # Maps the id of an output or pair to people's comments by dimension (`votes` for pairs).
-Comments = dict[str, dict[str, tuple[str, ...]]]
+CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 
 def read_comments(
     columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
-) -> Comments:
-    """Return people's comments; `dimensions_of(column, row)` are the dimensions they are on."""
-    comments: Comments = {}
+) -> CommentsByItem:
+    """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
+    comments: CommentsByItem = {}
     for row in columns.table.rows:
-        for column in columns.comments:
-            cell = value_in(row, column)
+        for column in columns.comment_columns:
+            cell = value_at(row.cells, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
                 by_dimension = comments.setdefault(columns.item_key(row), {})
@@ -277,12 +274,12 @@ def _find_required_texts(
     texts: Mapping[str, str],
     judge_texts: Collection[str] | None,
 ) -> set[str]:
-    """The texts that every row must have; adds a problem for each one that the table lacks."""
-    source = columns.source(texts)
+    """Return the texts that every row must have; add a problem for each that the table lacks."""
+    source = columns.find_source(texts)
     if judge_texts is None:
         # All other texts may be empty, such as the `input` that belongs to an instruction.
-        return {name for name in texts if is_output(name) or name == source}
-    if (text := only_text(texts, judge_texts)) is not None:
+        return {name for name in texts if is_output_name(name) or name == source}
+    if (text := only_text_name(texts, judge_texts)) is not None:
         return {text}
     for name in judge_texts:
         if name not in texts:
@@ -293,7 +290,7 @@ def _find_required_texts(
 
 
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
-    """Return a document's id: a hash of its source text, or the item's id without such a text.
+    """Return a document's id: a hash of its source text, or the item's id if it has none.
 
     Two documents may have the same source text, such as an instruction, but different `input`s.
     """

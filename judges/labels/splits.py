@@ -13,23 +13,22 @@ import numpy as np
 
 from judges.labels.names import is_source_or_output, source_name
 from judges.labels.types import LabelError, LabelledItem, LabelledItems, LabelledPair, LabelledSet
-from judges.tables.problems import joined_names
+from judges.tables.problems import count, joined_names
 
 AnyLabelledItems = TypeVar("AnyLabelledItems", bound=LabelledItems)
 
 # The fractions of documents in train, dev and test. Dev is the largest split, since prompts are
 # chosen and tested on it; test is only used once.
-FRACTIONS = (0.35, 0.40, 0.25)
+SPLIT_FRACTIONS = (0.35, 0.40, 0.25)
 # With six documents, each split gets two: a variance needs at least two.
-MIN_UNITS_TO_SPLIT = 6
+MIN_DOCUMENTS_TO_SPLIT = 6
 MIN_SYSTEMS_TO_HOLD_OUT = 8
 
 
 def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     """Return the outputs that are rated on `dimension`; raises LabelError if there are none.
 
-    On a dimension with two values, an output is left out if half of its annotators gave one value,
-    and half the other one.
+    On a dimension with two values, an output is left out if its annotators are evenly divided.
     """
     rated_outputs = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated_outputs:
@@ -43,7 +42,8 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     n_tied, notes = len(rated_outputs) - len(untied_outputs), [*labelled.notes]
     if n_tied:
         notes.append(
-            f"{dimension}: left out, since equally many annotators gave either value: {n_tied:,}"
+            f"{dimension}: left out {count(n_tied, 'output')}, since equally many annotators gave "
+            "either value"
         )
     distinct_labels = {labelled.label(output, dimension) for output in untied_outputs}
     if len(distinct_labels) == 1:
@@ -63,7 +63,7 @@ class Splits(Generic[AnyLabelledItems]):
         dev: The split on which prompts are compared during tuning.
         test: The split for the report on the tuned judge.
         test_unseen_systems: The outputs of the held-out systems for the test documents; None if no
-            systems are held out.
+            system is held out.
         held_out_systems: The systems whose outputs are in no other split.
         n_unused: The number of outputs of held-out systems for train and dev documents, which are
             in no split.
@@ -78,7 +78,7 @@ class Splits(Generic[AnyLabelledItems]):
 
     @property
     def by(self) -> Literal["document", "both"]:
-        """Return "both" if the split is by document and by system, else "document"."""
+        """How the set is split: by "document", or by "both" document and system."""
         return "document" if self.test_unseen_systems is None else "both"
 
     def ids(self) -> dict[str, list[str]]:
@@ -89,7 +89,7 @@ class Splits(Generic[AnyLabelledItems]):
 
     @property
     def sha256(self) -> str:
-        """Return the hash of the ids in all splits."""
+        """The hash of the ids in all splits."""
         return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
 
 
@@ -113,7 +113,6 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         {item.id for item in labelled.items if item.document_id in documents}
         for documents in documents_by_split
     ]
-    by_document = [*map(labelled.subset, ids_by_split)]
     if (
         isinstance(labelled, LabelledSet)
         and all(output.system for output in labelled.outputs)
@@ -124,36 +123,33 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         held_out = set(rng.permutation(labelled.systems)[:n_held_out].tolist())
         held_out_ids = {output.id for output in labelled.outputs if output.system in held_out}
         seen = [labelled.subset(ids - held_out_ids) for ids in ids_by_split]
-        unseen = [labelled.subset(ids & held_out_ids) for ids in ids_by_split]
+        *unused, unseen = (labelled.subset(ids & held_out_ids) for ids in ids_by_split)
         # If systems wrote for different documents, a split may be too small to hold out systems.
-        if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
-            n_unused = len(unseen[0].items) + len(unseen[1].items)
-            return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
-    return Splits(by_document[0], by_document[1], by_document[2])
+        if all(len(part.documents) >= 2 for part in (*seen, unseen)):
+            n_unused = sum(len(part.items) for part in unused)
+            return Splits(seen[0], seen[1], seen[2], unseen, tuple(sorted(held_out)), n_unused)
+    train, dev, test = map(labelled.subset, ids_by_split)
+    return Splits(train, dev, test)
 
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
-    documents_by_unit = {
-        min(documents): documents for documents in _documents_with_equal_texts(labelled.items)
-    }
-    units = sorted(
-        ({*labelled.documents} - set().union(*documents_by_unit.values()))
-        | documents_by_unit.keys()
-    )
+    # A unit is a set of documents with equal source texts, under the name of its first document.
+    documents_by_unit = {min(unit): unit for unit in _documents_with_equal_texts(labelled.items)}
+    units = sorted(documents_by_unit)
     n_units = len(units)
-    if n_units < MIN_UNITS_TO_SPLIT:
+    if n_units < MIN_DOCUMENTS_TO_SPLIT:
         documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
         grouping = f"{labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {documents_are} too few to split into train, dev and test "
-            f"({grouping}at least {MIN_UNITS_TO_SPLIT} are needed, 30 are a fair start); label "
+            f"({grouping}at least {MIN_DOCUMENTS_TO_SPLIT} are needed, 30 are a fair start); label "
             "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
             "dspy-judges verify"
         )
     shuffled_units = rng.permutation(units).tolist()
-    n_train = min(max(round(FRACTIONS[0] * n_units), 2), n_units - 4)
-    n_dev = min(max(round(FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
+    n_train = min(max(round(SPLIT_FRACTIONS[0] * n_units), 2), n_units - 4)
+    n_dev = min(max(round(SPLIT_FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
     dev_end = n_train + n_dev
     splits: Sequence[list[str]] = (
         shuffled_units[:n_train],
@@ -161,13 +157,12 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
         shuffled_units[dev_end:],
     )
     return [
-        set().union(*(documents_by_unit.get(unit, {unit}) for unit in split_units))
-        for split_units in splits
+        set().union(*(documents_by_unit[unit] for unit in split_units)) for split_units in splits
     ]
 
 
 def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]:
-    """Return the sets of two or more document ids that are linked by equal source texts."""
+    """Return the sets of documents that equal source texts link; each document is in one set."""
     group_by_document = {item.document_id: {item.document_id} for item in items}
     # Maps each tuple of texts to the first document that has them.
     document_by_texts: dict[tuple[str, ...], str] = {}
@@ -182,13 +177,11 @@ def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]
         if smaller_group is not larger_group:
             larger_group |= smaller_group
             group_by_document |= dict.fromkeys(smaller_group, larger_group)
-    return list(
-        {id(group): group for group in group_by_document.values() if len(group) > 1}.values()
-    )
+    return list({id(group): group for group in group_by_document.values()}.values())
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
-    """The texts by which documents are compared: the source text, else all texts, else the id."""
+    """Return the texts that tell documents apart: the source text, else all texts, else the id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     responses = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from dspy_judges.column_names import name_key
-from judges.labels.cells import KEY_SEPARATOR, first_value, is_blank, list_in, objects_in, value_at
+from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
 from judges.labels.columns import Columns
-from judges.labels.names import is_comment, is_source_or_output
+from judges.labels.names import is_comment_name, is_source_or_output
 from judges.labels.ratings import ReadOptions
 from judges.labels.values import normalize_word
 from judges.tables.formats import Table
@@ -87,8 +87,7 @@ _LANGSMITH = LabelExport(
 _LANGSMITH_FRAME_COLUMNS = {"run_id": "", "key": "", r"feedback_source\.type": ""}
 _LANGSMITH_RUNS_COLUMNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
 _LANGSMITH_RESULTS_COLUMNS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
-# The exports that can be read. The first one that matches a table is used. docs/extend.md tells how
-# to add another one.
+# The exports that can be read: the first that matches is used. docs/extend.md says how to add one.
 LABEL_EXPORTS = [
     _LANGFUSE,
     replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),
@@ -145,12 +144,12 @@ LABEL_EXPORTS = [
 ]
 # The paths at which labels and outputs have each field; the first path with a value counts. A dot
 # leads into an object. A field that a label lacks is looked up in the objects around the label. The
-# field `of` is the id of the output that a label is on.
+# field `output_id` is the id of the output that a label is on.
 PLACES: dict[str, tuple[str, ...]] = {
     "id": ("context.span_id", "id", "trace_id"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
     "output": ("attributes.output.value", "output", "outputs", "response"),
-    "of": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
+    "output_id": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
     "dimension": ("annotation_name", "assessment_name", "from_name", "key", "name"),
     "rating": (
         *("result.score", "result.label", "feedback.value", "value.rating", "value.choices"),
@@ -170,7 +169,7 @@ _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECT
 _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
-def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
+def convert_tool_export(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
     A table that is not a known export is returned unchanged. A note says how many labels were read,
@@ -185,7 +184,7 @@ def as_plain_table(table: Table, options: ReadOptions, *, has_outputs: bool = Tr
 
 
 def _has_cell(table: Table, column_pattern: str, cell_pattern: str) -> bool:
-    """Whether any matching column has a matching cell; an empty `cell_pattern` matches any."""
+    """Return whether a matching column has a matching cell; "" as `cell_pattern` matches any."""
     columns = [name for name in table.columns if re.fullmatch(column_pattern, name)]
     match_cell = re.compile(cell_pattern or ".*", re.DOTALL).fullmatch
     return any(match_cell(str(row.cells.get(name))) for name in columns for row in table.rows)
@@ -231,7 +230,7 @@ class _ExportReader:
         )
 
     def _outputs_by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
-        """The rows of the outputs, and of the observations inside Langfuse traces, by their ids."""
+        """Return the rows of outputs, and of observations inside Langfuse traces, by their ids."""
         observations = [
             self._output_row(row._replace(cells=observation))
             for row in self._table.rows
@@ -242,16 +241,16 @@ class _ExportReader:
     def _unlabelled_outputs(
         self, outputs: Sequence[TableRow], labels: Sequence[TableRow]
     ) -> list[TableRow]:
-        """The rows of outputs without a label.
+        """Return the rows of outputs without a label.
 
         If the export has labels, an output that lacks a text is left out and counted.
         """
         labelled_ids = {row.cells["id"] for row in labels}
-        unlabelled = [row for row in outputs if row.cells.get("id") not in labelled_ids]
+        unlabelled_rows = [row for row in outputs if row.cells.get("id") not in labelled_ids]
         if not self._export.labels:
-            return unlabelled
-        complete = [row for row in unlabelled if not any(map(is_blank, row.cells.values()))]
-        n_incomplete = len(unlabelled) - len(complete)
+            return unlabelled_rows
+        complete = [row for row in unlabelled_rows if not any(map(is_blank, row.cells.values()))]
+        n_incomplete = len(unlabelled_rows) - len(complete)
         self._n_omitted["outputs without a label and without a text"] = n_incomplete
         # A long table needs a dimension in every row, also without a label.
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
@@ -262,15 +261,15 @@ class _ExportReader:
         note = f"an export of {self._export.tool}"
         if not (n_labels or self._n_omitted.total()):
             return note
-        omitted = joined_names(
+        omissions_text = joined_names(
             [f"{n_omitted:,} {source}" for source, n_omitted in (+self._n_omitted).items()]
         )
-        return f"{note}: {count(n_labels, 'label')} by people (left out: {omitted})"
+        return f"{note}: {count(n_labels, 'label')} by people (left out: {omissions_text})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
-        """Whether the export must have labels, since no mapped column or second file has any."""
-        if not (self._options.labelled and has_outputs):
-            return self._options.labelled
+        """Return whether the export must have labels: no mapped column or second file has any."""
+        if not (self._options.reads_labels and has_outputs):
+            return self._options.reads_labels
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
         has_mapped_labels = not all(map(is_source_or_output, dimension_names))
         return not (has_mapped_labels or self._options.annotations) and self._export.advice != ""
@@ -293,7 +292,7 @@ class _ExportReader:
         return row._replace(cells=cells)
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
-        """The rows of people's labels, with the output's texts and the annotator's comments."""
+        """Return the rows of people's labels, with the outputs' texts and the comments."""
         label_rows: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
         for row, (path, source) in product(self._table.rows, self._export.labels.items()):
@@ -302,16 +301,19 @@ class _ExportReader:
                 if cells is None:
                     continue
                 # In some exports, a comment is written like a label.
-                if is_comment(str(cells["dimension"])) and isinstance(cells["rating"], str):
+                if is_comment_name(str(cells["dimension"])) and isinstance(cells["rating"], str):
                     comments[cells["id"], cells["annotator"]].append(cells["rating"])
                 else:
                     label_rows.append(row._replace(cells=cells))
-        # Several labels at once, as in a question with multiple choices, are no rating.
-        with_list = [row for row in label_rows if isinstance(row.cells["rating"], list)]
-        multiple = {row.cells["dimension"] for row in with_list}
-        counts = Counter(row.cells["dimension"] for row in label_rows)
-        self._n_omitted.update({f"multiple choices on {name}": counts[name] for name in multiple})
-        label_rows = [row for row in label_rows if row.cells["dimension"] not in multiple]
+        # Several choices at once, as in a multiple-choice question, are not a rating.
+        list_dimensions = {
+            row.cells["dimension"] for row in label_rows if isinstance(row.cells["rating"], list)
+        }
+        dimensions = [row.cells["dimension"] for row in label_rows]
+        self._n_omitted.update(
+            f"multiple choices on {name}" for name in dimensions if name in list_dimensions
+        )
+        label_rows = [row for row in label_rows if row.cells["dimension"] not in list_dimensions]
         for cells in (row.cells for row in label_rows):
             comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
             cells["comment"] = "\n".join(map(str, filter(None, comment_texts)))
@@ -329,12 +331,12 @@ class _ExportReader:
         """
         name = str(_field(entry, "dimension"))
         dimension = self._dimensions.get(name_key(name), name)
-        is_requested = self._options.reads(dimension) or is_comment(dimension)
+        is_requested = self._options.reads(dimension) or is_comment_name(dimension)
         source = source or str(_field(entry, "source") or "unknown")
         if not (is_requested and self._is_by_person(entry, source, row.line)):
             return None
         output_cells = {} if "" in self._export.labels else row.cells
-        output_id = _field(entry, "of") or _field(output_cells, "id")
+        output_id = _field(entry, "output_id") or _field(output_cells, "id")
         label: Record = {name: _field(entry, name) for name in ("comment", "annotator")}
         label |= {"dimension": dimension, "rating": _entry_rating(entry), "id": str(output_id)}
         if not (str(output_id) in outputs if outputs else output_id):
@@ -346,7 +348,7 @@ class _ExportReader:
         return {**outputs[str(output_id)].cells, **label} if outputs else label
 
     def _is_by_person(self, entry: Record, source: str, line: int) -> bool:
-        """Whether a person gave the label; raises UnreadableError if its source is unknown.
+        """Return whether a person gave the label; raises UnreadableError if its source is unknown.
 
         A label from another source, or a withdrawn one, is counted in `_n_omitted`.
         """
@@ -379,11 +381,11 @@ def _column_entries(cells: Record, column: str, dimension: str) -> Iterator[Reco
     """Yield each value in a column's list, and its fields from the lists in `column.KEY`."""
     prefix = f"{column}{KEY_SEPARATOR}"
     lists = {
-        other_column.removeprefix(prefix): list_in(cells[other_column])
+        other_column.removeprefix(prefix): as_list(cells[other_column])
         for other_column in cells
         if other_column.startswith(prefix)
     }
-    for position, value in enumerate(list_in(cells[column])):
+    for position, value in enumerate(as_list(cells[column])):
         fields = {key: values[position] for key, values in lists.items() if position < len(values)}
         yield {**fields, "name": dimension, "value": value}
 

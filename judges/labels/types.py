@@ -14,8 +14,7 @@ Vote = Literal["A", "B", "tie"]
 class LabelError(JudgesError, ValueError):
     """Raised if a label file cannot be used.
 
-    The message describes the first problem (file, line, field, value, what to do) and says how many
-    more problems there are.
+    The message describes the first problem (file, line, field, value, advice) and counts the rest.
 
     Attributes:
         problems: All problems in the file.
@@ -64,12 +63,10 @@ class LabelledOutput:
 
     @property
     def row(self) -> dict[str, object]:
-        """Return a table's row with the output's id, document, system and texts, but no labels."""
+        """A table's row with the output's id, document, system and texts, but no labels."""
         id_cells = {"id": self.id, "group": self.document_id, "system": self.system}
-        return {name: value for name, value in id_cells.items() if value} | {
-            **self.texts,
-            **self.draw,
-        }
+        known_ids = {name: value for name, value in id_cells.items() if value}
+        return {**known_ids, **self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating on `dimension`; raises KeyError if there is none."""
@@ -105,7 +102,7 @@ class LabelledPair:
 
     @property
     def margin(self) -> float:
-        """Return (votes for A - votes for B) / all votes, a number from -1 to 1."""
+        """The votes for A minus the votes for B, over all votes: a number from -1 to 1."""
         return (self.votes.count("A") - self.votes.count("B")) / len(self.votes)
 
 
@@ -135,6 +132,11 @@ LabelledItem = LabelledOutput | LabelledPair
 AnyItem = TypeVar("AnyItem", bound=LabelledItem)
 
 
+def rated_dimensions(outputs: Iterable[LabelledOutput]) -> tuple[str, ...]:
+    """Return the dimensions on which any of the outputs is rated, sorted."""
+    return tuple(sorted({name for output in outputs for name in output.ratings}))
+
+
 def _select_and_sort(items: Iterable[AnyItem], ids: Collection[str]) -> tuple[AnyItem, ...]:
     selected = (item for item in items if item.id in ids)
     return tuple(sorted(selected, key=lambda item: (item.document_id, item.id)))
@@ -148,7 +150,7 @@ class LabelledItems:
         name: The name or path of the file.
         sha256: The hash of the file's bytes; for rows in memory and Hugging Face data sets, the
             hash of the rows. If a second file holds the ratings, this is a hash of both files.
-        grouped_by: Which items share a document, in words.
+        grouped_by: A phrase that says which items share a document.
         notes: Sentences on how the file was read, to be printed.
         reading: What each column of the file was read as.
         words: Maps each dimension with only two values to the file's words for 1 (good) and for 0.
@@ -174,7 +176,7 @@ class LabelledItems:
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """Return the ids of the documents, in the order of the file."""
+        """The ids of the documents, in the order of the file."""
         return tuple(dict.fromkeys(item.document_id for item in self.items))
 
 
@@ -200,21 +202,20 @@ class LabelledSet(LabelledItems):
     def label(self, output: LabelledOutput, dimension: str) -> float:
         """Return an output's mean rating or, on a dimension with two values, the majority's.
 
-        With two values, the label is the one (0 or 1) that more annotators gave, or 0.5 if both
-        were given equally often.
+        With two values, the label is the majority's (0 or 1), or 0.5 if annotators are tied.
         """
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Return the names of the systems, sorted."""
+        """The names of the systems, sorted."""
         return tuple(sorted({item.system for item in self.outputs if item.system is not None}))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Return the dimensions on which outputs are rated, sorted."""
-        return tuple(sorted({name for output in self.outputs for name in output.ratings}))
+        """The dimensions on which outputs are rated, sorted."""
+        return rated_dimensions(self.outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +240,6 @@ class LabelledPairs(LabelledItems):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Return the names of all systems that produced an output of a pair, sorted."""
+        """The names of all systems that produced an output of a pair, sorted."""
         system_names = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
         return tuple(sorted(name for name in system_names if name is not None))

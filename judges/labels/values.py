@@ -11,30 +11,30 @@ from judges.labels.types import Vote
 
 Scale = tuple[float, float]
 # Maps each of the user's words to a rating, to a vote, or to None for a missing rating.
-Values = Mapping[str, float | Vote | None]
+WordValues = Mapping[str, float | Vote | None]
 
 # The usual scales, from narrow to wide.
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
 # The kinds of cells. The denominator of a fraction is added to its kind, as in `shares of 5`; it is
-# 100 for percentages. A cell with one of the user's words (`Values`) is MAPPED.
+# 100 for percentages. A cell with one of the user's words (`WordValues`) is MAPPED.
 NUMBER, FRACTION, YES_NO = "plain numbers", "shares of ", "yes and no"
 MAPPED, MISSING, WORD = "mapped", "missing", "word"
 
 
-def _pairs(*texts: str) -> list[tuple[str, str]]:
+def _split_pairs(*texts: str) -> list[tuple[str, str]]:
     return [(good, bad) for good, _, bad in (text.partition("/") for text in texts)]
 
 
-# Pairs of words of which the first is always the good one. Of yes and no, either may be good.
-VERDICTS = _pairs(
+# Pairs of words, the good word first. Yes and no are not among them, since either may be good.
+VERDICT_PAIRS = _split_pairs(
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
     *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎", "okay/not okay"),
     *("accept/reject", "accepted/rejected", "approved/rejected", "acceptable/unacceptable"),
 )
 # Pairs of words that are read as 1 and 0, unless the column has a third word (good, ok, bad).
-YES_NO_PAIRS = VERDICTS + _pairs(
+YES_NO_PAIRS = VERDICT_PAIRS + _split_pairs(
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
@@ -106,18 +106,18 @@ def normalize_word(value: object) -> str:
 
 
 def is_missing_value(value: object) -> bool:
-    """Whether a cell is blank or a word for a missing value, such as `n/a`."""
+    """Return whether a cell is blank or a word for a missing value, such as `n/a`."""
     return value is None or _short_word(value) in _MISSING_WORDS
 
 
 def is_yes_or_no(value: object, words: Collection[str] = ()) -> bool:
-    """Whether a cell is a bool, a known word such as yes, true or fail, or one of `words`."""
+    """Return whether a cell is a bool, a word such as yes, true or fail, or one of `words`."""
     word = _short_word(value)
     return isinstance(value, bool) or word in NUMBER_BY_YES_NO_WORD or word in words
 
 
 def changes_meaning(word: str, value: float | Vote | None) -> bool:
-    """Whether a word stands for a number that it does not stand for anyway."""
+    """Return whether a word is given another value than its usual one."""
     return value is not None and NUMBER_BY_YES_NO_WORD.get(normalize_word(word)) != value
 
 
@@ -128,19 +128,19 @@ def _short_word(value: object) -> str | None:
     )
 
 
-def looks_like_rating(value: object, *, typed: bool) -> bool:
-    """Whether a cell can be read as a number. In a `typed` format, a string never can."""
+def looks_like_number(value: object, *, is_typed: bool) -> bool:
+    """Return whether a cell can be read as a number; if `is_typed`, a string never can."""
     if not isinstance(value, str):
         return _is_number(value)
-    can_be_number = not typed and len(value) <= MAX_WORD_LENGTH
-    return can_be_number and parse_alone(value).kind not in (YES_NO, MISSING, WORD)
+    can_be_number = not is_typed and len(value) <= MAX_WORD_LENGTH
+    return can_be_number and parse_cell(value).kind not in (YES_NO, MISSING, WORD)
 
 
 def _is_number(value: object) -> TypeGuard[int | float | Decimal]:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def parse_alone(value: object) -> CellValue:
+def parse_cell(value: object) -> CellValue:
     """Read a cell without regard to the other cells in its column."""
     if _is_number(value):
         try:

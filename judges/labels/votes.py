@@ -10,7 +10,7 @@ from contextlib import suppress
 from dspy_judges.column_names import name_key
 from judges.labels.cells import split_by_annotator
 from judges.labels.types import Vote
-from judges.labels.values import Values, is_missing_value, normalize_word
+from judges.labels.values import WordValues, is_missing_value, normalize_word
 from judges.tables.problems import UnreadableError
 
 _VOTE_BY_WORD: dict[str, Vote] = {"a": "A", "b": "B", "model_a": "A", "model_b": "B"}
@@ -36,7 +36,7 @@ class VoteReader:
     """
 
     def __init__(
-        self, values: Iterable[object], words: Values, candidate_columns: NamePair
+        self, values: Iterable[object], words: WordValues, candidate_columns: NamePair
     ) -> None:
         self._user_votes = {normalize_word(word): vote for word, vote in words.items()}
         self._columns = candidate_columns
@@ -44,10 +44,9 @@ class VoteReader:
         for value in values:
             # `read` raises the error for an unreadable cell, when the row is known.
             with suppress(UnreadableError):
-                cell_words.update(normalize_word(part) for _, part in split_by_annotator(value))
-        self._numbers = set(
-            map(float, filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys()))
-        )
+                cell_words.update(normalize_word(entry) for _, entry in split_by_annotator(value))
+        numbers = filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys())
+        self._numbers = set(map(float, numbers))
         self._has_negative_numbers = min(self._numbers, default=0) < 0
         self._votes_by_number: dict[float, Vote] = {}
         if self._has_negative_numbers:
@@ -60,27 +59,27 @@ class VoteReader:
                 self._votes_by_number = _VOTE_BY_NUMBER
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
-        """Return all votes in a cell; raises UnreadableError if a part of the cell is not a vote.
+        """Return all votes in a cell; raise UnreadableError for an entry that is not a vote.
 
         The names of the two `systems` count as votes, too. An empty cell has no votes.
         """
-        parts = [part for _, part in split_by_annotator(value)]
-        return tuple(self._read_vote(part, systems) for part in parts if not self._is_missing(part))
+        votes = [vote for _, vote in split_by_annotator(value)]
+        return tuple(self._read_vote(vote, systems) for vote in votes if not self._is_missing(vote))
 
     def notes(self) -> Iterator[str]:
         """Yield a note on what negative numbers mean, if the column has any."""
         if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
-    def _is_missing(self, part: object) -> bool:
-        """Whether a vote is missing, by the user's words or by a usual word such as `n/a`."""
-        word = normalize_word(part)
+    def _is_missing(self, entry: object) -> bool:
+        """Return whether an entry is a missing vote: by the user's words, or a word like `n/a`."""
+        word = normalize_word(entry)
         return (
-            self._user_votes[word] is None if word in self._user_votes else is_missing_value(part)
+            self._user_votes[word] is None if word in self._user_votes else is_missing_value(entry)
         )
 
-    def _read_vote(self, part: object, systems: NamePair) -> Vote:
-        word = normalize_word(part)
+    def _read_vote(self, entry: object, systems: NamePair) -> Vote:
+        word = normalize_word(entry)
         if word in self._user_votes:
             vote_by_word, vote_by_name = self._user_votes[word], None
         else:
@@ -95,7 +94,7 @@ class VoteReader:
         if self._numbers and self._numbers <= {0, 1}:
             meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         advice = f"write A, B or tie, or say {meaning}"
-        raise UnreadableError("no-vote", fault, advice, part)
+        raise UnreadableError("no-vote", fault, advice, entry)
 
     def _vote_by_word(self, word: str) -> Vote | None:
         """Return the vote for a usual word or a number; None for any other word."""
@@ -105,7 +104,7 @@ class VoteReader:
 
 
 def _vote_by_name(word: str, names: NamePair) -> Vote | None:
-    """Return the vote for the system or column called `word`; None if neither or both are so."""
+    """Return the vote for the system or column called `word`; None unless exactly one is."""
     name_a, name_b = (name_key(normalize_word(name or "")) for name in names)
     votes: dict[str, Vote] = {name_a: "A", name_b: "B"}
     return votes.get(name_key(word)) if name_a != name_b else None

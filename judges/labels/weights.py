@@ -11,18 +11,17 @@ from judges.labels.preparation import SAMPLING_COLUMNS
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
-# How a document was sampled: 1 / its probability of being drawn, and the number of documents from
-# which it was drawn.
-Draw = tuple[float, ...]
+# How a document was sampled: 1 / its probability, and the number of documents it was drawn from.
+DocumentDraw = tuple[float, ...]
 # The draw of a document without sampling columns: it was labelled first, and drawn with the same
 # probability as any other document.
-AT_RANDOM: Draw = (1.0, math.inf)
+RANDOM_DRAW: DocumentDraw = (1.0, math.inf)
 
 
-def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
+def document_weights(draws: Mapping[str, DocumentDraw]) -> dict[str, float]:
     """Return the weight of each labelled document in a mean over all documents, 1 on average.
 
-    Documents with the same second number in their `Draw` were sampled together, in one round. Each
+    Documents with the same second number in their `DocumentDraw` were sampled in one round. Each
     round gives an estimate of the mean over all documents: documents that were labelled in earlier
     rounds stand for themselves only, and the documents drawn in the round stand for all documents
     that they were drawn from. The final estimate is the mean of the rounds' estimates, in which
@@ -53,12 +52,12 @@ def _positive_number(cell: object) -> float:
     return math.nan
 
 
-def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
+def with_weights(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the labelled outputs with weights from the table's sampling columns, if it has any."""
     document_by_output = {
         output.id: output.document_id for output in labelled.outputs if output.ratings
     }
-    draws: dict[str, Draw] = {}
+    draws: dict[str, DocumentDraw] = {}
     advice = (
         f"correct {' and '.join(SAMPLING_COLUMNS)}, or remove both: then all documents count alike"
     )
@@ -76,7 +75,7 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
             problems.add("sampling", fault, advice, line=row.line, value=draw_cells)
     if problems or not draws:
         return labelled
-    weights = document_weights(dict.fromkeys(document_by_output.values(), AT_RANDOM) | draws)
+    weights = document_weights(dict.fromkeys(document_by_output.values(), RANDOM_DRAW) | draws)
     outputs = (
         replace(output, weight=weights.get(output.document_id, 1.0)) for output in labelled.outputs
     )

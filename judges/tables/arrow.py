@@ -13,7 +13,7 @@ from judges.tables.problems import (
     UnreadableError,
     excerpt,
     joined_names,
-    too_large,
+    size_error,
 )
 from judges.tables.text import Record, TableRow
 
@@ -36,24 +36,24 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             # Parquet stores a repeated text once for a row group. So each row of the group may
             # unpack to as many bytes as the group has.
-            largest_group_bytes = max(
-                (row_group.total_byte_size for row_group in row_groups), default=0
-            )
+            largest_group_bytes = max((group.total_byte_size for group in row_groups), default=0)
             batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 1000)
             name_counts = Counter(parquet.schema_arrow.names)
             if duplicates := [name for name, n in name_counts.items() if n > 1]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(duplicates))
             if len(name_counts) > bounds.MAX_COLUMNS:
-                raise too_large(f"has more than {bounds.MAX_COLUMNS:,} columns")
+                raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns")
             for batch in parquet.iter_batches(batch_size=batch_size):
                 if batch.nbytes > bounds.MAX_BYTES:
-                    raise too_large(
+                    raise size_error(
                         f"has a row that unpacks to more than {bounds.MAX_BYTES >> 20} MiB"
                     )
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     row_number += 1
-                    bounds.memory_of(cells)  # raises ValueError if the cells are nested too deeply
+                    bounds.estimate_memory(
+                        cells
+                    )  # raises ValueError if the cells are nested too deeply
                     yield TableRow(row_number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"
@@ -92,8 +92,7 @@ class ParquetSink:
 def load_dataset(path: str) -> object:
     """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`.
 
-    Raises UnreadableError if the data set cannot be loaded, or if it has several splits and `path`
-    names none of them.
+    Raises UnreadableError if the data set cannot be loaded, or if `path` names no split of several.
     """
     import datasets
 

@@ -15,7 +15,7 @@ class InUseError(OSError):
 
 
 @contextmanager
-def in_use(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """Lock a file or folder within this context, so that no other run uses it.
 
     The lock is a file: `.NAME.lock` next to a file NAME, or `.lock` in a folder. If the process
@@ -32,8 +32,7 @@ def in_use(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # The file is deleted before the lock is released: after that, another run may hold the
-        # lock.
+        # The file is deleted first: once the lock is released, another run may hold it.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 

@@ -20,11 +20,11 @@ _UNLIKELY_IN_WINDOWS_1252 = re.compile(
 )
 
 
-def open_text(path: Path, problems: Problems, *, may_be_western: bool) -> TextIO:
+def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> TextIO:
     """Open a text file in its encoding, without translating line breaks.
 
-    The encoding is UTF-16 if the file begins with a byte order mark of UTF-16, else UTF-8. If the
-    file is not UTF-8 and `may_be_western` is true, the encoding is Windows-1252, which spreadsheets
+    The encoding is UTF-16 if the file begins with its byte order mark, else UTF-8. If the file is
+    not UTF-8 and `may_be_windows_1252` is true, the encoding is Windows-1252, which spreadsheets
     write, unless the bytes make that unlikely. Raises UnreadableError for any other encoding.
     """
     problems.unit = "line"
@@ -33,11 +33,11 @@ def open_text(path: Path, problems: Problems, *, may_be_western: bool) -> TextIO
             encoding = "utf-16"
         else:
             file.seek(0)
-            encoding = _utf8_or_windows_1252(file, problems, may_be_western)
+            encoding = _utf8_or_windows_1252(file, problems, may_be_windows_1252)
     return path.open(encoding=encoding, newline="")
 
 
-def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_western: bool) -> str:
+def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_1252: bool) -> str:
     """Return the encoding: UTF-8 if all lines are valid UTF-8, else Windows-1252, with a note.
 
     Raises UnreadableError if a line is too long, or if the encoding is probably neither of these.
@@ -51,13 +51,13 @@ def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_western: bo
         try:
             # Once a line has valid non-ASCII UTF-8, the file cannot be Windows-1252: invalid bytes
             # in a later line are damage.
-            may_be_western = line.decode().isascii() and may_be_western
+            may_be_windows_1252 = line.decode().isascii() and may_be_windows_1252
         except UnicodeDecodeError as error:
             sample = line + file.read(_SAMPLE_BYTES)
             context = line[max(0, error.start - 9) : error.start + 9].decode(
                 _WINDOWS_1252, "replace"
             )
-            if not may_be_western or _UNLIKELY_IN_WINDOWS_1252.search(sample):
+            if not may_be_windows_1252 or _UNLIKELY_IN_WINDOWS_1252.search(sample):
                 raise UnreadableError(
                     "not-utf8", "is not UTF-8", "save the file as UTF-8", context, line_number
                 ) from None

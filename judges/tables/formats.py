@@ -11,10 +11,10 @@ from typing import NamedTuple
 from dspy_judges import bounds
 from dspy_judges.files import claim_file
 from judges.tables.arrow import HUB_PREFIX, ParquetSink, load_dataset, parquet_rows
-from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
-from judges.tables.problems import Problems, RowsError, UnreadableError, too_large
+from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, rows_in_memory, table_name
+from judges.tables.problems import Problems, RowsError, UnreadableError, size_error
 from judges.tables.spreadsheet import csv_rows
-from judges.tables.text import CsvSink, JsonLinesSink, Record, TableRow, json_lines, json_rows
+from judges.tables.text import CsvSink, JsonLinesSink, Record, TableRow, json_rows, jsonl_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
 # Libraries such as pandas add columns whose names begin like this; these columns are not read.
@@ -28,46 +28,48 @@ class Format(NamedTuple):
 
     The first of the `endings` is the usual one. `open_writer` opens a new file with the given
     columns; it is None if the format can only be read. `is_typed` is false for CSV and .xlsx, where
-    a cell with a string may stand for a number. `flat` is true if all rows have the same columns.
+    a string may stand for a number. `is_flat` is true if all rows have the same columns.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Path, Problems], Iterator[TableRow]]
     open_writer: Callable[[Path, Sequence[str]], Sink] | None = None
     is_typed: bool = True
-    flat: bool = True
+    is_flat: bool = True
 
 
 FORMATS = (
-    Format((".jsonl", ".ndjson"), json_lines, lambda path, _: JsonLinesSink(path), flat=False),
-    Format((".json",), json_rows, flat=False),
+    Format((".jsonl", ".ndjson"), jsonl_rows, lambda path, _: JsonLinesSink(path), is_flat=False),
+    Format((".json",), json_rows, is_flat=False),
     Format((".csv",), csv_rows, CsvSink, is_typed=False),
     # Excel's format "Unicode text" has tabs between cells, and the ending .txt.
     Format((".tsv", ".tab", ".txt"), csv_rows, is_typed=False),
     Format((".xlsx", ".xlsm"), workbook_rows, is_typed=False),
     Format((".parquet", ".pq"), parquet_rows, ParquetSink),
 )
-READABLE = {ending: table_format for table_format in FORMATS for ending in table_format.endings}
-WRITABLE = {
+READABLE_FORMATS = {
+    ending: table_format for table_format in FORMATS for ending in table_format.endings
+}
+WRITABLE_FORMATS = {
     ending: table_format
-    for ending, table_format in READABLE.items()
+    for ending, table_format in READABLE_FORMATS.items()
     if table_format.open_writer is not None
 }
 # The endings that help texts name, as a phrase.
-READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
+READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """The rows and columns of one table, without the columns that libraries such as pandas add.
 
-    `typed` is true if a cell with a string never stands for a number, as in JSON. `delimiter` is
+    `is_typed` is true if a cell with a string never stands for a number, as in JSON. `delimiter` is
     the delimiter of a CSV file, else "".
     """
 
     name: str
     sha256: str
-    typed: bool
+    is_typed: bool
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
@@ -75,16 +77,15 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file.
+    """Yield the rows of the file `path`.
 
-    Notes on how the file was read are appended to `notes`. Raises RowsError if the file cannot be
-    read or has no rows.
+    Appends notes on how it was read to `notes`. Raises RowsError if it cannot be read or is empty.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
     row = None
     with _collect_errors(problems):
-        rows = _bounded_rows(_format_of(path, problems).read(path, problems), in_memory=False)
+        rows = _bounded_rows(_format_of(path).read(path, problems), in_memory=False)
         for number, row in enumerate(rows, start=1):
             yield row._replace(number=number)
     if row is None:
@@ -94,12 +95,11 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
 
-    A file with an unknown ending is read as JSON Lines. Raises RowsError if the file cannot be
-    read.
+    A file with an unknown ending is read as JSON Lines. Raises RowsError for an unreadable file.
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
-        rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
+        rows = _format_of(path, FORMATS[0]).read(path, problems)
         for row in _bounded_rows(rows, in_memory=True):
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
@@ -111,20 +111,20 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             source_rows = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
             # The rows have the same hash as a JSON Lines file with these rows.
             sha256 = hashlib.sha256(as_json_lines(source_rows)).hexdigest()
-            name, typed = Path(name_of(path)).name, True
+            name, is_typed = Path(table_name(path)).name, True
             rows = _numbered_rows(starmap(TableRow, enumerate(source_rows, start=1)))
         else:
             file = Path(str(path))
-            table_format = _format_of(file, problems)
+            table_format = _format_of(file)
             with split_sheet(file)[0].open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-            name, typed = split_sheet(file)[0].stem, table_format.is_typed
+            name, is_typed = split_sheet(file)[0].stem, table_format.is_typed
             rows = _numbered_rows(_bounded_rows(table_format.read(file, problems), in_memory=True))
         if rows:
             return Table(
                 name=name,
                 sha256=sha256,
-                typed=typed,
+                is_typed=is_typed,
                 columns=tuple(dict.fromkeys(column for row in rows for column in row.cells)),
                 rows=rows,
                 notes=tuple(problems.notes),
@@ -162,13 +162,13 @@ def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[Tabl
         columns.update(row.cells)
         nested_columns = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
         if max(len(columns), *nested_columns, 0) > bounds.MAX_COLUMNS:
-            raise too_large(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
+            raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         n_cells += len(row.cells)
         if in_memory and n_cells > bounds.MAX_CELLS:
-            raise too_large(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
-        n_bytes += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
+            raise size_error(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
+        n_bytes += 2 * bounds.BYTES_PER_VALUE + bounds.estimate_memory(row.cells)
         if in_memory and n_bytes > bounds.MAX_BYTES:
-            raise too_large(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
+            raise size_error(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row
 
 
@@ -186,20 +186,19 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
         problems.add("unreadable", fault, "check its permissions")
 
 
-def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
+def _format_of(path: Path, default: Format | None = None) -> Format:
     """Return the format of a file by its ending; with an unknown ending, return `default`.
 
-    Raises UnreadableError if the file does not exist, or if its ending is unknown and there is no
-    default.
+    Raises UnreadableError for a missing file, and for an unknown ending without a default.
     """
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
     if not file.is_file():
         raise UnreadableError("no-file", "is not a regular file", "give a file")
-    table_format = READABLE.get(file.suffix.lower(), default)
+    table_format = READABLE_FORMATS.get(file.suffix.lower(), default)
     if table_format is None:
-        advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
+        advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE_FORMATS)}"
         raise UnreadableError("no-format", "has an unknown format", advice)
     return table_format
 
@@ -249,6 +248,6 @@ def writable_format(path: Path) -> Format:
 
     Raises RowsError if files with this ending cannot be written.
     """
-    if (table_format := WRITABLE.get(path.suffix.lower())) is None:
-        raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
+    if (table_format := WRITABLE_FORMATS.get(path.suffix.lower())) is None:
+        raise RowsError(f"{path}: files are written as {', '.join(WRITABLE_FORMATS)}; rename it")
     return table_format

@@ -20,11 +20,11 @@ _FRAME_CLASS, _DATASET_CLASS = ("pandas", "DataFrame"), ("datasets", "Dataset")
 
 
 def is_in_memory(source: object) -> bool:
-    """Whether `source` holds rows in memory, and is not the path of a file."""
+    """Return whether `source` holds rows in memory, and is not the path of a file."""
     return isinstance(source, list | tuple) or _class_name(source) in (_FRAME_CLASS, _DATASET_CLASS)
 
 
-def name_of(source: object) -> str:
+def table_name(source: object) -> str:
     """Return a table's name for messages: the path of a file, or the type of rows in memory."""
     if isinstance(source, list | tuple):
         return "rows"
@@ -38,6 +38,7 @@ def rows_in_memory(source: Any) -> list[Record]:
     not a mapping, or if two columns have the same name.
     """
     rows: Iterable[object] = source
+    name = table_name(source)
     if _class_name(source) == _DATASET_CLASS:
         # In the format "arrow", the library does not decode images and sounds.
         batches = source.with_format("arrow").iter(batch_size=1000)
@@ -48,13 +49,14 @@ def rows_in_memory(source: Any) -> list[Record]:
         frame = source.reset_index() if index_is_column else source
         if not frame.columns.is_unique:
             duplicate = frame.columns[frame.columns.duplicated()][0]
-            raise RowsError(f"{name_of(source)}: two columns are called {duplicate!r}; rename one")
+            raise RowsError(f"{name}: two columns are called {duplicate!r}; rename one")
         rows = frame.to_dict("records")
     json_rows: list[Record] = []
     for row_number, row in enumerate(map(plain_value, rows), start=1):
         if not isinstance(row, dict):
-            location = f"{name_of(source)}, row {row_number}"
-            raise RowsError(f"{location}: {excerpt(row)} is not a mapping from columns to cells")
+            raise RowsError(
+                f"{name}, row {row_number}: {excerpt(row)} is not a mapping from columns to cells"
+            )
         json_rows.append(row)
     return json_rows
 

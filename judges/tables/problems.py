@@ -34,7 +34,7 @@ class UnreadableError(JudgesError):
         self.value, self.line = value, line
 
 
-def too_large(fault: str, line: int | None = None) -> UnreadableError:
+def size_error(fault: str, line: int | None = None) -> UnreadableError:
     """Return the error for a file that exceeds a limit in `dspy_judges.bounds`."""
     advice = "leave out columns that no judge reads, or split the file"
     return UnreadableError("too-large", fault, advice, line=line)

@@ -13,9 +13,9 @@ from judges.tables.problems import Problems, UnreadableError, count, excerpt
 from judges.tables.text import TableRow, is_blank, without_apostrophe
 
 # The number of rows that are searched for the header.
-_MAX_HEAD_ROWS = 20
+_MAX_SEARCHED_ROWS = 20
 # The number of lines of a CSV file from which the delimiter is detected.
-_SAMPLE_LINES = 200
+_N_SAMPLE_LINES = 200
 _DELIMITERS = (",", ";", "\t", "|")
 _QUOTING_ADVICE = "quote fields that hold separators or line breaks, and double the quotes inside"
 
@@ -27,7 +27,7 @@ class GridRow(NamedTuple):
     cells: list[object]
 
     @property
-    def filled(self) -> dict[int, object]:
+    def filled_cells(self) -> dict[int, object]:
         """The cells that are not blank, by their position from 0."""
         return {index: cell for index, cell in enumerate(self.cells) if not is_blank(cell)}
 
@@ -38,38 +38,38 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     A note is added for each title above the header. A problem is added if a column has cells but
     no name, and if a row does not fit the header.
     """
-    filled_rows = (row for row in grid if row.filled)
-    first_rows = list(islice(filled_rows, _MAX_HEAD_ROWS))
+    filled_rows = (row for row in grid if row.filled_cells)
+    first_rows = list(islice(filled_rows, _MAX_SEARCHED_ROWS))
     if not first_rows:
         return
     header_index = _header_index(first_rows)
     for row in first_rows[:header_index]:
-        title = excerpt(next(iter(row.filled.values())))
+        title = excerpt(next(iter(row.filled_cells.values())))
         note = f"{problems.unit} {row.line} ({title}) above the header is read as a title"
         problems.notes.append(note)
     header = first_rows[header_index]
     names = _column_names(header)
     # A row may lack cells only in columns after the last column with a name.
     min_cells = 1 + max(map(names.index, filter(None, names)))
-    unnamed_in_use = set[int]()
+    unnamed_columns = set[int]()
     for row in chain(first_rows[header_index + 1 :], filled_rows):
-        filled = row.filled
-        if len(row.cells) < min_cells or max(filled) >= len(names):
+        filled_cells = row.filled_cells
+        if len(row.cells) < min_cells or max(filled_cells) >= len(names):
             fault = f"has {count(len(row.cells), 'cell')}, but the header has {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTING_ADVICE}", line=row.line)
             continue
         # The first column may lack a name: it has row numbers then, and is not read.
-        unnamed_in_use.update(index for index in filled if index and not names[index])
+        unnamed_columns.update(index for index in filled_cells if index and not names[index])
         named_cells = zip(names, row.cells, strict=False)
         yield TableRow(row.line, {name: cell for name, cell in named_cells if name})
-    if unnamed_in_use:
-        fault = f"has no name above {count(len(unnamed_in_use), 'column')} with filled cells"
+    if unnamed_columns:
+        fault = f"has no name above {count(len(unnamed_columns), 'column')} with filled cells"
         problems.add("no-name", fault, "name every column here", line=header.line)
 
 
 def _header_index(first_rows: Sequence[GridRow]) -> int:
-    """The index of the header: the first row with more than half the usual number of cells."""
-    widths = [len(row.filled) for row in first_rows]
+    """Return the index of the header: the first row with more than half the usual cell count."""
+    widths = [len(row.filled_cells) for row in first_rows]
     n_rows_by_width = Counter(widths)
     usual_width = max(n_rows_by_width, key=lambda width: (n_rows_by_width[width], width))
     return next(index for index, width in enumerate(widths) if 2 * width > usual_width)
@@ -97,16 +97,16 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     # The default limit of the csv module is far below the length of a document. The limit cannot be
     # set for one reader, only for the whole process.
     csv.field_size_limit(bounds.MAX_BYTES)
-    with open_text(path, problems, may_be_western=True) as lines:
+    with open_text(path, problems, may_be_windows_1252=True) as lines:
         problems.unit = "row"  # not "line", since a row may extend over several lines
-        sample = list(islice(lines, _SAMPLE_LINES))
+        sample = list(islice(lines, _N_SAMPLE_LINES))
         problems.delimiter = max(
-            _DELIMITERS, key=lambda delimiter: _largest_share(sample, delimiter)
+            _DELIMITERS, key=lambda delimiter: _share_of_equal_widths(sample, delimiter)
         )
         yield from rows_under_header(_csv_grid(chain(sample, lines), problems.delimiter), problems)
 
 
-def _largest_share(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
+def _share_of_equal_widths(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
     """Return the largest share of rows that have the same number of cells, and this number."""
     try:
         records = list(csv.reader(sample, delimiter=delimiter))

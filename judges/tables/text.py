@@ -26,7 +26,7 @@ Record = dict[str, object]
 
 
 def is_blank(value: object) -> bool:
-    """Whether a cell is None, or a string of only white space."""
+    """Return whether a cell is None, or a string of only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -42,7 +42,7 @@ class TableRow(NamedTuple):
     number: int = 0
 
 
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _object_with_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return the JSON object with these keys and values. Raises ValueError if a key is repeated."""
     json_object = dict(pairs)
     if len(json_object) != len(pairs):
@@ -52,14 +52,14 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def decode_json(text: str) -> object:
     """Decode JSON. Raises ValueError if the JSON is invalid, repeats a key, or is too large."""
-    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
-        limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
+    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_JSON_MARKS:
+        limits = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_JSON_MARKS:,} commas and brackets"
         raise ValueError(f"has more than {limits}")
     try:
-        value = json.loads(text, object_pairs_hook=_unique_keys)
+        value = json.loads(text, object_pairs_hook=_object_with_unique_keys)
     except RecursionError as error:
         raise ValueError("is nested too deeply") from error
-    bounds.memory_of(value)
+    bounds.estimate_memory(value)
     return value
 
 
@@ -71,8 +71,8 @@ def read_json_file(path: Path) -> object:
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
-def read_yaml_file(path: Path, *, as_written: bool = False) -> object:
-    """Read a YAML file; if `as_written` is true, all scalars stay strings.
+def read_yaml_file(path: Path, *, scalars_as_strings: bool = False) -> object:
+    """Read a YAML file; if `scalars_as_strings` is true, all scalars stay strings.
 
     Raises OSError if the file cannot be read, and ValueError if the YAML is invalid.
     """
@@ -87,31 +87,35 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> object:
                 raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
-        return yaml.load(content, yaml.BaseLoader if as_written else yaml.SafeLoader)
+        return yaml.load(content, yaml.BaseLoader if scalars_as_strings else yaml.SafeLoader)
     # For impossible dates and numbers, PyYAML raises built-in exceptions such as TypeError.
     except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(str(error)) from error
 
 
-def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
+def jsonl_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the object on each line of a JSON Lines file; blank lines are skipped."""
-    with open_text(path, problems, may_be_western=False) as lines:
+    with open_text(path, problems, may_be_windows_1252=False) as lines:
         for line_number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             with problems.collect():
-                yield from _object_rows(line_number, _decode_line(line, line_number), problems)
+                try:
+                    value = decode_json(line)
+                except ValueError as error:
+                    raise _json_error(error, line_number) from error
+                yield from _object_rows(line_number, value, problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects in a .json file, which holds an array or JSON Lines."""
-    with open_text(path, problems, may_be_western=False) as file:
+    with open_text(path, problems, may_be_windows_1252=False) as file:
         content = file.read(bounds.MAX_BYTES + 1)
     try:
         rows = decode_json(content)
     except ValueError as error:
         if str(error).startswith("Extra data") and not content.lstrip().startswith("["):
-            yield from json_lines(path, problems)
+            yield from jsonl_rows(path, problems)
             return
         raise _json_error(error, getattr(error, "lineno", None)) from error
     if isinstance(rows, dict):
@@ -122,13 +126,6 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     problems.unit = "row"
     for row_number, value in enumerate(rows, 1):
         yield from _object_rows(row_number, value, problems)
-
-
-def _decode_line(line: str, number: int) -> object:
-    try:
-        return decode_json(line)
-    except ValueError as error:
-        raise _json_error(error, number) from error
 
 
 def _object_rows(number: int, value: object, problems: Problems) -> Iterator[TableRow]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dspy_judges import bounds
-from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, too_large
+from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names, size_error
 from judges.tables.spreadsheet import GridRow, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
@@ -17,7 +17,7 @@ from judges.tables.text import TableRow, is_blank
 _PATH_WITH_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 # The most XML elements in two files of a workbook that are slow to read. For any other file of the
 # workbook, the limit is four elements for each cell.
-_MAX_XML_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+_MAX_XML_ELEMENTS = {"xl/styles.xml": bounds.MAX_STYLES, "xl/sharedstrings.xml": bounds.MAX_CELLS}
 # Matches a merged range of cells in the XML of a sheet.
 _MERGED_RANGE = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
@@ -61,8 +61,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         with warnings.catch_warnings():
             # openpyxl warns about contents that are not read here, such as print areas.
             warnings.simplefilter("ignore")
-            # In read-only mode, openpyxl does not create the empty cells of a sheet whose stated
-            # size is too large.
+            # In read-only mode, openpyxl creates no empty cells if the stated size is too large.
             workbook = load_workbook(file, read_only=True, data_only=True)
             grid = _read_grid(workbook.worksheets, workbook.sheetnames, sheet_name, problems)
             workbook.close()
@@ -80,21 +79,22 @@ def _check_size(file: Path) -> None:
     """Raise UnreadableError if a workbook is too large to be read."""
     with zipfile.ZipFile(file) as archive:
         if (n_bytes := sum(file.file_size for file in archive.infolist())) > bounds.MAX_BYTES:
-            raise too_large(f"unpacks to {n_bytes >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
+            raise size_error(
+                f"unpacks to {n_bytes >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}"
+            )
         for name in archive.namelist():
             with archive.open(name) as xml:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: xml.read(2**20), b""))
             if n_elements > (limit := _MAX_XML_ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
-                raise too_large(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
+                raise size_error(f"has {n_elements:,} XML elements in {name}, more than {limit:,}")
 
 
 def _read_grid(
     sheets: Sequence[Sheet], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
-    """The rows of the sheet called `name`; if that is None, of the only visible sheet with a table.
+    """Return the rows of the sheet called `name`; by default, of the only visible one with a table.
 
-    A sheet has a table if at least two of its rows have two or more filled cells. Raises
-    UnreadableError if there is no sheet with the name, or if several visible sheets have a table.
+    Raises UnreadableError if no sheet has this name, or if several visible sheets have a table.
     """
     candidates = [
         sheet
@@ -102,23 +102,26 @@ def _read_grid(
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     ]
     grids = {sheet: _filled_rows(sheet) for sheet in candidates}
-    n_wide_rows = {sheet: sum(len(row.filled) > 1 for row in grid) for sheet, grid in grids.items()}
-    tables = [sheet for sheet in candidates if n_wide_rows[sheet] > 1]
-    if len(tables) > 1 or not grids:
+    table_sheets = [sheet for sheet, grid in grids.items() if _holds_table(grid)]
+    if len(table_sheets) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
-        raise UnreadableError(
-            "no-sheet", fault, "name the sheet with the labels, as FILE.xlsx:SHEET"
-        )
-    sheet = (tables or candidates)[0]
+        advice = "name the sheet with the labels, as FILE.xlsx:SHEET"
+        raise UnreadableError("no-sheet", fault, advice)
+    sheet = (table_sheets or candidates)[0]
     unread_titles = [title for title in titles if title != sheet.title]
     if name is None and unread_titles:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
         problems.notes.append(note)
-    return _fill_merged(sheet, grids[sheet])
+    return _fill_merged_cells(sheet, grids[sheet])
+
+
+def _holds_table(grid: Sequence[GridRow]) -> bool:
+    """Return whether two rows or more have two or more filled cells."""
+    return sum(len(row.filled_cells) > 1 for row in grid) > 1
 
 
 def _filled_rows(sheet: Sheet) -> list[GridRow]:
-    """The rows of a sheet that are not empty, all padded to the same length."""
+    """Return the rows of a sheet that are not empty, all padded to the same length."""
     # Otherwise openpyxl would rely on the dimensions in the file, which may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
@@ -132,13 +135,13 @@ def _filled_rows(sheet: Sheet) -> list[GridRow]:
         n_columns, n_cells = max(n_columns, len(cells)), n_cells + len(row)
         if n_columns > bounds.MAX_COLUMNS or max(n_cells, len(grid) * n_columns) > bounds.MAX_CELLS:
             limits = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
-            raise too_large(f"has more than {limits}", row_number)
+            raise size_error(f"has more than {limits}", row_number)
     return [
         GridRow(row_number, cells + [None] * (n_columns - len(cells))) for row_number, cells in grid
     ]
 
 
-def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
+def _fill_merged_cells(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
     """Copy the value of each merged range into all rows of the range."""
     from openpyxl.utils import range_boundaries
 
@@ -147,7 +150,7 @@ def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
         range_names = _MERGED_RANGE.findall(source.read())
         ranges = [range_boundaries(name.decode()) for name in range_names]
     if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
-        raise too_large(f"merges more than {bounds.MAX_CELLS:,} cells")
+        raise size_error(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
         if column > n_columns or top not in cells_by_line:
@@ -160,7 +163,7 @@ def _fill_merged(sheet: Sheet, grid: list[GridRow]) -> list[GridRow]:
 
 
 def _shown_value(cell: Cell) -> object:
-    """The value of a cell as a spreadsheet shows it."""
+    """Return the value of a cell as a spreadsheet shows it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
         return value

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from judges.judgement import AnyJudgement, Judgement
-from judges.prompt import encodable
+from judges.prompt import utf8_text
 from optimize.figures.as_text import JSON_DECIMALS as JSON_DECIMALS
 from optimize.items import Item
 from optimize.statistics.intervals import Figure, IntervalEstimate
@@ -116,6 +116,6 @@ def as_json(value: object, indent: int | None = None) -> str:
     A lone surrogate, as in some file names, is escaped, since UTF-8 cannot encode it.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    if encodable(text) == text:
+    if utf8_text(text) == text:
         return text
     return json.dumps(value, indent=indent, allow_nan=False)

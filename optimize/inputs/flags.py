@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from dspy_judges.errors import UsageError, option_name
-from judges.cli.flags import Flags, Parser, mapping
-from judges.client import holds_secret
+from judges.cli.flags import Flags, Parser, read_map_flags
+from judges.client import url_has_secret
 from judges.dimension import MAX_RATINGS, Dimension, Subject
-from judges.labels.flags import ANY_SCALE, read_bounds, read_values, split_mapping
+from judges.labels.flags import ANY_SCALE, read_scale, read_values, split_mapping
 from judges.labels.types import Vote
 from judges.labels.values import USUAL_SCALES
-from judges.tables.formats import READ_ENDINGS
+from judges.tables.formats import READABLE_ENDINGS
 from judges.terminal import (
     DONE,
     FAILED,
@@ -33,7 +33,7 @@ MAX_FAILED_SHARE = 0.1
 ScaleBounds = tuple[float, float]
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
 ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
-DATA_HELP = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
+DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
 check's FILE.yaml"""
@@ -53,7 +53,7 @@ def scale_bounds(scale: str | None) -> ScaleBounds | None:
     """
     if scale is None or scale == ANY_SCALE:
         return None
-    bounds = read_bounds(scale)
+    bounds = read_scale(scale)
     if bounds is None:
         option = option_name("scale", scale)
         raise SettingsError(f"{option}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
@@ -62,7 +62,7 @@ def scale_bounds(scale: str | None) -> ScaleBounds | None:
 
 def refuse_secret(api_base: str | None) -> None:
     """Raise SettingsError if an address holds a key, since addresses are written to files."""
-    if api_base and holds_secret(api_base):
+    if api_base and url_has_secret(api_base):
         option = option_name("api_base")
         raise SettingsError(f"{option} holds a password or a key: give the key by OPENAI_API_KEY")
 
@@ -116,7 +116,7 @@ def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:
 def scale_of_labels(flags: argparse.Namespace) -> str | None:
     """Return the scale that people used: --scale, else the scale in the file of --map."""
     scale: str | None = getattr(flags, "scale", None)
-    return split_mapping(mapping(flags.map), None).scale if scale is None else scale
+    return split_mapping(read_map_flags(flags.map), None).scale if scale is None else scale
 
 
 class CommandParser(Parser):

@@ -10,14 +10,14 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import option_name
-from judges.cli.flags import mapping
+from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.columns import ColumnNames
 from judges.labels.flags import ANY_SCALE, split_mapping
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.prompt import are_verdict_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
@@ -55,14 +55,14 @@ class LabelSource:
 
     data: AnyPath | AnyLabels | Rows | None = None
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
-    values: Values = field(default_factory=dict)
+    values: WordValues = field(default_factory=dict)
     annotations: AnyPath | None = None
     scale: str | None = None
 
     @classmethod
     def of(cls, flags: argparse.Namespace) -> "LabelSource":
         """Return the source that the flags of a command name."""
-        columns, values, _ = split_mapping(mapping(flags.map), word_values(flags.values))
+        columns, values, _ = split_mapping(read_map_flags(flags.map), word_values(flags.values))
         return cls(
             data=flags.data or None,
             map=columns,

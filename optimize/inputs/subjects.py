@@ -9,20 +9,20 @@ from dspy_judges.errors import option_name
 from judges import loading
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
-from judges.labels.columns import ROW_NUMBER, ColumnNames
+from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
 from judges.labels.conversations import ALL_TURNS, CONVERSATION
 from judges.labels.names import (
-    OUTPUTS,
+    OUTPUT_NAMES,
     is_source_or_output,
-    is_usual_text,
+    is_text_name,
     judge_name,
     map_flag,
-    only_text,
+    only_text_name,
     source_name,
     usual_name,
 )
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
-from judges.prompt import NAME
+from judges.prompt import VALID_NAME
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import AnyLabels, LabelSource, judge_scale, read_source, verdict_words
 
@@ -59,7 +59,7 @@ def subject_from_labels(
         if Path(written_name).is_file():
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
-    if not NAME.match(name):
+    if not VALID_NAME.match(name):
         return None
     columns = labels.map
     if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
@@ -99,14 +99,16 @@ def _make_subject(
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
         texts = usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
-        return loading.comparison_on(name, texts, labelled.candidate, definition)
+        return loading.make_comparison(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     answers = verdict_words(labelled, name) or judge_scale(labelled, name, scale)
-    return loading.dimension_on(name, answers, text_names_for_judge(labelled, columns), definition)
+    return loading.make_dimension(
+        name, answers, text_names_for_judge(labelled, columns), definition
+    )
 
 
 def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
@@ -117,12 +119,12 @@ def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -
     if several texts may be the judged output.
     """
     columns = labelled.reading.texts
-    outputs = [text for text in columns if usual_name(text) in OUTPUTS]
+    outputs = [text for text in columns if usual_name(text) in OUTPUT_NAMES]
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
     output = _judged_output(labelled, outputs, mapping)
     further_texts = without_keys(columns, [output])
-    inputs = [text for text in further_texts if text in mapping or is_usual_text(text)]
+    inputs = [text for text in further_texts if text in mapping or is_text_name(text)]
     return usable_texts([*inputs, output], labelled)
 
 
@@ -135,7 +137,7 @@ def _judged_output(
     """
     columns = labelled.reading.texts
     possible_outputs = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(possible_outputs) == 1 and NAME.match(possible_outputs[0]):
+    if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
         return possible_outputs[0]
     choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
     if not outputs and len(columns) == 2:
@@ -150,7 +152,11 @@ def _judged_output(
 def usable_texts(names: Iterable[str], labelled: AnyLabels) -> list[str]:
     """Return the names that every row has a text for, and that can be used in a prompt."""
     names_by_row = [item.texts.keys() for item in labelled.items]
-    return [name for name in names if NAME.match(name) and all(name in row for row in names_by_row)]
+    return [
+        name
+        for name in names
+        if VALID_NAME.match(name) and all(name in row for row in names_by_row)
+    ]
 
 
 def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
@@ -170,13 +176,13 @@ def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool
 
     Only a judge that `is_new` can read further texts. Empty if every column is read.
     """
-    only_name = only_text(reading.texts, texts)
+    only_name = only_text_name(reading.texts, texts)
     unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]
     if not columns:
         return ""
     names = {**dict.fromkeys(unread_texts.values(), "input"), **reading.likely_names}
-    used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER,)}
+    used_names = {name for name, headers in reading.rows.items() if headers != (ROW_NUMBER_COLUMN,)}
     if source_name(texts) or not is_new:
         used_names.add("input")
     flags: dict[str, str] = {}

@@ -22,7 +22,7 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference, choice_of
 from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
@@ -148,7 +148,7 @@ def judgements_from_scores(
 
 
 def judgements_from_replies(
-    path: Path, dimension: str, scale: Sequence[int], values: Values, *, pairwise: bool = False
+    path: Path, dimension: str, scale: Sequence[int], values: WordValues, *, pairwise: bool = False
 ) -> JudgementsById:
     """Read judgements by id from a file with any judge's raw replies.
 
@@ -256,7 +256,7 @@ def ask_entries(
     if all(entry.is_in_process for entry in entries):
         options["store"] = None
     asked = asked_models(entries)
-    with Session(keep_going=keep_going, models=models, asked=asked, **options) as session:
+    with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
         clients: dict[str, Client] = {}
         for entry in entries:
             if (judge := entry.judge) is None:
@@ -322,7 +322,7 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
         for account in accounts
     )
     counts = Counts.sum(account.total for account in accounts)
-    seconds = math.nan if counts.cached else seconds
+    seconds = math.nan if counts.cached_calls else seconds
     return JudgeUsage(
         plan=plan,
         cost_per_1000_rows=json_number(1000 * list_price_cost / n_rows, JSON_DECIMALS),

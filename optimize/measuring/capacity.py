@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
+from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
 from optimize.inputs.labelled import AnyLabels, agreement_text_of
 from optimize.items import Items, choose_level, items_of
-from optimize.search.power import GAIN, chance_of_gain
+from optimize.search.power import PLANNED_GAIN, describe_power
 from optimize.statistics.correlations import Level
-from optimize.statistics.floor import ERRORS, LIKELY, labels_to_decide, round_up
+from optimize.statistics.floor import ERROR_RATIOS, PLANNED_POWER, ceil_two_digits, labels_to_decide
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
 from optimize.statistics.two_values import (
     MIN_DOCUMENTS_FOR_RATES,
     MIN_OUTPUTS_FOR_RATES,
-    two_values,
+    verdict_agreement,
 )
 
 # People's words for pass and for fail; None if labels are ratings.
@@ -43,7 +43,7 @@ class LabelsNeeded:
     @classmethod
     def of(cls, floors: Mapping[str, float], fail_share: float) -> "LabelsNeeded":
         n_labels = {}
-        for share in ERRORS:
+        for share in ERROR_RATIOS:
             rates = {name: 1 - share * (1 - floor) for name, floor in floors.items()}
             true_rates = " and ".join(f"{name.upper()} {rate:.3g}" for name, rate in rates.items())
             n_labels[true_rates] = labels_to_decide(floors, fail_share, share)
@@ -52,12 +52,12 @@ class LabelsNeeded:
     def __str__(self) -> str:
         floors = " and ".join(f"{name.upper()} {floor:g}" for name, floor in self.floors.items())
         n_texts = (
-            f"{f'{round_up(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
+            f"{f'{ceil_two_digits(n):,}' if n else 'too many'} labels for a judge of {true_rates}"
             for true_rates, n in self.n_labels.items()
         )
         return (
             f"Floors of {floors} take {', '.join(n_texts)} ({self.fail_share:.0%} fails, a chance "
-            f"of {LIKELY:.0%}, independent outputs)"
+            f"of {PLANNED_POWER:.0%}, independent outputs)"
         )
 
 
@@ -107,16 +107,16 @@ def _tuning_capacity(
         # A tuning run with the default seed makes the same splits.
         splits = split(labelled, seed=0)
     except LabelError:
-        too_few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
+        too_few = f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
         return intervals_text, gain_text, [too_few]
     train, dev, test = (items_of(part, name) for part in (splits.train, splits.dev, splits.test))
     intervals_text += f"; tune on test, {_figures_with_interval(test, words, level)}"
     advice = _advice_for_intervals(items, test, words, level)
     training = Items((*train.items, *dev.items))
     if np.ptp(training.human):
-        gain_text, n_needed = chance_of_gain(items, training, goal="balanced" if words else level)
+        gain_text, n_needed = describe_power(items, training, goal="balanced" if words else level)
         if (n_more := n_needed - len(items.documents)) > 0:
-            advice.append(f"{n_more:,} more documents to show a gain of {GAIN:g}")
+            advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
 
 
@@ -135,7 +135,7 @@ def _contrast_text(items: Items) -> str:
 def n_missing_for_intervals(items: Items, words: VerdictWords, level: Level) -> dict[str, int]:
     """Return how many more passes (TPR), fails (TNR) or documents each interval needs."""
     if words:
-        n_more = two_values(items.human, items.human, items.document_ids).n_more
+        n_more = verdict_agreement(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
     # Some documents add nothing to rho: at summary level a document whose labels are all equal, at
     # dataset level a document that has only the commonest label.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from judges.cli.flags import mapping
+from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
@@ -101,7 +101,7 @@ def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> T
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
-    labelled = read_items(flags.data, map=mapping(flags.map) or None)
+    labelled = read_items(flags.data, map=read_map_flags(flags.map) or None)
     assert isinstance(labelled, LabelledSet)
     no_rating = {named_subject.name: (math.nan,)}
     outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
@@ -200,7 +200,7 @@ def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
 def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
     """Read people's labels by id from the file --changed; {} if there is no such file."""
     path = Path(flags.changed)
-    columns = mapping(flags.map) or None
+    columns = read_map_flags(flags.map) or None
     if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
         return {}
     labelled = read_labels(

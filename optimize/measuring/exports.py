@@ -15,10 +15,11 @@ from typing import NamedTuple
 from dspy_judges.column_names import name_key
 from judges.judgement import MAX_SCORE
 from judges.labels.cells import first_value, is_blank, objects_in, value_at
-from judges.labels.columns import ROW_NUMBER
-from judges.labels.conversations import as_texts
-from judges.labels.names import OUTPUTS
-from judges.labels.types import LabelledItem
+from judges.labels.columns import ROW_NUMBER_COLUMN
+from judges.labels.conversations import cells_with_texts
+from judges.labels.names import OUTPUT_NAMES
+from judges.labels.types import LabelledItem, LabelledPairs, Vote
+from judges.labels.values import WordValues
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
 from optimize.inputs.labelled import AnyLabels
@@ -108,9 +109,17 @@ class Score(float):
 
 
 def read_any_scores(
-    path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
+    path: Path,
+    dimension: str,
+    labelled: AnyLabels,
+    warn: Callable[[str], None],
+    metric: str = "",
+    values: WordValues | None = None,
 ) -> dict[str, float]:
     """Read scores by id from another tool's results, or from our own format (`recorded`).
+
+    In our own format a score may be a word in `values`, or in labels of pass or fail one of the two
+    words that people used.
 
     Raises RecordingError for a file in another format, and if labels without ids are joined by row
     numbers to scores of other texts.
@@ -121,12 +130,16 @@ def read_any_scores(
         warn(
             f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
         )
-    return read_own_scores(path, dimension)
+    words: dict[str, float | Vote | None] = {}
+    if verdict_words := labelled.words.get(dimension):
+        words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
+    words |= values or {}
+    return read_own_scores(path, dimension, words, pairwise=isinstance(labelled, LabelledPairs))
 
 
 def _has_row_numbers(labelled: AnyLabels) -> bool:
     """Return whether the labels' ids are row numbers, which mean nothing in another file."""
-    return labelled.reading.rows.get("id") == (ROW_NUMBER,)
+    return labelled.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
 def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
@@ -137,7 +150,7 @@ def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
     texts_by_id = {item.id: item.texts for item in labelled.items}
     n_compared = 0
     for location, row in read_recorded_rows(path):
-        cells = as_texts(row)
+        cells = cells_with_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
             if not isinstance(other_text := cells.get(column), str):
@@ -286,7 +299,7 @@ def _matching_keys(item: LabelledItem) -> Iterator[object]:
     """Yield what identifies a labelled row: its id, and each pair of an input and an output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
-    outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
+    outputs = [name for name in texts if name_key(name) in OUTPUT_NAMES] or [*texts]
     for input_name, output_name in product(texts, outputs):
         if input_name != output_name:
             yield texts[input_name], texts[output_name]

@@ -5,14 +5,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from judges.cli.flags import count
+from judges.cli.flags import parse_count
 from optimize.figures.as_text import VERDICT_PLURALS, counted, interval_text, looks_text
 from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.measuring.verification import Gate, Verification
 from optimize.statistics import floor
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, TwoValues
+from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, VerdictAgreement
 
 # With fewer documents, dataset-level rho on new labels often has no interval.
 MIN_DOCUMENTS_FOR_DATASET_FLOOR = 100
@@ -27,7 +27,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
         help_text = f"exit 1 if {figure}'s interval is below X, 3 if X lies in it"
         command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=help_text)
     help_text = "how often growing labels will be checked in all (1)"
-    command_parser.add_argument("--looks", type=count, default=1, metavar="N", help=help_text)
+    command_parser.add_argument("--looks", type=parse_count, default=1, metavar="N", help=help_text)
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
@@ -51,11 +51,14 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     """
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
+    if floors and result.card.has_same_scores:
+        reasons["falls short"].append("outputs that people order all get the same score")
+        floors = {}
     for name, floor_value in floors.items():
         figure_name, label, _ = FLOORS[name]
         two_values = result.card.two_values
         figure = getattr(two_values.judge, name) if label and two_values else result.card.rho
-        figure = replace(figure, interval=floor.deciding_interval(figure, looks))
+        figure = replace(figure, interval=floor.interval_for_looks(figure, looks))
         value_text = f"{figure.value:.4f} {interval_text(figure.interval)}{looks_text(looks)}"
         if math.isnan(figure.value):
             value_text = "undefined"
@@ -74,16 +77,16 @@ def check_floors(result: Verification, floors: Mapping[str, float], looks: int =
     )
 
 
-def _labels_to_add(result: Verification, figure: Figure, label: str, floor_value: float) -> str:
+def _labels_to_add(
+    result: Verification, figure: Correlation | Rate, label: str, floor_value: float
+) -> str:
     """Return how many more labels would decide, if the figure stays the same."""
     two_values = result.card.two_values
     if two_values and label and (n_more := two_values.judge.n_more[label]):
         return f"{counted(n_more, f'more {label}')} would give an interval"
-    if isinstance(figure, Rate) and (interval := figure.interval):
-        ends = interval.low, interval.high
-        if n_further := floor.further_outputs(figure.value, *ends, floor_value, figure.n):
-            number = counted(n_further, f"more {label}")
-            return f"about {number} would decide, if the judge does as well on them"
+    if n_further := floor.further_labels(figure, floor_value):
+        number = counted(n_further, f"more {label or 'document'}")
+        return f"about {number} would decide, if the judge does as well on them"
     return f"label more {VERDICT_PLURALS.get(label, 'documents')}"
 
 
@@ -103,13 +106,13 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
         yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
 
 
-def floor_flags(figures: Correlation | TwoValues) -> str:
+def floor_flags(figures: Correlation | VerdictAgreement) -> str:
     """Return floors that an equally good judge holds nine times of ten on as many new labels.
 
     The flags are for a rho, or for the figures of pass and fail. The text is empty if labels are
     too few: on new labels, figures may then have no interval.
     """
-    if isinstance(figures, TwoValues):
+    if isinstance(figures, VerdictAgreement):
         floor_values = []
         for rate in (figures.tpr, figures.tnr):
             low_end = rate.interval.low if rate.interval else 0.0

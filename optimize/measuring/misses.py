@@ -11,7 +11,7 @@ from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json
 from optimize.figures.as_text import LINE_WIDTH, short_name
 from optimize.items import judged_output_name
 from optimize.measuring.scored import ScoredItems
-from optimize.statistics.balanced import THRESHOLD
+from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.intervals import Mask, Vector
 
@@ -150,4 +150,4 @@ def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
 def _label_text(scored: ScoredItems, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
-    return scored.label_text(float(value >= THRESHOLD)) if scored.is_binary else f"{value:.2f}"
+    return scored.label_text(float(value >= PASS_THRESHOLD)) if scored.is_binary else f"{value:.2f}"

@@ -24,7 +24,7 @@ from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
-from optimize.statistics.joining import centred, joining_weights
+from optimize.statistics.joining import centred, fit_joining_weights
 
 PanelKind = Literal["own", "learned"]
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3
@@ -212,7 +212,7 @@ class _LearningData:
         prior = members / members.sum() / 2
         prior[self.best_member(members)] += 0.5
         weights = np.zeros(members.size)
-        weights[members] = joining_weights(
+        weights[members] = fit_joining_weights(
             self.standardised[:, members], self.human_ranks, prior[members]
         )
         return weights

@@ -1,6 +1,7 @@
 """Outputs that a judge scored and people labelled in part: their flags, vectors and scale."""
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,8 +18,11 @@ from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.exports import read_any_scores
-from optimize.statistics.corrected import Estimate, estimate_mean
+from optimize.statistics.corrected import MeanEstimate, estimate_mean
 from optimize.statistics.intervals import Mask, Vector
+
+# A random sample of labels would miss the unlabelled systems with at most this chance.
+MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 
 def add_partial_label_flags(group: Flags, *, needs_scores: bool) -> None:
@@ -97,11 +101,26 @@ class PartialLabels:
         """Whether the labels are passes (1), fails (0) and ties of annotators (0.5) only."""
         return bool(np.isin(self.label[self.has_label], (0, 0.5, 1)).all())
 
+    @property
+    def unlabelled_systems(self) -> list[str]:
+        """The systems without a label, if a random sample of as many labels would hardly miss them.
+
+        A random label misses systems that have the share s of the outputs with probability 1 - s.
+        The chance is summed over all sets of as many systems, as if labels were independent.
+        """
+        names = sorted({*self.system.tolist()} - {""})
+        labelled_names = {*self.system[self.has_label].tolist()}
+        missing = [name for name in names if name not in labelled_names]
+        share_with_label = 1 - float(np.isin(self.system, missing).mean())
+        n_labels, n_sets = int(self.has_label.sum()), math.comb(len(names), len(missing))
+        chance = n_sets * share_with_label**n_labels
+        return missing if chance < MAX_CHANCE_OF_RANDOM_SAMPLE else []
+
     def select(self, rows: Mask) -> "PartialLabels":
         vectors = {vector.name: getattr(self, vector.name)[rows] for vector in fields(self)}
         return PartialLabels(**vectors)
 
-    def mean(self, bounds: ScaleBounds) -> Estimate:
+    def mean(self, bounds: ScaleBounds) -> MeanEstimate:
         """Estimate the mean label; raises ValueError for too few labels (see `estimate_mean`)."""
         vectors = self.label, self.score, self.document
         return estimate_mean(*vectors, weight=self.weight, bounds=bounds)

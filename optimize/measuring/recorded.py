@@ -8,7 +8,7 @@ in nearly any reply, so their figures may differ a little.
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -19,21 +19,23 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.answer import (
     CANDIDATE_NOUN,
-    NUMBER,
+    NUMBER_REGEX,
     AnswerForm,
     answer_form,
     find_answer,
     plain_text,
 )
 from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
-from judges.labels.cells import first_value
 from judges.labels.names import judge_name
-from judges.labels.values import Values
-from judges.reading import answer_span
+from judges.labels.values import WordValues
+from judges.reading import reply_text_span
 from judges.tables.formats import read_records
-from judges.tables.problems import RowsError, joined_names
+from judges.tables.problems import RowsError, excerpt, joined_names
 from judges.tables.text import Record
 from optimize.items import MARGIN_OF_VOTE
+
+# Columns that hold the score if a judge's name does not say which; `winrate` writes `verdict`.
+_USUAL_SCORE_COLUMNS = ("score", "verdict", "verdict_preferred", "preferred")
 
 
 class RecordingError(JudgesError, ValueError):
@@ -75,41 +77,58 @@ def read_pair_replies(
         yield RecordedReplies(id=str(row["id"]), replies=replies)
 
 
-def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
+def read_own_scores(
+    path: Path, dimension: str, values: WordValues | None = None, *, pairwise: bool = False
+) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; an empty score becomes NaN.
 
-    Rows that `dspy-judges winrate` wrote can be read as well; the score of a pair is its margin: 1
-    for A, -1 for B, 0 for a tie. So can rows that `dspy-judges score` wrote. In JSON lines, their
-    scores are under `judgements`. In a table, the column of the dimension's name holds them if
-    there is a column NAME_failure, and the column NAME_judge if there is a column
-    NAME_judge_failure. Raises RecordingError for any other line, for a second score with the same
-    id, and for a file without scores on the dimension.
+    `values` has the score or vote that each word stands for. The score of a pair is its margin: 1
+    or "A", -1 or "B", 0 or "tie". The score may also be in a column `verdict` or `preferred`, or of
+    the dimension's name.
+
+    Rows that `dspy-judges winrate` wrote can be read as well. So can rows that `dspy-judges score`
+    wrote. In JSON lines, their scores are under `judgements`. In a table, the column of the
+    dimension's name holds them if there is a column NAME_failure, and the column NAME_judge if
+    there is a column NAME_judge_failure. Raises RecordingError for any other line, for a second
+    score with the same id, for a file without scores on the dimension, and for scores of pairs that
+    do not look like margins.
     """
     names = (dimension, judge_name(dimension))
     # A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
     # from that of the labels' column, as `helpful` from `Helpful?`.
     score_columns = [column for name in names for column in (f"{name}_judge", name)]
+    number_of_word = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
+    for word, value in (values or {}).items():
+        number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
+        number_of_word[word.casefold()] = math.nan if number is None else number
     scores: dict[str, float] = {}
+    numbers = set[float]()
     for location, row in read_recorded_rows(path):
         if row.get("dimension", dimension) != dimension:
             continue
+        record: Record | None = row
+        score: object = row
         try:
-            record: Record | None = row
             if "judgements" in row:
                 judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
                 record = judgements.get(names[0], judgements.get(names[1]))
             if record is None:
                 continue
             item_id = str(row["id"]).strip()
-            if record.keys() & {"verdict", "verdict_preferred"}:
-                preferred = first_value(record, ("verdict.preferred", "verdict_preferred"))
-                score: object = MARGIN_OF_VOTE.get(str(preferred))
+            columns = [name for name in score_columns if f"{name}_failure" in record]
+            columns += [name for name in _USUAL_SCORE_COLUMNS if name in record]
+            score = record[[*columns, dimension][0]]
+            if isinstance(score, dict):
+                score = score["preferred"]
+            word = str(score).strip().casefold()
+            if score is None or not word:
+                number = math.nan
+            elif word in number_of_word:
+                number = number_of_word[word]
             else:
-                columns = [name for name in score_columns if f"{name}_failure" in record]
-                columns += record.keys() & {"score"}
-                score = record[[*columns, dimension][0]]
-            value = math.nan if score in (None, "") else float(str(score))
-            if abs(value) > MAX_SCORE:
+                number = float(word)
+                numbers.add(number)
+            if abs(number) > MAX_SCORE:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
@@ -119,16 +138,29 @@ def read_own_scores(path: Path, dimension: str) -> dict[str, float]:
         except ValueError as error:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
-                f"score, at most {MAX_SCORE:g}"
+                f"score, at most {MAX_SCORE:g}, and not {excerpt(score)}; --values gives a word a "
+                "number"
             ) from error
         if item_id in scores:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
-        scores[item_id] = value
+        scores[item_id] = number
     if not scores:
         raise RecordingError(
             f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
         )
+    if pairwise:
+        check_margins(path.name, numbers)
     return scores
+
+
+def check_margins(name: str, numbers: Iterable[float]) -> None:
+    """Raise RecordingError if scores of pairs can hardly be margins, since none is negative."""
+    values = sorted({number for number in numbers if not math.isnan(number)})
+    if len(values) > 1 and values[0] >= 0:
+        raise RecordingError(
+            f"{name}: scores of pairs are margins, positive for A, negative for B and 0 for a tie, "
+            f"and these are {values[0]:g} to {values[-1]:g}: write 1, -1 and 0, or A, B and tie"
+        )
 
 
 # How judges with other prompts express a rating or a choice in a sentence.
@@ -170,13 +202,13 @@ def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> fl
 
     Raises NoScoreError if it states none, or several.
     """
-    text = text[slice(*answer_span(text))]
+    text = text[slice(*reply_text_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
     answer = find_answer(text, form, names) or find_answer(sentences, form, names)
     if answer and answer.value is not None:
         return answer.value
-    if form.numeric:
-        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER}){_AFTER_RATING}"
+    if form.is_numeric:
+        pattern = rf"{_BEFORE_RATING}(?P<value>-?{NUMBER_REGEX}){_AFTER_RATING}"
     else:
         choice_pattern = "|".join(map(re.escape, form.choice_by_text))
         pattern = rf"(?:{CANDIDATE_NOUN} )?\(?\b(?P<value>{choice_pattern})\b\)?{_AFTER_CHOICE}"
@@ -198,7 +230,7 @@ def judgement_of(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
-    values: Values | None = None,
+    values: WordValues | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
     """Return the mean of the scores that replies state; other replies are counted.
@@ -232,7 +264,7 @@ def judgement_of(
     )
 
 
-def preference_of(pair: RecordedReplies, *, values: Values | None = None) -> Preference:
+def preference_of(pair: RecordedReplies, *, values: WordValues | None = None) -> Preference:
     """Return the preference of both orders' replies; a tie if they contradict each other.
 
     `values` says which words stand for the output shown first ("A"), for the output shown second

@@ -20,7 +20,7 @@ from optimize.statistics.correlations import (
 )
 from optimize.statistics.human import (
     AnnotatorAgreement,
-    OneAnnotator,
+    OneAnnotatorComparison,
     annotator_agreement,
     krippendorff_alpha,
     one_annotator,
@@ -34,7 +34,7 @@ from optimize.statistics.plain import (
     order_agreement,
     pair_accuracy,
 )
-from optimize.statistics.two_values import Rate, TwoValues, two_values
+from optimize.statistics.two_values import Rate, VerdictAgreement, verdict_agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +84,15 @@ class PairFigures:
 class TwoValueFigures:
     """A judge's figures on pass and fail; `constant_judge` always gives one verdict."""
 
-    judge: TwoValues
-    constant_judge: TwoValues
+    judge: VerdictAgreement
+    constant_judge: VerdictAgreement
 
     @classmethod
     def of(cls, scored: ScoredItems) -> "TwoValueFigures":
         labels, weight = (scored.human, scored.documents), scored.items.weights
-        judge = two_values(scored.scores, *labels, weight=weight)
-        constant_verdicts = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
-        constant_judge = two_values(constant_verdicts, *labels, weight=weight)
+        judge = verdict_agreement(scored.scores, *labels, weight=weight)
+        constant = np.where(np.isnan(scored.scores), np.nan, judge.base_rate.value >= 0.5)
+        constant_judge = verdict_agreement(constant, *labels, weight=weight)
         return cls(judge=judge, constant_judge=constant_judge)
 
     @property
@@ -125,7 +125,7 @@ class PeopleFigures:
     alpha: float
     reliability: float
     max_rho: float = field(metadata={"json": "bound"})
-    one_annotator: OneAnnotator | None
+    one_annotator: OneAnnotatorComparison | None
     agreement: tuple[AnnotatorAgreement, ...]
 
     @classmethod
@@ -264,6 +264,11 @@ class Scorecard:
     def tie_share(self) -> float | None:
         """The share of ties among the pairs that people order; None if people order no pair."""
         return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
+
+    @property
+    def has_same_scores(self) -> bool:
+        """Whether the judge ties all pairs that people order, so that more labels cannot help."""
+        return self.tie_share == 1 and not self.two_values
 
     def to_json(self) -> JsonObject:
         return {**fields_json(self), "ties": self.tie_share}

@@ -30,7 +30,7 @@ from optimize.measuring.scored import ScoredItems, with_both_scores
 from optimize.statistics.balanced import MIN_OUTPUTS_FOR_INTERVAL, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import document_terms
-from optimize.statistics.floor import MAX_FURTHER_OUTPUTS
+from optimize.statistics.floor import MAX_FURTHER_LABELS
 from optimize.statistics.intervals import Contrast, Interval, Mask, Vector, cautious_interval
 from optimize.statistics.rows import read_rows
 
@@ -275,7 +275,7 @@ def _loss_of_document(old: ScoredItems) -> float:
 
 def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
     """Return how many documents would decide, if all are like these; None if too many."""
-    for multiple in range(2, MAX_FURTHER_OUTPUTS // terms.size + 1):
+    for multiple in range(2, MAX_FURTHER_LABELS // terms.size + 1):
         interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
         if swap_outcome(interval, margin) != "undecided":
             return multiple * int(terms.size)

@@ -11,11 +11,11 @@ from typing import get_args
 
 import numpy as np
 
-from judges.cli.costs import CostEstimate, estimate_runs, total_estimate
-from judges.cli.flags import Flags, constructed_note, request_options, split_name
-from judges.client import ModelOptions, check_name, price_of
+from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
+from judges.cli.flags import Flags, constructed_labels_note, request_options, split_name
+from judges.client import ModelOptions, check_model_name, price_of
 from judges.dimension import Subject
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
@@ -135,7 +135,7 @@ def with_recordings(
 
 
 def _recorded_entries(
-    flags: argparse.Namespace, task: Task, scale: Sequence[int], values: Values
+    flags: argparse.Namespace, task: Task, scale: Sequence[int], values: WordValues
 ) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies, and print warnings."""
     dimension, pairwise = task.dimension, task.is_pairwise
@@ -143,7 +143,9 @@ def _recorded_entries(
         name_in_flag, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            scores = read_any_scores(path, dimension, task.labelled, print_error, name_in_flag)
+            scores = read_any_scores(
+                path, dimension, task.labelled, print_error, name_in_flag, values
+            )
             judgements = judgements_from_scores(scores.items(), pairwise=pairwise)
         else:
             judgements = judgements_from_replies(path, dimension, scale, values, pairwise=pairwise)
@@ -176,9 +178,9 @@ def read_judge_entries(
         if not separator or Path(spec).exists():
             judge_path, model = spec, lm
         if model:
-            check_name(model)
+            check_model_name(model)
         judge = on_labels_scale(load(judge_path), flags.scale).with_model(model or None)
-        if note := constructed_note(judge):
+        if note := constructed_labels_note(judge):
             print_note(f"note: {note}")
         if not is_embedded(judge.lm):
             judge = judge.with_model(api_base=flags.api_base)
@@ -223,11 +225,11 @@ def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None)
         if entry.judge is None or entry.is_in_process:
             continue
         texts = chain.from_iterable(item.texts.values() for item in entry.items.items)
-        estimates = estimate_runs(
+        estimates = estimate_costs(
             entry.judge,
             n_rows=len(entry.items),
             characters=sum(map(len, texts)),
-            asked=asked,
+            models=asked,
             price=price_of(price),
         )
         paid_estimates = [each for each in estimates if not all(map(is_embedded, each.models))]

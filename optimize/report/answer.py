@@ -10,7 +10,7 @@ from optimize.statistics.intervals import Figure
 # A short title, which may be empty, and a sentence.
 Fact = tuple[str, str]
 # Upper bounds on the lines that a tuning run and `verify` print in the terminal.
-RUN_LINES, SCREEN_LINES = 24, 12
+RUN_LINES, VERIFY_LINES = 24, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Tile:
     title: str
     figure: Figure
     note: str = ""
-    share: bool = False
+    is_share: bool = False
     is_difference: bool = False
 
     @property
     def number(self) -> str:
-        if self.share:
+        if self.is_share:
             return share_text(self.figure.value)
         return number_text(self.figure.value, signed=self.is_difference)
 
@@ -43,7 +43,7 @@ class Tile:
         """The ends of the interval; empty if it is withheld."""
         if not (bounds := self.figure.interval):
             return ""
-        format_value = share_text if self.share else number_text
+        format_value = share_text if self.is_share else number_text
         return f"{format_value(bounds.low)} to {format_value(bounds.high)}"
 
     @property
@@ -77,7 +77,7 @@ class ReportAnswer:
     def lines(
         self, max_lines: float = math.inf, *, extra: Sequence[str] = (), last: Sequence[str] = ()
     ) -> list[str]:
-        """The answer for a terminal, in 80 columns.
+        """Return the answer for a terminal, in 80 columns.
 
         Facts are left out if there would be more than `max_lines`. The sentences in `extra` come
         below the facts, as far as they fit, and those in `last` end the answer.
@@ -97,5 +97,5 @@ class ReportAnswer:
 
 
 def fact_lines(facts: Sequence[Fact]) -> list[str]:
-    """Each fact as one text: the sentence, preceded by its title if that is not empty."""
+    """Return each fact as one text: the sentence, preceded by its title if that is not empty."""
     return [f"{title}: {sentence}" if title else sentence for title, sentence in facts]

@@ -14,8 +14,8 @@ from optimize.statistics.intervals import IntervalEstimate
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
 # The names of the columns in tables on judges of pass or fail.
-RATES = ("TPR", "TNR", "kappa")
-# What is said of floors that a judge was measured against.
+RATE_COLUMNS = ("TPR", "TNR", "kappa")
+# A sentence for each outcome of a judge's floors.
 GATE_SENTENCES = {
     "holds": "It holds its floors.",
     "falls short": "It falls short of what is required.",
@@ -34,53 +34,59 @@ NO_SCORE = Obstacle(
     "Do not use it yet: it gave no score.",
     "Fix the failures: --report FILE.html lists the reasons.",
 )
-CONSTRUCTED = Obstacle(
+CONSTRUCTED_LABELS = Obstacle(
     "Do not use it: its labels were constructed, not given by people.",
     "Measure it on labels of your own (--data FILE).",
 )
-TUNED_ON_THESE = Obstacle(
+TUNED_ON_THESE_LABELS = Obstacle(
     "Do not use these figures: the judge was tuned on these labels, so they are too good.",
     "Measure it on labels that it was not tuned on (--data FILE).",
 )
 NO_INTERVAL = Obstacle(
     "Do not use it yet: labels are too few or too alike to show that it beats a coin."
 )
-COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
+NO_BETTER_THAN_COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
+SAME_SCORES = Obstacle(
+    "Do not use it: outputs that people order all get the same score.",
+    "Read some of its replies, then change its prompt or model; more labels would not help.",
+)
 
 
 def obstacle_to_use(
     card: Scorecard, data: DataCounts, *, tuned_on_these: bool = False
 ) -> Obstacle | None:
-    """The first reason not to use a judge; `tuned_on_these` says that it learned from the labels.
+    """Return the first reason not to use a judge; None if there is none.
 
     A judge that passes or fails must be clearly better than always giving the commoner verdict.
     """
     interval, binary = card.share_against_coin.interval, card.two_values
-    if not card.rho.n_outputs:
-        return NO_SCORE
-    if data.is_constructed:
-        return CONSTRUCTED
-    if tuned_on_these:
-        return TUNED_ON_THESE
-    if interval is None:
-        return NO_INTERVAL
-    if interval.low <= COIN_SHARE:
-        return COIN
+    obstacles = {
+        NO_SCORE: not card.rho.n_outputs,
+        CONSTRUCTED_LABELS: data.is_constructed,
+        TUNED_ON_THESE_LABELS: tuned_on_these,
+        SAME_SCORES: card.has_same_scores,
+        NO_INTERVAL: interval is None,
+        NO_BETTER_THAN_COIN: interval is not None and interval.low <= COIN_SHARE,
+    }
+    if any(obstacles.values()):
+        return next(obstacle for obstacle, applies in obstacles.items() if applies)
     if not binary:
         # A coin's rho is 0. For pairs, the share above is the figure that is shown.
         rho = card.rho.interval
-        return COIN if rho and rho.low <= 0 and not card.is_pairs else None
+        return NO_BETTER_THAN_COIN if rho and rho.low <= 0 and not card.is_pairs else None
     accuracy, constant = binary.judge.accuracy, binary.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None
+    is_worse = accuracy.interval is not None and accuracy.interval.high < constant
     return Obstacle(
         f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
-        f"always saying {binary.constant_verdict} would agree on {share_text(constant)}."
+        f"always saying {binary.constant_verdict} would agree on {share_text(constant)}.",
+        "Tune it, or change its prompt or model; more labels would not help." if is_worse else "",
     )
 
 
 def recommendation(card: Scorecard, obstacle: Obstacle | None, gate: str | None = None) -> str:
-    """Whether to use the judge; `gate` says whether it holds its floors, if there are floors.
+    """Return a sentence on whether to use the judge; `gate` is the outcome for its floors, if any.
 
     Only a judge that holds its floors is recommended. For any other judge the figures are given.
     """
@@ -95,7 +101,7 @@ def recommendation(card: Scorecard, obstacle: Obstacle | None, gate: str | None 
 
 
 def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:
-    """What a judge of pass or fail does well, and the larger of its two kinds of errors."""
+    """Return what a judge of pass or fail does well, and the larger of its two kinds of errors."""
     misses, alarms = 1 - binary.judge.tnr.value, 1 - binary.judge.tpr.value
     error = f"misses {share_text(misses)} of the fails"
     if alarms > misses:
@@ -106,9 +112,9 @@ def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:
 
 
 def _rank_quality(card: Scorecard) -> tuple[str, str]:
-    """How well a judge orders outputs or pairs, and how it compares with one annotator."""
+    """Return how well a judge orders outputs or pairs, and how it compares with one annotator."""
     if card.is_pairs:
-        pairs = Tile("Pairs decided as people do", card.share_against_coin, share=True)
+        pairs = Tile("Pairs decided as people do", card.share_against_coin, is_share=True)
         return f"It decides {pairs.value_text} of pairs as people do, more than a coin's 50%", ""
     comparison, annotator = "", card.people.one_annotator if card.people else None
     if annotator and (gap := annotator.gap.interval):
@@ -122,7 +128,7 @@ def _rank_quality(card: Scorecard) -> tuple[str, str]:
 
 
 def tiles_of(card: Scorecard) -> list[Tile]:
-    """At most three tiles on a judge; undefined figures are left out."""
+    """Return at most three tiles on a judge; undefined figures are left out."""
     tiles = _rate_tiles(card, card.two_values) if card.two_values else _rank_tiles(card)
     return [tile for tile in tiles if not math.isnan(tile.figure.value)]
 
@@ -130,10 +136,12 @@ def tiles_of(card: Scorecard) -> list[Tile]:
 def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
     rho, pairs, coin_note = card.rho, card.pairs, "a coin reaches 50%"
+    if card.order.n_ties:
+        coin_note = f"{share_text(card.tie_share)} tied, which count half; {coin_note}"
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
         title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
-    yield Tile(title, card.order, coin_note, share=True)
+    yield Tile(title, card.order, coin_note, is_share=True)
     published_note = ""
     if rho.n_zero and (further_correlations := card.correlations[1:]):
         published_note = f"; most papers would print {number_text(further_correlations[0].value)}"
@@ -141,7 +149,7 @@ def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     yield Tile(f"{rho.level.capitalize()}-level rho", rho, note)
     if pairs:
         order_agreement = IntervalEstimate(pairs.order_agreement, None)
-        yield Tile("Same answer in both orders", order_agreement, share=True)
+        yield Tile("Same answer in both orders", order_agreement, is_share=True)
     elif card.people and (annotator := card.people.one_annotator):
         note = f"the judge's: {number_text(annotator.judge.value)}"
         if annotator.n_outputs < rho.n_outputs:  # only some were rated by two people or more
@@ -153,19 +161,20 @@ def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
     """Yield tiles: the share of fails caught, the share of false alarms, and the accuracy."""
     judge, counts = binary.judge, binary.judge.confusion
     misses_note = f"it misses {counts['fail_pass']:,} of {counted(judge.tnr.n, 'fail')}"
-    yield Tile("Fails caught (TNR)", judge.tnr, misses_note, share=True)
+    yield Tile("Fails caught (TNR)", judge.tnr, misses_note, is_share=True)
     alarms_note = f"it fails {counts['pass_fail']:,} of {counted(judge.tpr.n, 'pass')}"
-    yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, share=True)
+    yield Tile("False alarms (1 - TPR)", judge.tpr.complement, alarms_note, is_share=True)
     note = f"always {binary.constant_verdict}: {share_text(binary.constant_judge.accuracy.value)}"
     pairs = card.people.among_annotators if card.people else []
     if shares := sorted(row.equal for row in pairs if row.n_outputs):
         equal_text = " to ".join(dict.fromkeys(map(share_text, (shares[0], shares[-1]))))
         note = f"two annotators agree on {equal_text}"
-    yield Tile("Agreement", judge.accuracy, f"{note}; kappa {figure_text(judge.kappa)}", share=True)
+    note += f"; kappa {figure_text(judge.kappa)}"
+    yield Tile("Agreement", judge.accuracy, note, is_share=True)
 
 
 def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> str:
-    """A sentence with the numbers of outputs and documents that the figures rest on."""
+    """Return a sentence with the numbers of outputs and documents that the figures rest on."""
     rho, binary, unit = card.rho, card.two_values, card.unit.removesuffix("s")
     n_documents = binary.judge.n_documents if binary else rho.n_documents
     amount_text = f"{counted(rho.n_outputs, unit)} of {counted(n_documents, 'document')}"
@@ -217,8 +226,25 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iter
         )
 
 
-def people_facts(card: Scorecard | None) -> Iterator[Fact]:
-    """Yield the agreement for the judge and each annotator, and for each pair of annotators."""
+def order_facts(card: Scorecard) -> Iterator[Fact]:
+    """Yield a pairwise judge's accuracy in either order of the outputs."""
+    if pairs := card.pairs:
+        shares = map(share_text, (pairs.accuracy_order_ab, pairs.accuracy_order_ba))
+        yield "accuracy in one order", "{} with A first, {} with B first".format(*shares)
+
+
+def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
+    """Yield the agreement for the judge and each annotator, and for each pair of annotators.
+
+    If `n_tied` outputs were left out because their annotators are tied, the one fact is why these
+    figures are missing.
+    """
+    if n_tied:
+        yield (
+            "annotators",
+            f"not compared, because {counted(n_tied, 'output')} on which they are tied are left "
+            "out, and on the rest they agree too well; dspy-judges check compares them on all",
+        )
     if not (card and (people := card.people)):
         return
     for row in people.agreement:
@@ -234,7 +260,7 @@ def people_facts(card: Scorecard | None) -> Iterator[Fact]:
 
 
 def labels_text(data: DataCounts, unit: str) -> str:
-    """The labels' name and how many documents, systems and outputs (or pairs) they cover."""
+    """Return the labels' name and how many documents, systems and outputs (or pairs) they cover."""
     systems = f"{counted(data.n_systems, 'system')}, " if data.n_systems else ""
     documents = counted(data.n_documents, "document")
     if data.is_weighted:

@@ -51,7 +51,7 @@ Chart = RowChart | DotChart
 
 
 def dot_charts(scored: ScoredItems) -> list[DotChart]:
-    """Scatter plots of the judge's ratings by people's, and of system means; none for pairs."""
+    """Return scatter plots of judge against people, by output and by system; none for pairs."""
     rows = np.flatnonzero(~np.isnan(scored.scores))
     if scored.is_pairs or not rows.size:
         return []
@@ -67,7 +67,7 @@ def dot_charts(scored: ScoredItems) -> list[DotChart]:
 
 
 def count_table(scored: ScoredItems) -> ReportTable:
-    """A table of how often the judge decides as people do; it has no rows for ratings."""
+    """Return a table of how often the judge decides as people do; it has no rows for ratings."""
     if scored.is_pairs:
         return _pair_table(scored)
     if not scored.is_binary:
@@ -84,7 +84,7 @@ def count_table(scored: ScoredItems) -> ReportTable:
 
 
 def _system_charts(scored: ScoredItems) -> list[DotChart]:
-    """A chart of people's and the judge's mean for each system, if there are two or more."""
+    """Return a chart of people's and the judge's mean for each system, if there are two or more."""
     judge, mean_name = scored.scores, "mean"
     if scored.is_binary:
         judge, mean_name = scored.passes, "share of passes"
@@ -111,7 +111,7 @@ def _dot_chart(
     names: Sequence[str],
     caption: str,
 ) -> DotChart:
-    """A scatter plot with the same scale on both axes and a diagonal, or with two scales."""
+    """Return a scatter plot with the same scale on both axes and a diagonal, or with two scales."""
     x_axis, y_axis = _Axis.of(human_values), _Axis.of(judge_values)
     band: list[tuple[float, float]] = []
     if scored.is_binary or scored.is_within_scale:
@@ -132,7 +132,7 @@ def _dot_chart(
 
 
 def _pair_table(scored: ScoredItems) -> ReportTable:
-    """How often the judge decides as people do, by annotators' agreement and by order."""
+    """Return how often the judge decides as people do, by annotators' agreement and by order."""
     human, majority = scored.human, np.abs(scored.human)
     preferences = [pair for pair in scored.judgements if isinstance(pair, Preference)]
     margins_ab, margins_ba = np.array([(pair.margin_ab, pair.margin_ba) for pair in preferences]).T
@@ -153,7 +153,7 @@ def _pair_table(scored: ScoredItems) -> ReportTable:
 
 
 def figure_charts(judges: Sequence[tuple[str, Figure]], figure_name: str) -> list[RowChart]:
-    """A chart of the judges' names and figures; empty if no figure is defined."""
+    """Return a chart of the judges' names and figures; empty if no figure is defined."""
     rows = [
         (name, figure, (figure.interval.low, figure.interval.high) if figure.interval else ())
         for name, figure in judges
@@ -186,7 +186,7 @@ class _Axis(NamedTuple):
         return round(100 * (float(value) - self.start) / self.length, 2)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The positions and labels of three to six ticks at round numbers."""
+        """Return the positions and labels of three to six ticks at round numbers."""
         start, length = self
         power_of_ten = 10.0 ** np.floor(np.log10(length / 5))
         steps = (power_of_ten * factor for factor in (1, 2, 5, 10))

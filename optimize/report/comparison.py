@@ -6,7 +6,7 @@ from optimize.figures.as_text import cost_text, counted, figure_text, share_text
 from optimize.measuring.comparison import JudgeComparison
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
-    RATES,
+    RATE_COLUMNS,
     labels_text,
     measured_sentence,
     obstacle_to_use,
@@ -21,15 +21,15 @@ TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
     "$/1,000: for 1,000 rows at list price."
 )
-# What is said of judges that may be as good as the best one.
-RELATIONS = (
+# Titles and sentences on judges that may be as good as the best one.
+RELATION_TEXTS = (
     ("as good", "As good", "within one standard error of the best judge:"),
     ("unclear", "Not known", "whether it is better than"),
 )
 
 
 def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> list[str]:
-    """A comparison for a terminal: which judge to use, and a table with a row for each judge."""
+    """Return the terminal's lines: which judge to use, and a table with a row for each judge."""
     answer = comparison_answer(result)
     left_out = [("Left out", f"{entry.name}: {entry.why_unscored}") for entry in result.left_out]
     cost = ("Cost", f"{cost_text(result.cost_usd)} in {seconds:,.0f} s.")
@@ -38,7 +38,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
 
 
 def comparison_answer(result: JudgeComparison) -> ReportAnswer:
-    """The answer, which says which judge is best and has the figures of the judge to use."""
+    """Return the answer, which says which judge is best and has the figures of the judge to use."""
     judge, warnings = judge_to_use(result), list[Fact]()
     obstacle = obstacle_to_use(
         judge.card, result.data, tuned_on_these=judge.overlap.tuned_on_these_labels
@@ -47,7 +47,7 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     for each in result.judges:
         warnings += tuning_warnings(each.overlap, result.card.unit, each.name)
     facts: list[Fact] = []
-    for relation, title, text in RELATIONS:
+    for relation, title, text in RELATION_TEXTS:
         names = ", ".join(each.name for each in result.judges if each.relation_to_best == relation)
         facts += [(title, f"{text} {names}.")] if names else []
     return ReportAnswer(
@@ -62,7 +62,7 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
 
 
 def _tables(result: JudgeComparison) -> list[ReportTable]:
-    """A table of figures, differences and prices; for pass and fail, also a table of rates."""
+    """Return a table of figures, differences and prices; for pass or fail, also one of rates."""
     rows: list[tuple[str, ...]] = []
     rate_rows: list[tuple[str, ...]] = []
     for judge in result.judges:
@@ -77,11 +77,11 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     figures = ReportTable(
         ("judge", result.card.headline_name, "less the best", "$/1,000"), rows, TABLE_NOTE
     )
-    return [figures, ReportTable(("judge", *RATES), rate_rows)] if rate_rows else [figures]
+    return [figures, ReportTable(("judge", *RATE_COLUMNS), rate_rows)] if rate_rows else [figures]
 
 
 def usage_table(result: JudgeComparison) -> ReportTable:
-    """A table of each judge's failures and ties, and of its calls, time and cost."""
+    """Return a table of each judge's failures and ties, and of its calls, time and cost."""
     header = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     rows = []
     for judge in result.judges:

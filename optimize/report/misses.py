@@ -10,11 +10,11 @@ from optimize.items import judged_output_name
 from optimize.measuring.misses import Miss, MissKind, rows_by_miss_kind
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.swap import MAX_CHANGED_ROWS, ChangedRow, SwapResult
-from optimize.statistics.balanced import THRESHOLD
+from optimize.statistics.balanced import PASS_THRESHOLD
 
 # Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, MAX_FIRST_PART = 1500, 400
-TextList = list[tuple[str, str]]
+NamedTexts = list[tuple[str, str]]
 SUREST, WORST = "The judge's surest verdicts come first.", "The worst come first."
 KIND_TITLES: dict[MissKind, tuple[str, str]] = {
     "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
@@ -26,7 +26,7 @@ KIND_TITLES: dict[MissKind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class MissArticle:
     """A miss or a change on a page.
 
     `people` has each annotator's label and comment, `outputs` the first part of each output, and
@@ -35,9 +35,9 @@ class Article:
 
     anchor: str
     miss: Miss
-    people: TextList
-    outputs: TextList
-    texts: TextList
+    people: NamedTexts
+    outputs: NamedTexts
+    texts: NamedTexts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,16 @@ class MissGroup:
 
     title: str
     caption: str
-    misses: Sequence[Article]
+    misses: Sequence[MissArticle]
 
 
 def miss_groups(scored: ScoredItems) -> list[MissGroup]:
-    """The misses of a judge, grouped by kind."""
+    """Return the misses of a judge, grouped by kind."""
     groups = []
     for kind, rows in rows_by_miss_kind(scored).items():
         title, caption = KIND_TITLES[kind]
         articles = [
-            Article(
+            MissArticle(
                 f"{kind.replace(' ', '-')}-{number}",
                 Miss.of(scored, kind, row),
                 _annotator_texts(scored, row),
@@ -69,7 +69,7 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
 
 
 def changed_rows_group(result: SwapResult) -> MissGroup:
-    """The rows on which two judges differ, the largest change first."""
+    """Return the rows on which two judges differ, the largest change first."""
     card, articles = result.comparison.card, []
     for number, row in enumerate(result.changed, start=1):
         miss = Miss(
@@ -82,7 +82,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
         )
         texts = {**row.remarks.texts, "output": row.remarks.output}
         shown = _shown_texts(texts, is_pairs=card.is_pairs)
-        articles.append(Article(f"change-{number}", miss, [], *shown))
+        articles.append(MissArticle(f"change-{number}", miss, [], *shown))
     caption = f"The {card.unit} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
@@ -92,16 +92,16 @@ def change_text(result: SwapResult, row: ChangedRow) -> str:
 
 
 def label_text(result: SwapResult, value: float) -> str:
-    """A score or a label of two judges' rows as a verdict, a preference or a number."""
+    """Return a score or a label of two judges' rows as a verdict, a preference or a number."""
     if result.comparison.card.two_values:
-        return "pass" if value >= THRESHOLD else "fail"
+        return "pass" if value >= PASS_THRESHOLD else "fail"
     if result.comparison.card.is_pairs:
         return choice_of(value) or "tie"
     return f"{value:.3g}"
 
 
-def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList, TextList]:
-    """The first parts of the output or outputs, and all texts."""
+def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[NamedTexts, NamedTexts]:
+    """Return the first parts of the output or outputs, and all texts."""
     names = [*texts]
     outputs: Sequence[str | None] = [judged_output_name(names)]
     if is_pairs:
@@ -113,8 +113,8 @@ def _shown_texts(texts: Mapping[str, str], *, is_pairs: bool) -> tuple[TextList,
     return first_parts, [(name, cut_text(text)) for name, text in texts.items()]
 
 
-def _annotator_texts(scored: ScoredItems, row: int) -> TextList:
-    """Each annotator's name, with the label and the comment as far as they are known."""
+def _annotator_texts(scored: ScoredItems, row: int) -> NamedTexts:
+    """Return each annotator's name, with the label and the comment as far as they are known."""
     if len(scored.labelled_items) != len(scored.items):
         return []
     labelled, dimension = scored.labelled_items[row], scored.dimension
@@ -138,6 +138,6 @@ def _annotator_texts(scored: ScoredItems, row: int) -> TextList:
 
 
 def cut_text(text: str, max_characters: int = MAX_TEXT) -> str:
-    """The beginning of a text, with the number of characters that were cut off."""
+    """Return the beginning of a text, with the number of characters that were cut off."""
     n_more = len(text) - max_characters
     return text if n_more <= 0 else f"{text[:max_characters]} … ({n_more:,} more characters)"

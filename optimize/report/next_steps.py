@@ -15,38 +15,39 @@ from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.card import NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
-from optimize.statistics.intervals import PERFECT
+from optimize.statistics.intervals import MIN_PERFECT
 from optimize.statistics.two_values import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
-LOOK_AGAIN = "add --looks 2 then, or as many looks as you plan"
+LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"
 # A step asks for more labels if half of the interval's width is larger than this.
-WIDE_INTERVAL = 0.10
-# More failures than this share get a step, and attacks that add this share of the scale.
-MIN_FAILURES_FOR_STEP, MIN_ATTACK_FOR_STEP = 0.05, 0.10
+WIDE_HALF_WIDTH = 0.10
+# A step is given if a larger share of outputs failed, or if an attack adds this share of the scale.
+MIN_FAILED_SHARE, MIN_ATTACK_SHARE = 0.05, 0.10
 MAX_STEPS = 3
-MORE_LABELS = "Label more documents."
+LABEL_MORE = "Label more documents."
 
 
 def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
-    """What to do after a verification."""
+    """Return what to do after a verification."""
     if obstacle and obstacle.remedy:
         return obstacle.remedy
-    gate, labels_step = result.gate, _more_labels(result.card, "here")
-    if gate and gate.outcome == "falls short":
+    gate, labels_step = result.gate, _labels_advice(result.card, "here")
+    outcome, looks = (gate.outcome, gate.looks) if gate else (None, 1)
+    if outcome == "falls short":
         return "Look at its misses and failures; change its prompt or model, or tune it."
     if obstacle:
-        return labels_step or MORE_LABELS
-    floors_step = _floors_advice(result.card)
-    if gate and result.is_undecided:
-        floors_step = f"Label more; {LOOK_AGAIN}." if gate.looks == 1 else MORE_LABELS
-    elif gate and gate.outcome:
-        floors_step = "The same command checks it in CI."
-    return f"{labels_step} {floors_step}".strip()
+        return labels_step or LABEL_MORE
+    floors_steps = {
+        None: _floors_advice(result.card),
+        "holds": "The same command checks it in CI.",
+        "undecided": f"Label more; {LOOKS_ADVICE}." if looks == 1 else LABEL_MORE,
+    }
+    return f"{labels_step} {floors_steps[outcome]}".strip()
 
 
 def _floors_advice(card: Scorecard, command: str = "") -> str:
-    """How to give floors, to a command if there is one, and which suit CI."""
+    """Return how to give floors, to a command if there is one, and which suit CI."""
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
     ci_advice = "Labels are too few for a floor in CI with a safe margin: use `--against`."
@@ -55,10 +56,10 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
     return f"Give the floors that it must hold: {floors}. {ci_advice}"
 
 
-def run_steps(
+def tuning_steps(
     result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
 ) -> list[str]:
-    """What to do after a run, in at most three steps.
+    """Return what to do after a run, in at most three steps.
 
     `attacks` has each attack's title, and by what share of the scale it raises scores. The judge
     was saved in `folder`.
@@ -76,23 +77,24 @@ def run_steps(
             "for a program of your own."
         ]
     obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
-    if obstacle == NO_SCORE or n_failed > MIN_FAILURES_FOR_STEP * card.rho.n_outputs:
+    if obstacle == NO_SCORE or n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
         steps.append(
             f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
         )
-    more_labels, gain_steps = _more_labels(card, "on test"), _gain_steps(result, result.test)
+    more_labels, gain_steps = _labels_advice(card, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, NO_INTERVAL):
         steps += [*gain_steps, more_labels]
     else:
-        steps += [more_labels or MORE_LABELS, *gain_steps]
+        steps += [more_labels or LABEL_MORE, *gain_steps]
     attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
-    if share >= MIN_ATTACK_FOR_STEP:
+    if share >= MIN_ATTACK_SHARE:
         steps.append(
             "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
             f"output ({attack}) raises them by {share:.0%} of the scale."
         )
     if not obstacle:
-        steps.append(_use_step(card, folder))
+        advice = _floors_advice(card, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
+        steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")
     return [*filter(None, steps)][:MAX_STEPS]
 
 
@@ -107,7 +109,7 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
                 "Before you judge new systems, label some of their outputs and verify the judge: "
                 "tuning has shown no gain on unseen systems."
             )
-    elif test.untuned.share_against_coin.value >= PERFECT:
+    elif test.untuned.share_against_coin.value >= MIN_PERFECT:
         pass  # the untuned judge is perfect
     elif result.limit_reached:
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
@@ -116,13 +118,8 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
         yield f"Label more documents and tune again, or try {model_advice}: no gain could be shown."
 
 
-def _use_step(card: Scorecard, folder: str) -> str:
-    command = f"dspy-judges verify {shlex.quote(folder)} --data FILE"
-    return f"Load it with `judges.load({json.dumps(folder)})`. {_floors_advice(card, command)}"
-
-
-def _more_labels(card: Scorecard, where: str) -> str:
-    """A sentence on labels to add for an interval, or for a narrower one; "" if none are needed."""
+def _labels_advice(card: Scorecard, where: str) -> str:
+    """Return which labels to add for an interval, or for a narrower one; "" if none are needed."""
     binary, figure, n_documents = card.two_values, card.share_against_coin, card.order.n_documents
     if binary:
         n_documents = binary.judge.n_documents
@@ -137,13 +134,13 @@ def _more_labels(card: Scorecard, where: str) -> str:
     documents_text = counted(n_documents, "document")
     if figure.interval is None:
         return f"Label more documents: too few for an interval ({documents_text}), or too alike."
-    if figure.value < PERFECT and figure.interval.half_width > WIDE_INTERVAL:
+    if figure.value < MIN_PERFECT and figure.interval.half_width > WIDE_HALF_WIDTH:
         return f"Label more documents: with {documents_text} the interval is still wide."
     return ""
 
 
 def judge_to_use(result: JudgeComparison) -> ComparedJudge:
-    """The cheapest judge of those that are best or as good; the best if its price is unknown."""
+    """Return the cheapest judge that is best or as good; the best if its price is unknown."""
     best = result.judges[0]
     if best.entry.usage.cost_per_1000_rows is None:
         return best
@@ -153,7 +150,7 @@ def judge_to_use(result: JudgeComparison) -> ComparedJudge:
 
 
 def comparison_step(result: JudgeComparison) -> str:
-    """A sentence on which judge is best, or on what to compare instead."""
+    """Return a sentence on which judge is best, or on what to compare instead."""
     if result.data.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
     if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
@@ -169,7 +166,7 @@ def comparison_step(result: JudgeComparison) -> str:
 
 
 def swap_step(result: SwapResult) -> str:
-    """What to do after a new judge was compared with an old judge."""
+    """Return what to do after a new judge was compared with an old judge."""
     comparison, unit = result.comparison, interval_unit(result.comparison.level)
     if comparison.data.is_constructed:
         return "Measure both judges on labels that people gave (--data FILE)."
@@ -177,15 +174,16 @@ def swap_step(result: SwapResult) -> str:
         return (
             "Bring labels that neither judge was tuned on (--data FILE): too few of these are left."
         )
-    if result.outcome == "worse":
-        return "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
-    if result.outcome != "undecided":
-        if result.is_interval_negative:
-            return "The new judge is worse by less than the margin: use it if it is cheap enough."
-        return "Use the new judge; the same command checks it in CI."
+    use_step = "Use the new judge; the same command checks it in CI."
+    if result.is_interval_negative:
+        use_step = "The new judge is worse by less than the margin: use it if it is cheap enough."
+    keep_step = "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
+    steps = {"better": use_step, "not worse": use_step, "worse": keep_step}
+    if result.outcome in steps:
+        return steps[result.outcome]
     if not result.documents_to_decide:
         return f"Label more {unit}s."
     advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
     number = counted(result.documents_to_decide, unit)
     advice += f" more: about {number} in all would decide, if the difference stays"
-    return f"{advice}; {LOOK_AGAIN}." if result.looks == 1 else f"{advice}."
+    return f"{advice}; {LOOKS_ADVICE}." if result.looks == 1 else f"{advice}."

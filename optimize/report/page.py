@@ -18,10 +18,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from judges.prompt import Prompt, encodable
+from judges.prompt import Prompt, utf8_text
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
-from judges.terminal import visible
+from judges.terminal import escape_invisible
 from optimize.figures.as_text import correlation_line, number_text
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
@@ -33,12 +33,12 @@ from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
-from optimize.report.card import people_facts
+from optimize.report.card import annotator_facts
 from optimize.report.charts import Chart
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
-from optimize.report.tuning import run_answer
-from optimize.report.verification import MISSES, verification_answer
+from optimize.report.tuning import tuning_answer
+from optimize.report.verification import MISSES_FILE, verification_answer
 from optimize.search.optimizer import ByJudge
 
 # Upper bounds on the failures, the characters of a reason and the demonstrations that are shown.
@@ -80,17 +80,17 @@ class Page:
         return {kind: sorted(names_of_kind - {""}) for kind, names_of_kind in names.items()}
 
 
-def write(path: Path, page: Page) -> None:
+def save_page(path: Path, page: Page) -> None:
     """Write the page to a file, atomically."""
-    write_atomically(path, encodable(html(page)).encode(), overwrite=True)
+    write_atomically(path, utf8_text(page_html(page)).encode(), overwrite=True)
 
 
-def html(page: Page) -> str:
-    """The page as HTML; invisible characters and those that reverse text are made visible."""
+def page_html(page: Page) -> str:
+    """Return the page as HTML, with invisible and text-reversing characters made visible."""
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     template = _environment().get_template("page.html")
-    return visible(template.render(page=page, script=Markup(script), digest=digest))
+    return escape_invisible(template.render(page=page, script=Markup(script), digest=digest))
 
 
 @cache
@@ -120,9 +120,9 @@ def write_run(
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
     scored = judgements.of(result.shipped).test
-    answer = run_answer(result, successful_attacks(probes, scored), str(path.parent))
+    answer = tuning_answer(result, successful_attacks(probes, scored), str(path.parent))
     # The page is written last, because its file marks the end of a run.
-    _write_misses(path.with_name(MISSES), scored)
+    _write_misses(path.with_name(MISSES_FILE), scored)
     page = Page(
         answer=answer,
         groups=miss_groups(scored),
@@ -132,7 +132,7 @@ def write_run(
             source_section(result.data),
         ],
     )
-    write(path, page)
+    save_page(path, page)
 
 
 def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
@@ -142,7 +142,7 @@ def write_verification(path: Path, result: Verification, scored: ScoredItems) ->
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
     all_levels = ReportTable(("level and coefficient",), [*levels], "Every level and coefficient.")
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
-    _write_misses(path.with_suffix(f".{MISSES}"), scored)
+    _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
     page = Page(
         answer=answer,
         groups=miss_groups(scored),
@@ -151,7 +151,7 @@ def write_verification(path: Path, result: Verification, scored: ScoredItems) ->
             source_section(result.data),
         ],
     )
-    write(path, page)
+    save_page(path, page)
 
 
 def _figures_section(
@@ -159,7 +159,7 @@ def _figures_section(
 ) -> Section:
     return Section(
         title="Figures",
-        facts=[*answer.facts, *people_facts(card)],
+        facts=[*answer.facts, *annotator_facts(card, scored.n_tied)],
         charts=charts.dot_charts(scored),
         tables=[
             *answer.tables,
@@ -192,7 +192,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
         charts=charts.figure_charts(figures, result.card.headline_name),
         tables=[*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)],
     )
-    write(path, Page(answer=answer, sections=[section, source_section(result.data)]))
+    save_page(path, Page(answer=answer, sections=[section, source_section(result.data)]))
 
 
 def source_section(data: DataCounts) -> Section:
@@ -201,7 +201,7 @@ def source_section(data: DataCounts) -> Section:
 
 
 def successful_attacks(probes: ProbeResult, scored: ScoredItems) -> list[tuple[str, float]]:
-    """The attacks that raise scores more than a neutral line, and by which share of the scale."""
+    """Return attacks that raise scores more than a neutral line, and by what share of the scale."""
     scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next(
         (each.mean for attack, each in probes.shifts if attack.is_control and each.n_outputs), 0.0
@@ -214,7 +214,7 @@ def successful_attacks(probes: ProbeResult, scored: ScoredItems) -> list[tuple[s
 
 
 def _probe_table(probes: ProbeResult) -> ReportTable:
-    """A table of how scores change if a line that asks for a better score is added."""
+    """Return a table of how scores change if a line that asks for a better score is added."""
     rows = [
         (
             attack.title,
@@ -242,7 +242,7 @@ def _failure_table(scored: ScoredItems) -> ReportTable:
 
 
 def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
-    """The section on the prompt that ships: what tuning changed, demonstrations and questions."""
+    """Return the section on the prompt that ships: its changes, demonstrations and questions."""
     untuned, tuned, shipped = prompts.untuned, prompts.tuned, prompts.of(result.shipped)
     instruction: str | Markup = shipped.instruction
     folded: dict[str, Sequence[tuple[str, str]]] = {}
@@ -269,7 +269,7 @@ def _prompt_section(result: TuningResult, prompts: ByJudge[Prompt]) -> Section:
 
 
 def _answer_tables(result: TuningResult) -> list[ReportTable]:
-    """A table of the tuned judge's questions, each with its share and what it contributes."""
+    """Return a table of the tuned judge's questions, with their shares and contributions."""
     if not result.answers:
         return []
     rows = [

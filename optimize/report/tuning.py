@@ -9,7 +9,7 @@ from optimize.figures.as_text import SPLIT_TITLES, cost_text, counted, figure_te
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
-    RATES,
+    RATE_COLUMNS,
     labels_text,
     measured_sentence,
     obstacle_to_use,
@@ -18,32 +18,32 @@ from optimize.report.card import (
     scale_facts,
     tiles_of,
 )
-from optimize.report.next_steps import run_steps
+from optimize.report.next_steps import tuning_steps
 
 
-def run_lines(result: TuningResult, folder: str = "") -> list[str]:
-    """A run for a terminal: the answer, what to do next, and both judges' figures."""
+def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
+    """Return a run for a terminal: the answer, what to do next, and both judges' figures."""
     files_text = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
-    answer = run_answer(result, folder=folder or "FOLDER")
+    answer = tuning_answer(result, folder=folder or "FOLDER")
     return answer.lines(RUN_LINES, last=[files_text] if folder else [])
 
 
-def run_answer(
+def tuning_answer(
     result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
 ) -> ReportAnswer:
-    """The answer on a run; for `attacks` and `folder` see `run_steps`."""
+    """Return the answer on a run; for `attacks` and `folder` see `tuning_steps`."""
     test, card = result.test, result.card
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
-    cost, labels = ("Cost", _cost(result)), ("Labels", labels_text(result.data, result.unit))
+    cost, labels = ("Cost", _cost_text(result)), ("Labels", labels_text(result.data, result.unit))
     answer = ReportAnswer(
         title=f"{result.dimension} judged by {model}",
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
         why=[shipped, cost],
         facts=[labels],
-        steps=run_steps(result, attacks, folder),
+        steps=tuning_steps(result, attacks, folder),
     )
     if not (test and card):
         return answer
@@ -53,12 +53,12 @@ def run_answer(
         why=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
         tiles=tiles_of(card),
         measured=measured_sentence(card, result.data, " that tuning did not see"),
-        facts=[*_facts(result, test), *scale_facts(card), labels, *_search_end(result)],
-        tables=[_table(result)],
+        facts=[*_tuning_facts(result, test), *scale_facts(card), labels, *_search_end_fact(result)],
+        tables=[_split_table(result)],
     )
 
 
-def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
+def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
     other_card = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other_card.rho.n_failed:
@@ -72,7 +72,7 @@ def _facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
-def _table(result: TuningResult) -> ReportTable:
+def _split_table(result: TuningResult) -> ReportTable:
     caption = "Both judges on labels that tuning did not use."
     rows: list[tuple[str, ...]] = []
     for split_name, split in result.splits.items():
@@ -89,13 +89,13 @@ def _table(result: TuningResult) -> ReportTable:
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
     if result.is_binary:
-        return ReportTable(("", *RATES), rows, caption)
+        return ReportTable(("", *RATE_COLUMNS), rows, caption)
     header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
     return ReportTable(header, rows, caption)
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
-    """Sentences on both judges' figures on test, their difference, and what it means.
+    """Return sentences on both judges' figures on test, their difference, and what it means.
 
     The figures on dev are not reported, because the judge was chosen on dev.
     """
@@ -109,7 +109,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         figure_name, values = "balanced accuracy", [card.share_against_coin.value for card in test]
     untuned, tuned = map(number_text, values)
     rho = test.tuned.rho
-    meaning = _meaning(test, counted(rho.n_documents, "document"))
+    meaning = _gain_meaning(test, counted(rho.n_documents, "document"))
     is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
     if is_contradicted:
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
@@ -124,7 +124,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
     )
 
 
-def _meaning(test: SplitResult, documents: str) -> str:
+def _gain_meaning(test: SplitResult, documents: str) -> str:
     interval = test.objective_gain.interval
     if interval is None:
         return f"{documents} are too few, or too alike, for an interval: this may be luck."
@@ -135,7 +135,7 @@ def _meaning(test: SplitResult, documents: str) -> str:
     return f"{documents} are too few to tell this from luck."
 
 
-def _cost(result: TuningResult) -> str:
+def _cost_text(result: TuningResult) -> str:
     calls = counted(result.lm_calls, "judge call")
     if result.proposer_calls:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"
@@ -152,7 +152,7 @@ def _cost(result: TuningResult) -> str:
     return f"{text}."
 
 
-def _search_end(result: TuningResult) -> Iterator[Fact]:
+def _search_end_fact(result: TuningResult) -> Iterator[Fact]:
     """Yield why the search ended, and what further rounds would cost and gain."""
     last_round, spent = result.last_round, result.spending.cost_usd
     if not last_round or result.max_cost is None or spent is None:

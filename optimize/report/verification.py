@@ -6,11 +6,12 @@ from pathlib import Path
 
 from optimize.figures.as_text import correlation_line, file_uri, number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
-from optimize.report.answer import SCREEN_LINES, Fact, ReportAnswer, fact_lines
+from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
+    annotator_facts,
     measured_sentence,
     obstacle_to_use,
-    people_facts,
+    order_facts,
     rate_facts,
     recommendation,
     scale_facts,
@@ -20,13 +21,13 @@ from optimize.report.card import (
 from optimize.report.next_steps import verification_step
 
 # The file with all misses, next to a page on pass or fail.
-MISSES = "misses.csv"
+MISSES_FILE = "misses.csv"
 
 
 def verification_lines(
     result: Verification, *, everything: bool = False, page: str | None = None
 ) -> list[str]:
-    """A verification in at most twelve lines; `everything` adds all correlations and annotators.
+    """Return a verification in at most twelve lines, or with all correlations and annotators.
 
     `page` is the file of the page with the judge's errors, if there is one.
     """
@@ -40,17 +41,18 @@ def verification_lines(
     false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
     alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
     miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
-    lines = answer.lines(SCREEN_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
+    lines = answer.lines(VERIFY_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
     if not everything:
         return lines
     all_levels = (
         correlation_line(rho, card.unit, result.data.n_systems) for rho in card.correlations
     )
-    return [*lines, "", *dict.fromkeys(all_levels), *fact_lines([*people_facts(card)])]
+    facts = [*order_facts(card), *annotator_facts(card, result.data.n_tied or 0)]
+    return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*fact_lines(facts))]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:
-    """The answer on a verification; if there are floors, it begins with whether they hold."""
+    """Return the answer on a verification; whether floors hold comes first, if there are any."""
     card, gate, judge = result.card, result.gate, Path(result.judge).name.removesuffix(".jsonl")
     obstacle = obstacle_to_use(
         card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels

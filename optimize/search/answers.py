@@ -19,16 +19,16 @@ from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.problem import Goal, SearchProblem
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
-from optimize.statistics.joining import centred, joining_weights
+from optimize.statistics.joining import centred, fit_joining_weights
 
-FOLDS = 5
-# A question is dropped if its share of the weights is smaller than this. Of random answers added to
-# recorded judges, one in eighty is kept.
+N_FOLDS = 5
+# Questions with a smaller share of the weights are dropped. Of questions with random answers, which
+# were added to recorded judges, one in eighty is kept.
 MIN_WEIGHT_SHARE = 0.1
-# The least slope of the line that fits scores to the rating scale; a flatter one makes all alike.
-MIN_SLOPE = 0.05
-# Fixed, so that every candidate has the same folds.
-SEED = 0
+# Lower bound on the slope that maps scores to the rating scale, so that scores stay distinct.
+MIN_SCORE_SLOPE = 0.05
+# The seed of the folds is fixed, so that every candidate has the same folds.
+FOLD_SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
     `answers` has a row for each output and a column for each of the `fields`: the questions, and
-    last the judge's own answer. Its row is NaN if the judgement failed. Outputs are ranked within
+    last the judge's own answer. A row is NaN if the judgement failed. Outputs are ranked within
     groups: each document, or all outputs together. A cross-validation fold holds whole documents.
     """
 
@@ -57,12 +57,12 @@ class LabelledAnswers:
             for judgement in judgements
         ]
         documents = np.unique(items.document_ids, return_inverse=True)[1]
-        shuffled_folds = stream(SEED, "answers").permutation(int(documents.max(initial=-1)) + 1)
+        shuffled = stream(FOLD_SEED, "answers").permutation(int(documents.max(initial=-1)) + 1)
         return cls(
             answers=np.array(answer_rows, float).reshape(-1, len(field_names)),
             human=items.human,
             group=documents if goal == "summary" else np.zeros_like(documents),
-            fold=shuffled_folds[documents] % FOLDS,
+            fold=shuffled[documents] % N_FOLDS,
             fields=prompt.choices,
         )
 
@@ -75,7 +75,7 @@ class LabelledAnswers:
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
         if not has_answers.any():
             return AnswerWeights(intercept=0.0, slopes={self.fields[-1].name: 1.0})
-        slopes = self._slopes(has_answers)
+        slopes = self._fit_slopes(has_answers)
         low, high = np.array([answer_range(field) for field in self.fields]).T
         lowest, highest = low[-1], high[-1]
         # Scale the slopes so that the weighted sum has the range of the judge's own answer.
@@ -85,18 +85,18 @@ class LabelledAnswers:
         scores, human = shift + self.answers[has_answers] @ slopes, self.human[has_answers]
         line_slope, intercept = 1.0, 0.0
         if score_sd := float(scores.std()):
-            line_slope = min(1.0, max(MIN_SLOPE, float(human.std()) / score_sd))
+            line_slope = min(1.0, max(MIN_SCORE_SLOPE, float(human.std()) / score_sd))
         if not is_pairwise:
             offset = float(human.mean()) - line_slope * float(scores.mean())
-            # With an offset outside these bounds, a score could leave the scale.
+            # Clip the offset, because otherwise a score could leave the rating scale.
             offset = min(max(offset, lowest * (1 - line_slope)), highest * (1 - line_slope))
             intercept = float(offset + line_slope * shift)
         fields_with_slopes = zip(self.fields, (line_slope * slopes).tolist(), strict=True)
         slopes_by_name = {field.name: slope for field, slope in fields_with_slopes if slope > 0}
         return AnswerWeights(intercept=intercept, slopes=slopes_by_name)
 
-    def _slopes(self, rows: Mask) -> Vector:
-        """The relative slopes of the answers in the score, fitted on the outputs in `rows`.
+    def _fit_slopes(self, rows: Mask) -> Vector:
+        """Return the relative slopes of the answers in the score, fitted on the outputs in `rows`.
 
         If nothing can be learned from the labels, only the judge's own answer has a slope.
         """
@@ -119,7 +119,7 @@ class LabelledAnswers:
         if standardised @ prior @ human <= 0:
             return own_answer_only
         weights = np.zeros(len(self.fields))
-        weights[is_varied] = joining_weights(standardised, human, prior)
+        weights[is_varied] = fit_joining_weights(standardised, human, prior)
         slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 
@@ -141,7 +141,7 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
     def useful_questions(self) -> tuple[Field, ...]:
-        """The questions with a share of the weights of at least `MIN_WEIGHT_SHARE`.
+        """Return the questions with a share of the weights of at least `MIN_WEIGHT_SHARE`.
 
         The weights are fitted again without the others, until no share is too small.
         """
@@ -151,7 +151,7 @@ class LabelledAnswers:
         return useful if useful == questions else self.of_questions(useful).useful_questions()
 
 
-def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
+def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
     """Collect the candidate's answers on the items; unscored items are left out."""
     scored_items = problem.evaluator.scored_items(candidate, items)
     judgements = problem.evaluator.judgements(candidate, scored_items)

@@ -10,9 +10,9 @@ from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
 from judges.client.prices import FREE
 from judges.prompt import Prompt
-from judges.scoring import reply_tokens
+from judges.scoring import n_reply_tokens
 
-Unit = Literal["calls", "dollars"]
+CostUnit = Literal["calls", "dollars"]
 
 
 class SearchBudgetSpentError(JudgesError):
@@ -27,39 +27,40 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The price of judging one item; in dollars, if the price of the model is known.
 
-    One item takes `calls` calls with `replies` replies, as a call may return several. The untuned
-    judge takes `tokens_in` and `tokens_out` for them together. If the model is free, `per_call` is
-    the price of a call.
+    A call may return several replies, so an item may take fewer calls than replies. The untuned
+    judge takes `tokens_in` and `tokens_out` for an item. `price_per_call` is the price of a call if
+    the model is free.
     """
 
     price: Price = FREE
-    per_call: float = 0
+    price_per_call: float = 0
     tokens_in: float = 0
     tokens_out: float = 0
-    calls: int = 1
-    replies: int = 1
+    item_calls: int = 1
+    item_replies: int = 1
 
     @property
     def untuned_price(self) -> float:
-        return self.of_tokens(self.tokens_in, self.tokens_out)
+        return self.price_of_tokens(self.tokens_in, self.tokens_out)
 
-    def of_tokens(self, tokens_in: float, tokens_out: float) -> float:
-        """The price of judging one item with this many input and output tokens."""
-        return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
+    def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
+        """Return the price of judging one item with this many input and output tokens."""
+        return self.price.cost(tokens_in, tokens_out) + self.price_per_call * self.item_calls
 
-    def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
+    def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
 
         It is at least half the untuned judge's price.
         """
-        extra_characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
-        extra_tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
-        extra_price = self.price.cost(extra_characters / CHARACTERS_PER_TOKEN, extra_tokens)
+        n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
+        extra_tokens_in = n_characters * self.item_calls / CHARACTERS_PER_TOKEN
+        extra_tokens_out = (n_reply_tokens(prompt) - n_reply_tokens(untuned)) * self.item_replies
+        extra_price = self.price.cost(extra_tokens_in, extra_tokens_out)
         return max(self.untuned_price / 2, self.untuned_price + extra_price)
 
 
-def _static_characters(prompt: Prompt) -> int:
-    """The number of characters in the part of a prompt that is the same for every item."""
+def _n_static_characters(prompt: Prompt) -> int:
+    """Return the number of characters in the part of a prompt that is the same for every item."""
     demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
     n_demo_characters = sum(map(len, map(str, demo_values)))
     descriptions = "".join(field.description for field in prompt.fields)
@@ -68,22 +69,22 @@ def _static_characters(prompt: Prompt) -> int:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The budget of a search: its limit, and the cost so far, with what earlier starts paid for.
+    """The budget of a search: its limit, and the cost so far, including that of earlier starts.
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
-        proposal: The expected cost of asking the proposer for one instruction.
+        proposal_cost: The expected cost of asking the proposer for one instruction.
         proposal_price: The price of the proposer's tokens; None if each request costs 1.
-        set_aside: Reserves the amount `reserved` in the budget of the models, too.
+        on_reserve: Called with the amount `reserved`, to reserve it in the models' budget, too.
     """
 
     limit: float
-    unit: Unit = "calls"
+    unit: CostUnit = "calls"
     slack: float = 0
-    proposal: float = 1
+    proposal_cost: float = 1
     proposal_price: Price | None = None
-    set_aside: Callable[[float], None] = lambda cost: None
+    on_reserve: Callable[[float], None] = lambda cost: None
     reserved: float = 0
     total_cost: float = 0
     calls: int = 0
@@ -95,13 +96,16 @@ class SearchBudget:
     def check(self, cost: float) -> None:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
         if cost > self.remaining + self.slack:
-            needed, left = map(self._amount_text, (cost, max(0, self.remaining)))
+            amount_text = "${:.4f}" if self.unit == "dollars" else "{:,.0f} calls"
+            needed, left = map(amount_text.format, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(
                 f"the next step of the search costs {needed}, but only {left} are left"
             )
 
-    def _amount_text(self, cost: float) -> str:
-        return f"${cost:.4f}" if self.unit == "dollars" else f"{cost:,.0f} calls"
+    def charge_judgement(self, calls: int, price: float) -> None:
+        """Add the cost of a judgement, which took this many calls, in the unit of the budget."""
+        self.total_cost += calls if self.unit == "calls" else price
+        self.calls += calls
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""
@@ -109,8 +113,8 @@ class SearchBudget:
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Some models write more hidden reasoning than estimated.
-        self.proposal = max(self.proposal, cost)
+        # Expect the largest cost so far, because some models write more reasoning than estimated.
+        self.proposal_cost = max(self.proposal_cost, cost)
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
@@ -124,4 +128,4 @@ class SearchBudget:
     def _reserve(self, cost: float) -> None:
         self.limit -= cost
         self.reserved += cost
-        self.set_aside(self.reserved)
+        self.on_reserve(self.reserved)

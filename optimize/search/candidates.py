@@ -21,9 +21,9 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    encodable,
     rating_of,
     reasoning_of,
+    utf8_text,
     with_questions,
     with_reasoning,
 )
@@ -31,11 +31,11 @@ from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 MAX_INSTRUCTION_LENGTH = 1500
-# An instruction that shares so many consecutive words with a labelled text is a copy.
-COPIED_WORDS = 8
+# An instruction that shares this many consecutive words with a labelled text counts as a copy.
+MIN_COPIED_WORDS = 8
 # The `kind` of a `DemoSet` that shows every labelled output.
-EVERYTHING = "all"
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
+ALL_OUTPUTS = "all"
+_WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 
 Demo = Mapping[str, Value]
 
@@ -45,12 +45,12 @@ class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
     `comments` are annotators' comments, which a judge that writes reasons shows as its reasons.
-    `kind` says which items the set shows: "none", `EVERYTHING`, or the size that was asked for.
+    `kind` says which items the set shows: "none", `ALL_OUTPUTS`, or the size that was asked for.
     """
 
     demos: tuple[Demo, ...] = ()
     comments: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
+    item_ids: tuple[str, ...] = ()
     kind: str = "none"
     documents: frozenset[str] = frozenset()
 
@@ -62,29 +62,29 @@ class Candidate:
     A candidate is never evaluated on documents that its demonstrations show. If `reasoning` or
     `questions` is None, it has those of the untuned judge.
 
-    `round` is the search round in which the instruction was written; 0 for the untuned judge's. If
-    `weights` is None, only the judge's own answer counts. `threshold` is the lowest passing score.
+    The instruction was written in round `round_number`; 0 for the untuned judge's. If `weights` is
+    None, only the judge's own answer counts. `threshold` is the lowest passing score.
     """
 
     instruction: str
     demo_set: DemoSet = DemoSet()
-    round: int = 0
+    round_number: int = 0
     reasoning: Reasoning | None = None
     questions: tuple[Field, ...] | None = None
     weights: AnswerWeights | None = None
     threshold: float = 0.5
 
     @property
-    def documents(self) -> frozenset[str]:
+    def shown_documents(self) -> frozenset[str]:
         return self.demo_set.documents
 
     @property
     def kind(self) -> str:
         """How the candidate differs from the untuned judge, as a text that groups candidates."""
-        instruction_source = "proposed" if self.round else "untuned"
+        instruction_source = "proposed" if self.round_number else "untuned"
         return f"{instruction_source}, {self.demo_set.kind}, {self.reasoning}"
 
-    # Cached, because hashing a thousand demonstrations takes long.
+    # The id is cached, because hashing a thousand demonstrations takes long.
     @cached_property
     def id(self) -> str:
         """A hash of the prompt; candidates with the same prompt have the same id."""
@@ -98,7 +98,7 @@ class Candidate:
         return hashlib.sha256(json.dumps(hashed_parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, untuned: Prompt) -> Prompt:
-        """The untuned prompt with this candidate's instruction, demonstrations and questions."""
+        """Return the untuned prompt with this candidate's instruction, demos and questions."""
         prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)
         if self.questions is not None:
             prompt = with_questions(prompt, self.questions)
@@ -112,31 +112,31 @@ class Candidate:
 
 
 def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str:
-    """The reason why the search may not try an instruction; "" if it may try the instruction.
+    """Return why the search may not try an instruction; "" if it may try the instruction.
 
-    `text_hashes` are the hashes of all word runs in the labelled texts (see `word_runs`), and
+    `text_hashes` are the hashes of all word runs in the labelled texts (see `word_run_hashes`), and
     `earlier` the instructions that the search has already tried.
     """
     if not instruction:
         return "empty"
     if len(instruction) > MAX_INSTRUCTION_LENGTH:
         return f"{len(instruction)} characters long; {MAX_INSTRUCTION_LENGTH} are allowed"
-    if not text_hashes.isdisjoint(word_runs(instruction)):
-        return f"copies {COPIED_WORDS} words or more of the labelled texts"
+    if not text_hashes.isdisjoint(word_run_hashes(instruction)):
+        return f"copies {MIN_COPIED_WORDS} words or more of the labelled texts"
     if _words(instruction) in map(_words, earlier):
         return "known already"
     return ""
 
 
 def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
+    return [word.lower() for word in _WORD_PATTERN.findall(text)]
 
 
-def word_runs(text: str) -> Iterator[int]:
-    """Yield a hash of every run of `COPIED_WORDS` consecutive words in the text."""
+def word_run_hashes(text: str) -> Iterator[int]:
+    """Yield a hash of every run of `MIN_COPIED_WORDS` consecutive words in the text."""
     words = _words(text)
-    for start in range(len(words) - COPIED_WORDS + 1):
-        yield hash(tuple(words[start : start + COPIED_WORDS]))
+    for start in range(len(words) - MIN_COPIED_WORDS + 1):
+        yield hash(tuple(words[start : start + MIN_COPIED_WORDS]))
 
 
 def draw_demo_set(
@@ -152,7 +152,7 @@ def draw_demo_set(
     """Draw a set of demonstrations that shows all ratings about equally often.
 
     The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. Its `kind` is `EVERYTHING` if it shows every
+    from at most the share `share` of the documents. Its `kind` is `ALL_OUTPUTS` if it shows every
     distinct output. `reasons` are reasons that a judge wrote before a right answer, by item id.
     """
     if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
@@ -160,14 +160,15 @@ def draw_demo_set(
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
     selected = list(islice(demos, min(size, MAX_DEMOS)))
     rng.shuffle(selected)
+    shown_items = [item for item, _ in selected]
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
     shows_everything = selected and len(selected) == n_distinct_outputs
     return DemoSet(
         demos=tuple(demo for _, demo in selected),
-        comments=tuple(agreed_comment(item) for item, _ in selected),
-        ids=tuple(item.id for item, _ in selected),
-        kind=EVERYTHING if shows_everything else f"levels {size}",
-        documents=frozenset(item.document_id for item, _ in selected),
+        comments=tuple(map(unanimous_comment, shown_items)),
+        item_ids=tuple(item.id for item in shown_items),
+        kind=ALL_OUTPUTS if shows_everything else f"levels {size}",
+        documents=frozenset(item.document_id for item in shown_items),
     )
 
 
@@ -185,8 +186,8 @@ def _fitting_demos(
     seen_contents: set[tuple[str, ...]] = set()
     bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
     reason_names = [field.name for field in prompt.outputs if not field.choices]
-    for item in _alternating(items, prompt, rng):
-        content, comment = tuple(item.texts.values()), agreed_comment(item)
+    for item in _alternate_choices(items, prompt, rng):
+        content, comment = tuple(item.texts.values()), unanimous_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
         n_documents = len(documents_used) + (item.document_id not in documents_used)
         if (
@@ -195,7 +196,7 @@ def _fitting_demos(
             or content in seen_contents
         ):
             continue
-        demo: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
+        demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
@@ -208,20 +209,20 @@ def _fitting_demos(
 
 
 def choice_values(choices: tuple[Value, ...]) -> dict[Value, int]:
-    """Each choice as a number: its rating, or for the letters of a pair the margin 1 or -1."""
+    """Return each choice with its rating, or for the letters of a pair with the margin 1 or -1."""
     if choices == LETTERS:
         return {"A": 1, "B": -1}
     return {choice: rating_of(choice, choices) for choice in choices}
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The choice that is nearest to a mean label or a score; of two, the lower choice."""
+    """Return the choice that is nearest to a mean label or a score; of two, the lower choice."""
     values = choice_values(choices)
     return min(values, key=lambda choice: (abs(values[choice] - value), values[choice]))
 
 
 def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
-    """Whether a score and a label are nearest to the same choice; a tie of a pair is no choice."""
+    """Return whether score and label are nearest to the same choice; a tied pair is never right."""
     if choices == LETTERS:
         return score * human > 0
     if math.isnan(score):
@@ -229,12 +230,12 @@ def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
     return nearest_choice(choices, score) == nearest_choice(choices, human)
 
 
-def agreed_comment(item: Item) -> str:
-    """The comment on an item; "" if labels differ, because it may explain any one of them."""
-    return encodable(item.comment) if len({*item.ratings}) == 1 else ""
+def unanimous_comment(item: Item) -> str:
+    """Return the comment on an item; "" if labels differ, since it may explain any of them."""
+    return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 
-def _alternating(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
+def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
     """Yield one item for each choice, then one more, and so on, the closest labels first."""
     choices = prompt.answer.choices or ()
     values = choice_values(choices)

@@ -17,8 +17,8 @@ from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
-# After this many items, a candidate's cost per item is their mean cost, and no estimate.
-ITEMS_MEASURED = 12
+# The cost of an item is measured, not estimated, once a candidate has judged this many items.
+ITEMS_FOR_MEAN_COST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Judges items with candidates, charges the budget, and keeps the judgements."""
+    """The evaluator judges items with candidates, charges the budget, and keeps the judgements."""
 
     untuned: Prompt
-    judge: JudgeItems
+    judge_items: JudgeItems
     budget: SearchBudget
     pricing: Pricing
     _judgements: defaultdict[str, dict[str, ItemJudgement]] = field(
@@ -47,27 +47,28 @@ class Evaluator:
     )
 
     def item_cost(self, candidate: Candidate) -> float:
-        """The cost of judging one item with the candidate, in the unit of the budget."""
-        return self.pricing.calls if self.budget.unit == "calls" else self.item_price(candidate)
+        """Return the cost of judging one item with the candidate, in the unit of the budget."""
+        in_calls = self.budget.unit == "calls"
+        return self.pricing.item_calls if in_calls else self.item_price(candidate)
 
     def item_price(self, candidate: Candidate) -> float:
-        """The price of judging one item: measured if possible, else estimated."""
+        """Return the price of judging one item: measured if possible, else estimated."""
         judgements = self._judgements[candidate.id].values()
-        if len(judgements) >= ITEMS_MEASURED:
+        if len(judgements) >= ITEMS_FOR_MEAN_COST:
             return sum(map(self._price_of, judgements)) / len(judgements)
-        return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
+        return self.pricing.estimate_price(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
-        """The cost of scoring these items. Items that the candidate has scored cost nothing."""
+        """Return the cost of scoring these items; those that are scored already cost nothing."""
         n_unscored = len(items) - len(self.scored_items(candidate, items))
         return n_unscored * self.item_cost(candidate) if n_unscored else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """The scores of the candidate's judgements; NaN if the judge failed."""
+        """Return the scores of the candidate's judgements; NaN if the judge failed."""
         return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
     def _price_of(self, judgement: ItemJudgement) -> float:
-        return self.pricing.of_tokens(judgement.tokens_in, judgement.tokens_out)
+        return self.pricing.price_of_tokens(judgement.tokens_in, judgement.tokens_out)
 
     def scored_items(self, candidate: Candidate, items: Items) -> Items:
         """Select the items that the candidate has already been scored on."""
@@ -75,7 +76,7 @@ class Evaluator:
         return Items(tuple(item for item in items.items if item.id in judgements))
 
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
-        """The scores that are known without a new call; NaN if an item has no score yet."""
+        """Return the scores that are known without a new call; NaN if an item has no score yet."""
         scored = self.scored_items(candidate, items)
         ids = [item.id for item in scored.items]
         scores = dict(zip(ids, self.scores(candidate, scored).tolist(), strict=True))
@@ -91,14 +92,10 @@ class Evaluator:
         unjudged = [item for item in items.items if item.id not in item_judgements]
         if unjudged:
             self.budget.check(len(unjudged) * self.item_cost(candidate))
-            new_judgements = self.judge(candidate.prompt(self.untuned), unjudged)
+            new_judgements = self.judge_items(candidate.prompt(self.untuned), unjudged)
             for item, judgement in zip(unjudged, new_judgements, strict=True):
                 item_judgements[item.id] = judgement
-                in_calls = self.budget.unit == "calls"
-                self.budget.total_cost += (
-                    self.pricing.calls if in_calls else self._price_of(judgement)
-                )
-                self.budget.calls += self.pricing.calls
+                self.budget.charge_judgement(self.pricing.item_calls, self._price_of(judgement))
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements

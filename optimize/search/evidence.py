@@ -21,17 +21,18 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 from optimize.statistics.plain import order_agreement
 
-# Upper bounds on the documents and on the outputs of each. If documents have few outputs, more are
-# shown, with about `MAX_OUTPUTS` outputs in all.
-DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
-# The largest share of documents in one prompt, so that the draws for several prompts differ.
+# Upper bounds on the documents and on the outputs of each. If documents have fewer than three
+# outputs, more documents are shown, with about `MAX_OUTPUTS_SHOWN` outputs in all.
+MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT, MAX_OUTPUTS_SHOWN = 12, 5, 36
+# Upper bound on the share of documents in one prompt, so that draws for several prompts differ.
 MAX_SHARE_SHOWN = 2 / 3
-# Upper bounds on the characters of the evidence, and of a single text, reason and comment, from
-# which the middle is removed.
-EVIDENCE_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
-# The sampling weight of a document that the judge orders as people do; of the opposite, about 1.
-RIGHT_DOCUMENT_WEIGHT = 0.35
-# The factor by which the error on an output counts more if annotators commented on the output.
+# Upper bounds on the characters of the evidence, and of one text, reason or comment in it. The
+# middle of a longer text is cut out.
+MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
+MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
+# A document's sampling weight grows with this number plus the judge's error on it (at most 1).
+RIGHT_ORDER_WEIGHT = 0.35
+# The judge's error on an output counts this many times if annotators commented on the output.
 COMMENT_WEIGHT = 2
 # Two ranks count as equal if they differ by less than this share of the number of ranked outputs.
 EQUAL_RANK_SHARE = 0.05
@@ -75,28 +76,29 @@ class JudgedItems:
         weights = [COMMENT_WEIGHT if item.comment else 1 for item in items.items]
         self.weighted_gaps: Vector = self.gaps * weights
 
-    def evidence(self, generators: Sequence[np.random.Generator]) -> list[str]:
+    def write_evidence(self, generators: Sequence[np.random.Generator]) -> list[str]:
         """Write one version of the evidence for each generator, which draws the documents."""
         overview = "\n".join(self._pair_overview() if self.is_pairwise else self._overview())
-        log_weights, documents = np.log(self._weights()), list(self.items.document_rows.values())
+        log_weights = np.log(self._document_weights())
+        documents = list(self.items.document_rows.values())
         versions = []
         for rng in generators:
             # Sorting by log weight plus Gumbel noise is a weighted draw without replacement.
             order = np.argsort(-(log_weights + rng.gumbel(size=len(documents))), kind="stable")
             text = overview
-            for number, index in enumerate(order[: _n_documents(documents)], start=1):
+            for number, index in enumerate(order[: _n_documents_shown(documents)], start=1):
                 outputs = self._select_outputs(documents[index])
                 n_shown, n_outputs = len(outputs), len(documents[index])
                 selection_note = f" ({n_shown} of {n_outputs})" if n_shown < n_outputs else ""
-                block = f"\n\nDocument {number}{selection_note}:\n{self.document(outputs)}"
-                if number > 1 and len(text) + len(block) > EVIDENCE_CHARACTERS:
+                block = f"\n\nDocument {number}{selection_note}:\n{self.document_text(outputs)}"
+                if number > 1 and len(text) + len(block) > MAX_EVIDENCE_LENGTH:
                     break
                 text += block
             versions.append(text)
         return versions
 
-    def document(self, rows: Sequence[int]) -> str:
-        """The lines on a document: first the texts that all shown outputs share, then each."""
+    def document_text(self, rows: Sequence[int]) -> str:
+        """Return a document's lines: the texts that all shown outputs share, then each output's."""
         common_texts = self._common_texts(rows)
         lines = [f"{name}: {_quote(text)}" for name, text in common_texts.items()]
         for row in rows:
@@ -108,13 +110,13 @@ class JudgedItems:
                 if name not in common_texts
             ]
             if reason := judgement.rationale:
-                lines.append(f"  the judge's reason: {_quote(reason, REASON_LENGTH)}")
+                lines.append(f"  the judge's reason: {_quote(reason, MAX_REASON_LENGTH)}")
             if item.comment:
-                lines.append(f"  people's comment: {_quote(item.comment, COMMENT_LENGTH)}")
+                lines.append(f"  people's comment: {_quote(item.comment, MAX_COMMENT_LENGTH)}")
         return "\n".join(lines)
 
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
-        """The texts, by field name, that are the same for all of several outputs."""
+        """Return the texts, by field name, that are the same for all of several outputs."""
         first, *others = (self.items.items[row].texts for row in rows)
         return {
             name: text
@@ -124,8 +126,8 @@ class JudgedItems:
             and all(texts.get(name) == text for texts in others)
         }
 
-    def _weights(self) -> Vector:
-        """Documents weigh more if people's labels differ, and if the judge ranks them wrongly."""
+    def _document_weights(self) -> Vector:
+        """Return sampling weights, larger if people's labels differ or the judge ranks wrongly."""
         human, weights = self.items.human, []
         label_sd = float(human.std()) or 1.0
         for rows in self.items.document_rows.values():
@@ -133,7 +135,7 @@ class JudgedItems:
             deviations = np.abs(human[rows] - (0 if self.is_pairwise else centre))
             human_spread = float(deviations.mean()) / label_sd
             error = min(1.0, float(np.abs(self.weighted_gaps[rows]).mean()))
-            weights.append((0.1 + human_spread) * (RIGHT_DOCUMENT_WEIGHT + error))
+            weights.append((0.1 + human_spread) * (RIGHT_ORDER_WEIGHT + error))
         return np.array(weights)
 
     def _select_outputs(self, rows: Indices) -> list[int]:
@@ -150,7 +152,7 @@ class JudgedItems:
             rows[np.argmin(gaps)],
         ]
         by_priority = [best_first[0], best_first[-1], *misplaced, *best_first]
-        selection = list(dict.fromkeys(map(int, by_priority)))[:OUTPUTS_SHOWN]
+        selection = list(dict.fromkeys(map(int, by_priority)))[:MAX_OUTPUTS_OF_DOCUMENT]
         return sorted(selection, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
@@ -249,29 +251,29 @@ class JudgedItems:
             )
 
 
-def expected_characters(items: Items) -> int:
-    """The expected number of characters that texts and comments take up in the evidence."""
+def expected_evidence_length(items: Items) -> int:
+    """Return the expected number of characters that texts and comments take up in the evidence."""
     documents = list(items.document_rows.values())
-    n_outputs = _n_documents(documents) * _mean_outputs(documents)
-    comment_lengths = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
+    n_outputs = _n_documents_shown(documents) * _mean_outputs_shown(documents)
+    comment_lengths = [min(len(item.comment), MAX_COMMENT_LENGTH) for item in items.items]
     text_lengths = [sum(map(len, item.texts.values())) for item in items.items]
     length = float(np.mean(text_lengths) + np.mean(comment_lengths))
-    return min(EVIDENCE_CHARACTERS, round(n_outputs * length))
+    return min(MAX_EVIDENCE_LENGTH, round(n_outputs * length))
 
 
-def _mean_outputs(documents: Sequence[Indices]) -> float:
-    """The mean number of outputs of a document that the evidence shows."""
-    return float(np.mean([min(len(rows), OUTPUTS_SHOWN) for rows in documents]))
+def _mean_outputs_shown(documents: Sequence[Indices]) -> float:
+    """Return the mean number of outputs of a document that the evidence shows."""
+    return float(np.mean([min(len(rows), MAX_OUTPUTS_OF_DOCUMENT) for rows in documents]))
 
 
-def _n_documents(documents: Sequence[Indices]) -> int:
-    """The number of documents that the evidence shows; more if documents have few outputs."""
-    outputs = _mean_outputs(documents)
-    number = DOCUMENTS_SHOWN if outputs >= 3 else round(MAX_OUTPUTS / outputs)
+def _n_documents_shown(documents: Sequence[Indices]) -> int:
+    """Return how many documents the evidence shows: more if documents have few outputs."""
+    outputs = _mean_outputs_shown(documents)
+    number = MAX_DOCUMENTS_SHOWN if outputs >= 3 else round(MAX_OUTPUTS_SHOWN / outputs)
     return max(1, min(number, math.ceil(MAX_SHARE_SHOWN * len(documents))))
 
 
-def _quote(text: str, length: int = TEXT_LENGTH) -> str:
+def _quote(text: str, length: int = MAX_TEXT_LENGTH) -> str:
     """Write the text as a JSON string on one line, without the middle if it is too long."""
     half = length // 2
     if len(text) > length:
@@ -286,7 +288,7 @@ def _preference_text(margin: float) -> str:
 
 
 def _choices_by_order(judgement: AnyJudgement) -> tuple[str, str] | None:
-    """What the judge chose with A first and with B first; None if it was not asked in both."""
+    """Return the judge's choices with A first and with B first; None if it lacks one of them."""
     if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
         return judgement.order_ab, judgement.order_ba
     return None

@@ -28,31 +28,31 @@ from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, Vector, stream
 
 # The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
-Contrasts = Sequence[Sequence[Contrast]]
+HalfContrasts = Sequence[Sequence[Contrast]]
 # The number of random permutations in the test.
-SWAPS = 2000
-# Widens the interval for dataset-level rho. Its ranks depend on the sample of documents, which the
-# permutation test ignores: without it, up to .136 of equal judges would ship at a risk of .10.
+N_PERMUTATIONS = 2000
+# Widens the interval for dataset-level rho, because the permutation test ignores that ranks depend
+# on the sample of documents. Otherwise up to .136 of equal judges would ship at a risk of .10.
 RANK_CORRECTION = 3
 # A judge that costs n times as much as the untuned judge needs a gain of at least (n - 1) times
 # this number: at 2.5 times the cost, a gain of .03.
-GAIN_FOR_COST = 0.02
+GAIN_PER_EXTRA_COST = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
     """A candidate that is tested against the untuned judge on items that it did not learn from.
 
-    `scores` and `untuned` are the two judges' scores on the items; for balanced accuracy, verdicts.
+    The scores of both judges are on these items; for balanced accuracy, they are verdicts.
     """
 
     candidate: Candidate
     items: Items
     scores: Vector
-    untuned: Vector
+    untuned_scores: Vector
 
     def gain(self, goal: Goal) -> Contrast:
-        return contrast(self.scores, self.untuned, self.items, goal)
+        return contrast(self.scores, self.untuned_scores, self.items, goal)
 
     def record(self, problem: SearchProblem, stage: str) -> None:
         gain = self.gain(problem.goal)
@@ -81,18 +81,18 @@ class QuestionTest:
 class Gain:
     """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    The low end is above 0 exactly if the test is passed. `kind` is the index of the kind of change
-    with the largest gain, among the tested kinds.
+    The low end is above 0 exactly if the test is passed. `kind_index` tells which of the
+    tested kinds of change has the largest gain.
     """
 
     value: float
     low: float
     high: float
     n_documents: int
-    kind: int = 0
+    kind_index: int = 0
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         return self.low > 0
 
 
@@ -107,7 +107,7 @@ class ShipDecision:
     tuned judge ships only because the user asked for it.
     """
 
-    ship: bool
+    ships: bool
     reason: str
     gain: Gain = NO_GAIN
     limit_reached: bool = False
@@ -116,7 +116,7 @@ class ShipDecision:
     @property
     def why(self) -> str:
         """A sentence that says which judge ships, followed by the reason."""
-        judge = "tuned" if self.ship else "untuned"
+        judge = "tuned" if self.ships else "untuned"
         return f"Shipped: the {judge} judge{', by --ship tuned' * self.is_forced}. {self.reason}"
 
 
@@ -139,60 +139,56 @@ def decide(
             "No reliable candidate within the limit beat the untuned judge on train "
             f"({n_tried} tried)."
         )
-        return problem.untuned, ShipDecision(ship=False, reason=reason)
+        return problem.untuned, ShipDecision(ships=False, reason=reason)
     goal, risk = problem.goal, problem.options.risk
-    contrasts = [_contrasts(kind, goal) for kind in kinds]
-    decision = decision_on(contrasts, goal, stream(problem.options.seed, "gate"), risk)
-    gain, best_kind = decision.gain, kinds[decision.gain.kind]
+    contrasts = [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
+    decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)
+    gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
     tests = list(chain(*best_kind))
     if questions and best_kind is question_halves:
         tuned = questions.candidate
     else:
-        tuned = worth_most(problem, tests)
+        tuned = best_after_cost(problem, tests)
         tests = [test for test in tests if test.candidate.id == tuned.id]
-    if decision.ship and (objection := _objection(problem, tuned, tests)):
+    if decision.ships and (objection := _objection(problem, tuned, tests)):
         reason = (
             f"Tuning passed the test, but {objection} --ship tuned ships the judge nevertheless."
         )
-        decision = replace(decision, ship=False, reason=reason)
+        decision = replace(decision, ships=False, reason=reason)
     problem.record(
         "gate",
         candidate=tuned.id,
         figures=figure_json(IntervalEstimate(gain.value, Interval(gain.low, gain.high))),
         n_documents=gain.n_documents,
         risk=risk,
-        ship=decision.ship,
+        ship=decision.ships,
     )
     return tuned, decision
 
 
-def _contrasts(kind: Sequence[Sequence[Finalist]], goal: Goal) -> Contrasts:
-    return [[finalist.gain(goal) for finalist in half] for half in kind]
-
-
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
-    """Why a judge that passed the test should not ship: its cost, or a rate; None if it should."""
+    """Return why a judge that passed the test should not ship, because of its cost or a rate."""
     item_price, gain = problem.evaluator.item_price, mean_gain(tests, problem.goal)
     cost_ratio = item_price(tuned) / item_price(problem.untuned)
-    required_gain = GAIN_FOR_COST * (cost_ratio - 1)
+    required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain >= required_gain:
-        return true_rate_objection(tests) if problem.goal == "balanced" else None
+        return rate_objection(tests) if problem.goal == "balanced" else None
     return (
         f"the tuned judge costs {cost_ratio:.1f} times as much a row: its gain of {gain:.3f} "
-        f"{figure_of(problem.goal)} is below the {required_gain:.3f} that this cost requires "
-        f"({GAIN_FOR_COST:g} for each further multiple of the untuned judge's cost)."
+        f"{metric_name(problem.goal)} is below the {required_gain:.3f} that this cost requires "
+        f"({GAIN_PER_EXTRA_COST:g} for each further multiple of the untuned judge's cost)."
     )
 
 
-def true_rate_objection(tests: Sequence[Finalist]) -> str | None:
-    """A sentence on a true rate of the tuned judge that is clearly worse; None if there is none.
+def rate_objection(tests: Sequence[Finalist]) -> str | None:
+    """Return an objection if the tuned judge has a clearly worse TPR or TNR; else None.
 
     Balanced accuracy can rise although TPR or TNR falls. That is an objection only if the rate is
     clearly lower, by a sign test on the outputs on which the judges differ, and below both the TPR
     and the TNR of the untuned judge.
     """
     human = np.concatenate([test.items.human for test in tests])
-    tuned, untuned = np.hstack([(test.scores, test.untuned) for test in tests])
+    tuned, untuned = np.hstack([(test.scores, test.untuned_scores) for test in tests])
     tuned_right, untuned_right = tuned == human, untuned == human
     both_judged = ~np.isnan(tuned + untuned)
     outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
@@ -213,25 +209,25 @@ def true_rate_objection(tests: Sequence[Finalist]) -> str | None:
 
 
 def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
-    """The mean gain of a judge over all documents that the judge was tested on."""
+    """Return the mean gain of a judge over all documents that the judge was tested on."""
     gains = [finalist.gain(goal) for finalist in finalists]
     n = sum(len(gain.documents) for gain in gains)
     return sum(gain.value * len(gain.documents) for gain in gains) / n if n else math.nan
 
 
-def decision_on(
-    kinds: Sequence[Contrasts], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
+def decide_by_gain(
+    kinds: Sequence[HalfContrasts], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> ShipDecision:
     """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
 
     `kinds` are the contrasts with the untuned judge, for each kind of change.
     """
-    gain = gain_of(kinds, rng, risk)
+    gain = largest_gain(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
-    amount = f"the untuned judge by {abs(gain.value):.3f} {figure_of(goal)}"
+    amount = f"the untuned judge by {abs(gain.value):.3f} {metric_name(goal)}"
     beaten = f"{subject} beat {amount}. If tuning did nothing,"
-    if gain.is_clear:
+    if gain.is_significant:
         reason = f"{beaten} {100 * risk:g}% of such runs would ship all the same."
     elif gain.n_documents < n_needed or not math.isfinite(gain.low):
         reason = (
@@ -240,24 +236,23 @@ def decision_on(
             "must differ in both."
         )
     elif abs(gain.value) < 0.0005:
-        reason = f"{subject} are as good as the untuned judge ({figure_of(goal)})."
+        reason = f"{subject} are as good as the untuned judge ({metric_name(goal)})."
     elif gain.value <= 0:
         reason = f"{subject} fall short of {amount}."
     else:
         reason = f"{beaten} over {100 * risk:g}% of runs would show as much."
-    return ShipDecision(ship=gain.is_clear, reason=reason, gain=gain)
+    return ShipDecision(ships=gain.is_significant, reason=reason, gain=gain)
 
 
-def figure_of(goal: Goal) -> str:
+def metric_name(goal: Goal) -> str:
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
-def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
-    """The candidate with the highest objective after a deduction for its cost (`GAIN_FOR_COST`).
+def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
+    """Return the candidate with the highest objective after a deduction for its cost.
 
-    If any candidate beats the untuned judge, candidates that do not are ignored. Two candidates are
-    compared on the items that both have scored, without documents that either shows as
-    demonstrations.
+    The deduction is `GAIN_PER_EXTRA_COST`. If any candidate beats the untuned judge, the others are
+    ignored. Two candidates are compared on the items that both have scored and neither shows.
     """
     tests_by_id: dict[str, list[Finalist]] = {}
     for finalist in finalists:
@@ -266,41 +261,44 @@ def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candida
     best, *other_candidates = (test[-1].candidate for test in with_gain or tests_by_id.values())
     evaluator = problem.evaluator
     for candidate in other_candidates:
-        items = evaluator.scored_items(candidate, evaluator.scored_items(best, problem.labelled))
-        items = items.of_documents({*items.documents} - candidate.documents - best.documents)
+        items = evaluator.scored_items(
+            candidate, evaluator.scored_items(best, problem.train_and_dev)
+        )
+        shown_documents = candidate.shown_documents | best.shown_documents
+        items = items.of_documents({*items.documents} - shown_documents)
         scores, best_scores = (
-            problem.decided(evaluator.scores_so_far(judge, items), judge.threshold)
+            problem.apply_threshold(evaluator.scores_so_far(judge, items), judge.threshold)
             for judge in (candidate, best)
         )
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)
-        required_gain = GAIN_FOR_COST * extra_price / evaluator.item_price(problem.untuned)
+        required_gain = GAIN_PER_EXTRA_COST * extra_price / evaluator.item_price(problem.untuned)
         if contrast(scores, best_scores, items, problem.goal).value > required_gain:
             best = candidate
     return best
 
 
-def gain_of(
-    kinds: Sequence[Contrasts], rng: np.random.Generator, risk: float = DEFAULT_RISK
+def largest_gain(
+    kinds: Sequence[HalfContrasts], rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> Gain:
-    """The mean gain of the kind of change with the largest mean gain, with an interval.
+    """Return the mean gain of the kind of change with the largest mean gain, with an interval.
 
     The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The
     interval lies above zero if less than the share `risk` of the random permutations reach the
     gain. It is infinite for fewer than two documents, or for too few untied ones (dataset level).
     """
     # The first draw swaps no judges: its gains are those in the data.
-    gain_sums = np.zeros((1 + SWAPS, len(kinds)))
+    gain_sums = np.zeros((1 + N_PERMUTATIONS, len(kinds)))
     n_documents_by_kind, n_untied_by_kind = np.zeros((2, len(kinds)))
     for half in zip_longest(*kinds, fillvalue=()):
         # If a draw swaps the judges on a document, they are swapped for all kinds of change.
-        documents = _documents(chain(*half))
-        signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
+        documents = _document_ids(chain(*half))
+        signs = rng.choice([-1.0, 1.0], (N_PERMUTATIONS, len(documents)))
         signs = np.vstack([np.ones(len(documents)), signs])
         for kind, contrasts in enumerate(half):
             defined = [each for each in contrasts if each.documents]
             if not defined:
                 continue
-            n = len(_documents(defined))
+            n = len(_document_ids(defined))
             swapped = [
                 each.swapped(signs[:, np.searchsorted(documents, each.documents)])
                 for each in defined
@@ -316,15 +314,14 @@ def gain_of(
     value, n, half_width = float(largest_gains[0]), int(n_documents_by_kind[best_kind]), math.inf
     n_untied = float(n_untied_by_kind[tested_kinds].min())
     if n > 1 and n_untied >= MIN_UNTIED_DOCUMENTS:
-        # The (1 - risk) quantile of the draws. It is enlarged slightly, so that the gain does not
-        # exceed an equal draw by a rounding error. At a risk of .5 it is about 0 and may be
-        # negative.
+        # The half-width is the (1 - risk) quantile of the draws, and at least 0. It is enlarged
+        # slightly, so that the gain does not exceed an equal draw by a rounding error.
         quantile = float(np.sort(largest_gains)[::-1][int(risk * len(largest_gains))])
         half_width = max(0.0, quantile) * (1 + 1e-9)
         half_width *= 1 + RANK_CORRECTION / (n_untied - RANK_CORRECTION)
     low, high = value - half_width, value + half_width
-    return Gain(value=value, low=low, high=high, n_documents=n, kind=int(best_kind))
+    return Gain(value=value, low=low, high=high, n_documents=n, kind_index=int(best_kind))
 
 
-def _documents(contrasts: Iterable[Contrast]) -> list[str]:
+def _document_ids(contrasts: Iterable[Contrast]) -> list[str]:
     return sorted(set[str]().union(*(each.documents for each in contrasts)))

@@ -14,39 +14,39 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 from gepa.core.state import GEPAState
 
-from dspy_judges.errors import JudgesError, option_name
+from dspy_judges.errors import JudgesError
 from judges.judgement import NoScoreError
 from judges.protocol import FatalModelError, Message, Request, Sampling
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
 from optimize.search.evidence import JudgedItems
-from optimize.search.optimizer import N_FINALISTS, Exploration
+from optimize.search.optimizer import MAX_FINALISTS, Exploration
 from optimize.search.problem import Goal, SearchProblem, informative_documents, objective
-from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
+from optimize.search.proposer import MAX_PROPOSAL_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import document_terms
 from optimize.statistics.intervals import Vector, stream
 from optimize.statistics.rows import read_rows
 
-# A minibatch, from which GEPA writes a proposal and on which it scores it, has at least this many
-# documents and about this many outputs; on fewer the objective is too noisy.
+# GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
+# this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# The proposer's seeds in two runs differ by this number, which is more than the requests of a run.
-PROPOSER_SEED = 10_000
-# The search ends after this many replies in a row without a new instruction; GEPA has no limit.
+# The proposer's seeds for two seeds of a run are this far apart: more than a run has requests.
+PROPOSER_SEED_STEP = 10_000
+# The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
 # The name of the only text that GEPA tunes.
-INSTRUCTION = "instruction"
+INSTRUCTION_NAME = "instruction"
 
 
-class Adapter:
+class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
     GEPA learns from the documents in `learning`, and selects on those in `selection`. `values` is
     the objective of each candidate that was scored on all of `selection`. `fatal_error` ends the
-    search; it is kept, as GEPA would treat it as a single bad reply.
+    search; it is kept here, because GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -62,23 +62,23 @@ class Adapter:
             MIN_MINIBATCH_DOCUMENTS, round(MIN_MINIBATCH_OUTPUTS / outputs_per_document)
         )
         self.n_minibatches = max(1, half // minibatch_size)
-        # The cost of the next proposal, with the scoring by which GEPA accepts or rejects it.
+        # The cost of a proposal, and of scoring it on a minibatch and on all of `selection`.
         n_outputs = (half / self.n_minibatches + len(self.selection)) * outputs_per_document
         item_cost = problem.evaluator.item_cost(problem.untuned)
-        self.proposal_cost = problem.evaluator.budget.proposal + n_outputs * item_cost
+        self.proposal_cost = problem.evaluator.budget.proposal_cost + n_outputs * item_cost
         self.values: dict[Candidate, float] = {}
         self.candidate_ids: set[str] = set()
         self.fatal_error: JudgesError | None = None
         self.n_requests = self.n_fruitless = 0
 
     def is_finished(self, state: GEPAState) -> bool:
-        """Whether no further proposal is possible or worth its cost."""
+        """Return whether no further proposal is possible or worth its cost."""
         is_fruitless = self.n_fruitless >= MAX_FRUITLESS_REPLIES
         is_spent = self.problem.evaluator.budget.remaining < self.proposal_cost
         return self.fatal_error is not None or is_fruitless or is_spent
 
     def next_minibatch_ids(self, loader: Sized, state: GEPAState) -> list[int]:
-        """The indices of the next minibatch. In each epoch the documents are shuffled anew."""
+        """Return the indices of the next minibatch; each epoch shuffles the documents anew."""
         epoch, batch_number = divmod(state.i, self.n_minibatches)
         shuffled = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
         return [int(index) for index in np.array_split(shuffled, self.n_minibatches)[batch_number]]
@@ -90,7 +90,7 @@ class Adapter:
 
         Raises SearchBudgetSpentError if this costs more than is left of the budget.
         """
-        candidate, problem = Candidate(instruction=texts[INSTRUCTION]), self.problem
+        candidate, problem = Candidate(instruction=texts[INSTRUCTION_NAME]), self.problem
         items = problem.train.of_documents(batch)
         scores = problem.evaluator.scores(candidate, items)
         if candidate.id not in self.candidate_ids:
@@ -100,8 +100,7 @@ class Adapter:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
-        # The evidence is written about all items at once, so every document's trajectory is all
-        # items.
+        # Every document's trajectory is all items, because the evidence is about all together.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[by_document[name] for name in batch],
@@ -114,12 +113,12 @@ class Adapter:
         """Write the evidence on the documents of an evaluation, for GEPA's prompt."""
         items: Items = evaluation.trajectories[0]
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
-        judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
+        judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION_NAME]), items)
         rng = stream(problem.options.seed, "lesson", self.n_requests)
-        (evidence,) = JudgedItems(items, judgements, evaluator.untuned).evidence([rng])
+        (evidence,) = JudgedItems(items, judgements, evaluator.untuned).write_evidence([rng])
         metric = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
         score = f"{np.mean(evaluation.scores):.2f} (1 is best): {metric} on {len(items)} outputs"
-        return {INSTRUCTION: [{"Score": score, "Evidence": evidence}]}
+        return {INSTRUCTION_NAME: [{"Score": score, "Evidence": evidence}]}
 
     def reflect(self, prompt: str) -> str:
         """Ask the proposer for an instruction, and return it in a code block, as GEPA expects."""
@@ -127,15 +126,15 @@ class Adapter:
         if self.fatal_error is not None:
             raise self.fatal_error
         budget = self.problem.evaluator.budget
-        seed = PROPOSER_SEED * (1 + self.problem.options.seed) + self.n_requests
+        seed = PROPOSER_SEED_STEP * (1 + self.problem.options.seed) + self.n_requests
         self.n_requests, self.n_fruitless = self.n_requests + 1, self.n_fruitless + 1
         request = Request(
             [Message(role="user", content=prompt)],
-            Sampling(temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed),
+            Sampling(temperature=1.0, max_tokens=MAX_PROPOSAL_TOKENS, seed=seed),
             lambda reply: read_instruction(whole_text(reply)),
         )
         try:
-            budget.check(budget.proposal)
+            budget.check(budget.proposal_cost)
             response = self.problem.proposer.ask(request)
         except (*BUDGET_ERRORS, FatalModelError) as error:
             self.fatal_error = error
@@ -147,7 +146,7 @@ class Adapter:
 
 
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
-    """A score for each document, by its id, so that the mean score is the objective.
+    """Return a score for each document, by its id, so that the mean score is the objective.
 
     If the objective is undefined, the mean is 0. At summary level, the score is the rho within the
     document. At dataset level, it is a scaled sum over the document's outputs of 1 minus half the
@@ -187,16 +186,8 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run GEPA on train: it learns from half of the documents, and selects on the other half.
-
-    Raises JudgesError if there is no proposer.
-    """
-    if problem.proposer is None:
-        raise JudgesError(
-            "GEPA needs a language model to write instructions: name one "
-            f"({option_name('lm')}), or use {option_name('optimizer', 'rank')}"
-        )
-    adapter = Adapter(problem)
+    """Run GEPA on train: it learns from half of the documents, and selects on the other half."""
+    adapter = GepaAdapter(problem)
     n_documents = len(adapter.learning) + len(adapter.selection)
     if n_left_out := len(problem.train.documents) - n_documents:
         problem.print_line(
@@ -206,7 +197,7 @@ def explore(problem: SearchProblem) -> Exploration:
     with suppress(*BUDGET_ERRORS):
         if adapter.learning:
             gepa.optimize(
-                seed_candidate={INSTRUCTION: problem.untuned.instruction},
+                seed_candidate={INSTRUCTION_NAME: problem.untuned.instruction},
                 trainset=adapter.learning,
                 valset=adapter.selection,
                 adapter=adapter,
@@ -222,4 +213,4 @@ def explore(problem: SearchProblem) -> Exploration:
     values = adapter.values
     better = [candidate for candidate in values if values[candidate] > values[problem.untuned]]
     better.sort(key=lambda candidate: (-values[candidate], candidate.id))
-    return Exploration(finalists=better[:N_FINALISTS], candidate_ids=adapter.candidate_ids)
+    return Exploration(finalists=better[:MAX_FINALISTS], candidate_ids=adapter.candidate_ids)

@@ -18,28 +18,28 @@ from judges.prompt import Field, Prompt
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items
-from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
+from optimize.search.candidates import ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import Evaluator
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.intervals import Mask, Vector, stream
 
 # Upper bound on the finalists of one search: candidates that are tested on held-out documents.
-N_FINALISTS = 3
+MAX_FINALISTS = 3
 # A judge that shows all labels as demonstrations is tested in this many versions, each of which
 # leaves out one fold.
-FOLDS = 4
+N_FOLDS = 4
 
 
 def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
     """Make as many demonstrations as the prompt may show, with all ratings equally often."""
-    rng = stream(options.seed, EVERYTHING)
-    longest = options.longest_demos
+    rng = stream(options.seed, ALL_OUTPUTS)
+    longest = options.max_demo_characters
     return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
 
 
-class CrossFit:
-    """Cross-validates a judge that shows all labels of train and dev as demonstrations.
+class CrossValidation:
+    """The cross-validation of a judge that shows all labels of train and dev as demonstrations.
 
     Each fold of documents is scored by a version of the judge that does not show the fold.
     `demo_set` are the demonstrations of the judge itself.
@@ -49,26 +49,26 @@ class CrossFit:
         self._everything, self._untuned, self._options = everything, untuned, options
         names = everything.documents
         order = stream(options.seed, "parts", "documents").permutation(len(names))
-        self._fold_of = {names[index]: position % FOLDS for position, index in enumerate(order)}
+        self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
         self.demo_set = largest_demo_set(everything, untuned, options)
 
     @cached_property
     def is_feasible(self) -> bool:
         """Whether the prompt can show all labels, and every version has demonstrations."""
-        if self.demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
+        if self.demo_set.kind != ALL_OUTPUTS or len(self._everything.documents) < 2 * N_FOLDS:
             return False
-        return all(demo_set.demos for demo_set in self._demo_sets.values())
+        return all(demo_set.demos for demo_set in self._demo_sets_by_fold.values())
 
     @cached_property
-    def _demo_sets(self) -> dict[int, DemoSet]:
+    def _demo_sets_by_fold(self) -> dict[int, DemoSet]:
         """The demonstrations of each version, by the number of the fold that is left out."""
         items, demo_sets = self._everything, dict[int, DemoSet]()
-        for fold, in_fold in self._folds(items):
+        for fold, in_fold in self._fold_masks(items):
             others = items.of_rows(np.flatnonzero(~in_fold))
             demo_sets[fold] = largest_demo_set(others, self._untuned, self._options)
         return demo_sets
 
-    def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
+    def _fold_masks(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Yield the number of each fold, with a mask of the items in the fold."""
         folds = np.array([self._fold_of[name] for name in items.document_ids])
         return ((fold, folds == fold) for fold in set(folds.tolist()))
@@ -76,7 +76,7 @@ class CrossFit:
     def verdicts(self, scores: Vector, items: Items) -> Vector:
         """Turn scores into verdicts, by a threshold that is learned on all other folds."""
         fold_verdicts = np.empty(len(items))
-        for _, in_fold in self._folds(items):
+        for _, in_fold in self._fold_masks(items):
             threshold = best_threshold(scores[~in_fold], items.human[~in_fold])
             fold_verdicts[in_fold] = verdicts(scores[in_fold], threshold)
         return fold_verdicts
@@ -84,8 +84,8 @@ class CrossFit:
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Score each item by the version of the judge that does not show the item's document."""
         scores = np.empty(len(items))
-        for fold, in_fold in self._folds(items):
-            judge_version = replace(candidate, demo_set=self._demo_sets[fold])
+        for fold, in_fold in self._fold_masks(items):
+            judge_version = replace(candidate, demo_set=self._demo_sets_by_fold[fold])
             rows = np.flatnonzero(in_fold)
             scores[rows] = evaluator.scores(judge_version, items.of_rows(rows))
         return scores
@@ -131,8 +131,8 @@ class LastRound:
     is_final: bool
 
     @classmethod
-    def of_both(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
-        """Mean gain, mean error and the sum of the costs; None if no half had a round."""
+    def combine(cls, halves: Sequence["LastRound | None"]) -> "LastRound | None":
+        """Return mean gain, mean error and the sum of the costs; None if no half had a round."""
         rounds = list(filter(None, halves))
         if not rounds:
             return None
@@ -146,14 +146,14 @@ class LastRound:
 class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
-    `cross_fit` cross-validates a finalist whose demonstrations are from dev as well as train; None
-    if there is no such finalist. `questions` are those that the proposer wrote from train.
+    `cross_validation` tests a finalist whose demonstrations are from dev as well as train; None if
+    there is no such finalist. `questions` are those that the proposer wrote from train.
     `limit_reached` is true if the limit was too small for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()
     candidate_ids: Collection[str] = ()
-    cross_fit: CrossFit | None = None
+    cross_validation: CrossValidation | None = None
     last_round: LastRound | None = None
     questions: Sequence[Field] = ()
     limit_reached: bool = False
@@ -161,16 +161,16 @@ class Exploration:
 
 Optimizer = Callable[[SearchProblem], Exploration]
 # The optimizers that ask the proposer for questions. The search reserves the cost of their test.
-WRITE_QUESTIONS: set[Optimizer] = set()
+QUESTION_WRITERS: set[Optimizer] = set()
 
 
 def writes_questions(optimizer: Optimizer) -> Optimizer:
     """Declare, as a decorator, that an optimizer asks the proposer for questions."""
-    WRITE_QUESTIONS.add(optimizer)
+    QUESTION_WRITERS.add(optimizer)
     return optimizer
 
 
-# Modules are named as strings and imported on use, because the imports take half a second.
+# Optimizers are named by strings and imported on use, because the imports take half a second.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",
@@ -178,7 +178,7 @@ OPTIMIZERS = {
 
 
 def optimizer_name(optimizer: str | Optimizer) -> str:
-    """The name of an optimizer; raises SettingsError if `find_optimizer` cannot find it by it."""
+    """Return an optimizer's name; raise SettingsError if `find_optimizer` cannot find that name."""
     if isinstance(optimizer, str):
         return optimizer
     module, function = optimizer.__module__, getattr(optimizer, "__qualname__", "")

@@ -8,25 +8,25 @@ from optimize.items import Items
 from optimize.search.problem import Goal
 from optimize.statistics.rows import read_rows
 
-# For dataset-level rho, the gate needs this many untied documents (see `Rows.n_untied`). If it
+# For dataset-level rho, the gate needs this many untied documents (`ScoredRows.n_untied`). If it
 # needed only 6, judges that are no better than the untuned judge would ship in .12 of runs; without
 # a minimum, they would ship in up to .29 of runs (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
 # Labels are planned so that a true gain of this size, in rho or balanced accuracy, ships with this
 # probability.
-GAIN, TARGET_POWER = 0.1, 0.8
+PLANNED_GAIN, TARGET_POWER = 0.1, 0.8
 # The assumed share of outputs to which the tuned and the untuned judge give different verdicts.
-DISAGREEMENT = 0.25
+DISAGREEMENT_SHARE = 0.25
 # The assumed standard deviation, over documents, of the difference between two judges' rho within a
 # document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 between
 # GPT-4o-mini and Llama 3.1 on SummEval's four dimensions (documents of 4, 8 or 16 outputs), and .91
 # between tuned and untuned judges in benchmarks/simulated.py (documents of 5 or 12 outputs). At
 # dataset level the factor is sqrt(outputs in the document) (benchmarks/gate.py).
-DIFFERENCE_SD = 1.0
+RHO_DIFFERENCE_SD = 1.0
 
 
 def fewest_documents(risk: float) -> int:
-    """The fewest documents with which the permutation test can be significant at this risk.
+    """Return the fewest documents with which the permutation test can be significant at this risk.
 
     The judges can be swapped on n documents in 2^n ways, so the smallest possible p-value is 1 /
     2^n: with 4 documents 1/16, which suffices for a risk of .10.
@@ -35,7 +35,7 @@ def fewest_documents(risk: float) -> int:
 
 
 def power(n_documents: int, outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
-    """The probability, in [0, 1], that a tuned judge with this true gain ships.
+    """Return the probability, in [0, 1], that a tuned judge with this true gain ships.
 
     It is the power of a one-sided t test over documents. `outputs` is the effective number of
     outputs in a document; at summary level, the number of outputs minus one.
@@ -44,23 +44,23 @@ def power(n_documents: int, outputs: float, gain: float, risk: float = DEFAULT_R
 
     if n_documents < fewest_documents(risk):
         return 0.0
-    standard_error = DIFFERENCE_SD / math.sqrt(n_documents * outputs)
+    standard_error = RHO_DIFFERENCE_SD / math.sqrt(n_documents * outputs)
     degrees_of_freedom = n_documents - 1
     return float(
         1 - nctdtr(degrees_of_freedom, gain / standard_error, stdtrit(degrees_of_freedom, 1 - risk))
     )
 
 
-def documents_for(chance: float, outputs: float, gain: float, risk: float) -> int:
-    """The fewest documents in train and dev with which a gain ships with probability `chance`."""
+def documents_needed(chance: float, outputs: float, gain: float, risk: float) -> int:
+    """Return the fewest documents with which a gain ships with the probability `chance`."""
     sizes = itertools.count(fewest_documents(risk))
     return next(n for n in sizes if power(n, outputs, gain, risk) >= chance)
 
 
-def chance_of_gain(
+def describe_power(
     everything: Items, items: Items, *, goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
-    """Estimate the probability that a gain of `GAIN` ships, and the documents that would suffice.
+    """Describe how likely a gain of `PLANNED_GAIN` is to ship, and how many documents suffice.
 
     `everything` holds all labelled items, and `items` those of train and dev. Returns a sentence
     with the probability and, if more are needed, the number of labelled documents with which it is
@@ -70,21 +70,20 @@ def chance_of_gain(
     outputs = len(items) / n
     if goal == "balanced":
         # With a share p of passes, one output contributes a standard deviation of
-        # sqrt(DISAGREEMENT / (4 p (1 - p))) to the difference in balanced accuracy.
+        # sqrt(DISAGREEMENT_SHARE / (4 p (1 - p))) to the difference in balanced accuracy.
         pass_share, metric = float(items.human.mean()), "balanced accuracy"
-        outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT
+        outputs *= 4 * pass_share * (1 - pass_share) / DISAGREEMENT_SHARE
     elif goal != "dataset":
         outputs = max(1.0, outputs - 1)
-    chance = power(n, outputs, GAIN, risk)
-    n_sufficient = documents_for(TARGET_POWER, outputs, GAIN, risk)
+    chance = power(n, outputs, PLANNED_GAIN, risk)
+    n_sufficient = documents_needed(TARGET_POWER, outputs, PLANNED_GAIN, risk)
     if goal == "dataset":
         n_untied = read_rows(items.human, items.human, items.document_ids).n_untied
         chance *= n_untied >= MIN_UNTIED_DOCUMENTS
-        # Assume that the share of untied documents stays the same; if it is 0 now, assume one
-        # document.
+        # Assume that the share of untied documents stays the same, or one if there are none.
         n_sufficient = max(n_sufficient, math.ceil(MIN_UNTIED_DOCUMENTS * n / max(n_untied, 1)))
     n_sufficient = math.ceil(n_sufficient * len(everything.documents) / n)
-    text = f"A gain of {GAIN:g} {metric} ships with a chance of {chance:.0%}"
+    text = f"A gain of {PLANNED_GAIN:g} {metric} ships with a chance of {chance:.0%}"
     if n_sufficient > len(everything.documents):
         text += f"; with {n_sufficient:,} labelled documents, {TARGET_POWER:.0%}"
     return f"{text}.", n_sufficient

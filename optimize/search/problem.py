@@ -14,7 +14,7 @@ from judges.prompt import Field, Reasoning
 from optimize.figures.as_json import JSON_DECIMALS, json_number
 from optimize.inputs.flags import DEFAULT_RISK, MAX_FAILED_SHARE
 from optimize.items import Items
-from optimize.search.candidates import Candidate, word_runs
+from optimize.search.candidates import Candidate, word_run_hashes
 from optimize.search.evaluator import Evaluator
 from optimize.statistics.balanced import (
     balanced_accuracy,
@@ -29,9 +29,9 @@ from optimize.statistics.intervals import Contrast, Vector
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
 # "dataset" or "system"), or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
-# At most so many documents with the commoner label are judged for each with the rarer label. More
+# For each document with the rarer label, at most this many with the commoner label are judged: more
 # would lower the standard error of balanced accuracy by 6 % at most.
-COMMONER_PER_RARER = 2
+MAX_COMMONER_PER_RARER = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +39,16 @@ class SearchOptions:
     """The options of a search, most of which are upper bounds.
 
     The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
-    have at most `longest_demos` characters, and judging one item has at most the price
+    have at most `max_demo_characters` characters, and judging one item has at most the price
     `max_item_price`. `reasoning` has the forms of reasoning to try besides the untuned judge's. A
     judge ships with the probability `risk` although it is no better.
     """
 
     seed: int = 0
-    rounds: int = 8
+    max_rounds: int = 8
     proposals: int = 4
     max_demos: int = 16
-    longest_demos: int = 40_000
+    max_demo_characters: int = 40_000
     max_item_price: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
     risk: float = DEFAULT_RISK
@@ -61,13 +61,13 @@ class SearchProblem:
     The optimizer learns from `train`, and its finalists are tested on `dev`; `test_reserve` is how
     much the budget reserves for that test. `proposer` is the language model that writes
     instructions. Candidates may ask the `questions`, of which the most promising come first;
-    without `new_questions`, only those of the untuned judge.
+    without `may_add_questions`, only those of the untuned judge.
     """
 
     evaluator: Evaluator
     proposer: Client | None = None
     questions: tuple[Field, ...] = ()
-    new_questions: bool = True
+    may_add_questions: bool = True
     train: Items
     dev: Items
     goal: Goal
@@ -76,14 +76,14 @@ class SearchProblem:
     record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
 
-    def threshold(self, candidate: Candidate, items: Items) -> float:
-        """For balanced accuracy, the best threshold for the candidate's scores so far."""
+    def learn_threshold(self, candidate: Candidate, items: Items) -> float:
+        """Return the best threshold on the scores so far; if none is needed, the candidate's."""
         if self.goal != "balanced":
             return candidate.threshold
         return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
 
-    def decided(self, scores: Vector, threshold: float) -> Vector:
-        """The verdicts with this threshold if the goal is balanced accuracy; else the scores."""
+    def apply_threshold(self, scores: Vector, threshold: float) -> Vector:
+        """Return verdicts by this threshold if the goal is balanced accuracy; else the scores."""
         return verdicts(scores, threshold) if self.goal == "balanced" else scores
 
     @cached_property
@@ -91,14 +91,14 @@ class SearchProblem:
         return Candidate(instruction=self.evaluator.untuned.instruction)
 
     @cached_property
-    def labelled(self) -> Items:
+    def train_and_dev(self) -> Items:
         return Items((*self.train.items, *self.dev.items))
 
     @cached_property
     def text_hashes(self) -> set[int]:
         """The hashes of all word runs in the labelled texts, which no instruction may copy."""
-        texts = {text for item in self.labelled.items for text in item.texts.values()}
-        return {run for text in texts for run in word_runs(text)}
+        texts = {text for item in self.train_and_dev.items for text in item.texts.values()}
+        return {run for text in texts for run in word_run_hashes(text)}
 
     def record(self, stage: str, round_number: int | None = None, **fields: object) -> None:
         """Record a trial, with the number of calls so far."""
@@ -113,7 +113,7 @@ class SearchProblem:
             round_number,
             candidate=candidate.id,
             instruction=candidate.instruction,
-            demos=list(candidate.demo_set.ids),
+            demos=list(candidate.demo_set.item_ids),
             how=candidate.demo_set.kind,
             reasoning=candidate.reasoning,
             questions=[field.name for field in candidate.questions or ()],
@@ -125,7 +125,7 @@ class SearchProblem:
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The ids of the documents that can tell judges apart, sorted so that the first few can, too.
+    """Return the ids of documents that can tell judges apart; the first few alone can do so, too.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
     accuracy, if every document has only one label, the labels alternate, and at most twice as many
@@ -141,7 +141,7 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
         for name, rows in items.document_rows.items():
             by_label[int(items.human[rows[0]] >= 0.5)].append(name)
         rarer, commoner = sorted(by_label, key=len)
-        alternating = zip_longest(rarer, commoner[: COMMONER_PER_RARER * len(rarer)])
+        alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
         informative = filter(None, chain.from_iterable(alternating))
     return tuple(informative) or items.documents
 
@@ -149,27 +149,27 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """The items of as many documents as cost at most `limit`, informative documents first."""
+    """Return the items of as many documents as `limit` pays for, informative documents first."""
     names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
     return items.of_documents(names[: int((costs <= limit).sum())])
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
-    """Spearman's rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
+    """Return rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
     Scores other than 0 and 1 become verdicts by the threshold that is best on these same items,
     which is biased upwards, so use it on train only.
     """
     if goal == "balanced":
-        return balanced_accuracy(_verdicts(scores, items), items.human)
+        return balanced_accuracy(_best_verdicts(scores, items), items.human)
     return rho(goal, scores, items.human, items.document_ids, items.system_ids)
 
 
 def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
-    """The objective of `scores` minus the objective of `base`, on items without NaN in either."""
+    """Return the objective of `scores` minus that of `base`, on items without NaN in either."""
     if goal == "balanced":
-        both_verdicts = _verdicts(scores, items), _verdicts(base, items)
+        both_verdicts = _best_verdicts(scores, items), _best_verdicts(base, items)
         return balanced_contrast(*both_verdicts, items.human, items.document_ids)
     return contrast_judges(
         scores, base, items.human, items.document_ids, items.system_ids, level=goal
@@ -177,10 +177,10 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
 
 
 def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
+    """Return whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
     n_failed, n_base_failed = np.isnan([scores, base]).sum(axis=1)
     return bool(n_failed <= max(MAX_FAILED_SHARE * len(scores), n_base_failed))
 
 
-def _verdicts(scores: Vector, items: Items) -> Vector:
+def _best_verdicts(scores: Vector, items: Items) -> Vector:
     return verdicts(scores, best_threshold(scores, items.human))

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from judges.client import BudgetSpentError, Client
-from judges.dimension import RESERVED_QUESTION
+from judges.dimension import RESERVED_QUESTION_NAMES
 from judges.judgement import NoScoreError
 from judges.prompt import (
-    FIELD_HEADER,
+    FIELD_HEADER_PATTERN,
     LETTERS,
     THOUGHT_END,
     THOUGHT_START,
     Field,
     Prompt,
-    encodable,
+    utf8_text,
 )
 from judges.protocol import Message, Reply, Request, Response, Sampling
 from judges.questions import Question, QuestionError
@@ -33,19 +33,19 @@ from optimize.search.candidates import (
     MAX_INSTRUCTION_LENGTH,
     Candidate,
     rejection_reason,
-    word_runs,
+    word_run_hashes,
 )
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchProblem
 
-# Upper bound on the tokens of a reply; a multiple for models with hidden reasoning.
-REPLY_TOKENS = 2048
+# Upper bound on the tokens of a proposal; models with hidden reasoning get a multiple of it.
+MAX_PROPOSAL_TOKENS = 2048
 # Upper bound on the characters of a faulty reply that are sent back.
-MAX_REPLY_SHOWN = 6000
+MAX_FAULTY_REPLY_LENGTH = 6000
 # The search stops asking for instructions after this many rounds in a row without a usable one.
 MAX_FRUITLESS_ROUNDS = 2
 # Upper bound on the characters of a rejected proposal's reason that are printed.
-MAX_REASON_LENGTH = 300
+MAX_FAULT_LENGTH = 300
 
 # Earlier instructions, each with its objective, best first.
 History = Sequence[tuple[str, float]]
@@ -71,7 +71,7 @@ _OUTPUTS = {
     "instruction": f"the better instruction alone, at most {MAX_INSTRUCTION_LENGTH} characters",
 }
 
-PROPOSER = Prompt(
+PROPOSER_PROMPT = Prompt(
     instruction=(
         "A judge scores texts by an instruction, and its order of the texts should be the order "
         "that people gave them. You write a better instruction for it.\n"
@@ -95,19 +95,19 @@ PROPOSER = Prompt(
     ),
 )
 # Upper bound on the questions that one reply may propose in addition to an instruction.
-N_QUESTIONS = 4
-QUESTIONS = "questions"
+MAX_NEW_QUESTIONS = 4
+QUESTIONS_FIELD = "questions"
 # The end of the sentence "Each is about one thing that ..." in `questions_field`. The key holds the
 # two possible answers to the questions.
-_SUBJECTS = {
+_QUESTION_SUBJECTS = {
     ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
     "the texts alone, and yes speaks for the output",
     LETTERS: "decides between two outputs for people, and is answered from the texts alone with A "
     "or B, the output that does better in it",
 }
 # The prompt of the proposer for judges that say pass or fail.
-VERDICT_PROPOSER = replace(
-    PROPOSER,
+VERDICT_PROPOSER_PROMPT = replace(
+    PROPOSER_PROMPT,
     instruction=(
         "A judge passes or fails texts by an instruction, and should decide each one as people "
         "do. You write a better instruction for it.\n"
@@ -124,16 +124,16 @@ VERDICT_PROPOSER = replace(
         "rarer." + _STYLE
     ),
 )
-_HEADER = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
-_QUESTION = re.compile(
+_HEADER_PATTERN = re.compile(rf"^[ \t*]*{FIELD_HEADER_PATTERN.pattern}[*:]*", re.MULTILINE)
+_QUESTION_PATTERN = re.compile(
     r"^\W*(?:\d+\W+)?(?P<name>[A-Za-z][\w -]{0,60}?)[\s*_`]*:[\s*_`]*(?P<text>\S.*)$"
 )
-_FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE_PATTERN = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """What one request brought: a usable instruction, or the fault because of which there is none.
+    """The outcome of one request: a usable instruction, or the fault that makes it unusable.
 
     `reply` is empty if the model did not answer.
     """
@@ -148,7 +148,7 @@ class _Proposal:
 
 
 class Proposer:
-    """Asks a language model for instructions and questions, and checks what it proposes.
+    """A language model that proposes instructions and questions, which are then checked.
 
     Attributes:
         questions: The usable questions that the model has proposed so far, by name.
@@ -163,7 +163,7 @@ class Proposer:
         self._answers = LETTERS if is_pairwise else ("yes", "no")
         self._instructions = [problem.untuned.instruction]
 
-    def evidence(
+    def write_evidence(
         self, candidate: Candidate, items: Items, generators: Sequence[np.random.Generator]
     ) -> list[str]:
         """Write one version of the evidence for each of the `generators`.
@@ -173,7 +173,7 @@ class Proposer:
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         judgements = evaluator.judgements(candidate, items)
-        return JudgedItems(items, judgements, evaluator.untuned).evidence(generators)
+        return JudgedItems(items, judgements, evaluator.untuned).write_evidence(generators)
 
     def propose(
         self,
@@ -194,18 +194,18 @@ class Proposer:
         if not evidence or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
-        budget.check(budget.proposal * len(evidence))
+        budget.check(budget.proposal_cost * len(evidence))
         seed = self._problem.options.seed * 10_000 + round_number * 100
-        prompt, metric = PROPOSER, "rho"
+        prompt, metric = PROPOSER_PROMPT, "rho"
         if self._problem.goal == "balanced":
-            prompt, metric = VERDICT_PROPOSER, "balanced accuracy"
+            prompt, metric = VERDICT_PROPOSER_PROMPT, "balanced accuracy"
         if ask_questions:
             prompt = replace(prompt, fields=(*prompt.fields, questions_field(self._answers)))
         history_lines = [
             json.dumps({"instruction": text, metric: round(value, 3)}) for text, value in history
         ]
         inputs = {
-            "task": describe(self._problem.evaluator.untuned),
+            "task": describe_fields(self._problem.evaluator.untuned),
             "current_instruction": current,
             "history": "\n".join(history_lines) or "none",
         }
@@ -213,13 +213,13 @@ class Proposer:
         proposals = list(self._ask(prompts, seed))
         answered = zip(prompts, proposals, strict=True)
         complaints = [_with_complaint(*pair) for pair in answered if pair[1].is_faulty_reply]
-        if budget.remaining >= budget.proposal * len(complaints):
+        if budget.remaining >= budget.proposal_cost * len(complaints):
             corrected = iter([*self._ask(complaints, seed + 50)])
             proposals = [next(corrected) if p.is_faulty_reply else p for p in proposals]
-        return self._usable(proposals, round_number)
+        return self._usable_instructions(proposals, round_number)
 
     def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:
-        sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
+        sampling = Sampling(temperature=1.0, max_tokens=MAX_PROPOSAL_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + index), whole_text)
             for index, messages in enumerate(prompts)
@@ -237,7 +237,7 @@ class Proposer:
                 try:
                     yield self._read(self._client.ask(request))
                 except BudgetSpentError as error:
-                    # If answers that cannot be used have spent the budget, they are the reason.
+                    # The first error has a cause if unusable answers have spent the budget.
                     reason = first_error if first_error.__cause__ else error
                     self.n_answered += reason.__cause__ is not None
                     yield _Proposal(fault=str(reason))
@@ -249,7 +249,7 @@ class Proposer:
         if response.error is not None:
             return _Proposal(fault=" ".join(response.error.split()))
         reply = str(response.values[0])
-        self._keep_questions(reply)
+        self._add_questions(reply)
         try:
             instruction = read_instruction(reply)
         except NoScoreError as error:
@@ -258,22 +258,22 @@ class Proposer:
         fault = rejection_reason(instruction, hashes, earlier)
         return _Proposal(instruction="" if fault else instruction, fault=fault, reply=reply)
 
-    def _keep_questions(self, reply: str) -> None:
+    def _add_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
         field_names = (field.name for field in self._problem.evaluator.untuned.fields)
-        reserved_names = RESERVED_QUESTION.union(field_names)
-        question_lines = _sections_of(reply)[1].get(QUESTIONS, "").splitlines()
-        for match in filter(None, map(_QUESTION.match, question_lines[:N_QUESTIONS])):
+        reserved_names = RESERVED_QUESTION_NAMES.union(field_names)
+        lines = _sections_of(reply)[1].get(QUESTIONS_FIELD, "").splitlines()[:MAX_NEW_QUESTIONS]
+        for match in filter(None, map(_QUESTION_PATTERN.match, lines)):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
-            text = encodable(match["text"].strip())
+            text = utf8_text(match["text"].strip())
             with suppress(QuestionError):
                 question = Question(name=name, text=text, answers=self._answers)
-                is_copy = not self._problem.text_hashes.isdisjoint(word_runs(text))
+                is_copy = not self._problem.text_hashes.isdisjoint(word_run_hashes(text))
                 if name not in reserved_names and not is_copy:
                     self.questions.setdefault(name, question.field)
 
-    def _usable(self, proposals: Sequence[_Proposal], round_number: int) -> list[str]:
-        """The distinct usable instructions; the reasons why others are unusable are recorded."""
+    def _usable_instructions(self, proposals: Sequence[_Proposal], round_number: int) -> list[str]:
+        """Return the distinct usable instructions, and record why the others are unusable."""
         faults = [proposal.fault for proposal in proposals if proposal.fault]
         for fault in faults:
             self._problem.record("rejected", round_number, why=fault)
@@ -283,16 +283,16 @@ class Proposer:
         if not usable:
             self._problem.print_line(
                 f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
-                f"{faults[0][:MAX_REASON_LENGTH]}"
+                f"{faults[0][:MAX_FAULT_LENGTH]}"
                 + "; the search asks for no more instructions"
                 * (self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS)
             )
         return usable
 
 
-def describe(prompt: Prompt) -> str:
+def describe_fields(prompt: Prompt) -> str:
     """Describe the fields that a judge reads and writes, as a text for the proposer."""
-    lines = ["The judge reads:", *(f"- {f.name}: {f.description}" for f in prompt.inputs)]
+    lines = ["The judge reads:", *(f"- {text.name}: {text.description}" for text in prompt.inputs)]
     lines.append("It writes:")
     for field in prompt.outputs:
         choices = f" ({', '.join(map(str, field.choices))})" if field.choices else ""
@@ -301,19 +301,19 @@ def describe(prompt: Prompt) -> str:
 
 
 def questions_field(answers: tuple[str, str]) -> Field:
-    """The output field in which the proposer writes questions with these two answers."""
+    """Return the output field in which the proposer writes questions with these two answers."""
     description = (
-        f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
-        f"'name: question'. Each is about one thing that {_SUBJECTS[answers]}"
+        f"up to {MAX_NEW_QUESTIONS} questions to the judge, the most important first, one a line "
+        f"as 'name: question'. Each is about one thing that {_QUESTION_SUBJECTS[answers]}"
     )
-    return Field(name=QUESTIONS, description=description, role="output")
+    return Field(name=QUESTIONS_FIELD, description=description, role="output")
 
 
 def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
-    """The reply without thoughts, and the text of each section by its header's lower-case name."""
+    """Return the reply without thoughts, and its sections by their headers in lower case."""
     thoughts_end = max((match.end() for match in THOUGHT_END.finditer(reply)), default=0)
     text = reply[thoughts_end:].replace("\r\n", "\n").strip()
-    _, *names_and_texts = _HEADER.split(text)
+    _, *names_and_texts = _HEADER_PATTERN.split(text)
     return text, dict(zip(map(str.lower, names_and_texts[::2]), names_and_texts[1::2], strict=True))
 
 
@@ -326,19 +326,19 @@ def read_instruction(reply: str) -> str:
     if THOUGHT_START.search(text):
         raise NoScoreError("the reply is a thought without an end")
     content = sections.get("instruction", "") if sections else text
-    fences = _FENCE.findall(content)
+    fences = _FENCE_PATTERN.findall(content)
     if len(fences) == 1:
         content = fences[0]
     elif not sections:
         content = ""
     if not content.strip():
         raise NoScoreError("no instruction stands under the header [[ ## instruction ## ]]")
-    return encodable(content.strip())
+    return utf8_text(content.strip())
 
 
 def whole_text(reply: Reply) -> str:
-    """The text of a reply; raises NoScoreError if it is cut short, so that it is asked again."""
-    if reply.truncated:
+    """Return a reply's text; raise NoScoreError if it is cut short, so that it is asked again."""
+    if reply.is_truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
 
@@ -349,6 +349,6 @@ def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Me
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     return [
         *messages,
-        Message(role="assistant", content=proposal.reply[:MAX_REPLY_SHOWN]),
+        Message(role="assistant", content=proposal.reply[:MAX_FAULTY_REPLY_LENGTH]),
         Message(role="user", content=f"{complaint}\n\n{reply_format}"),
     ]

@@ -14,7 +14,7 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field
 from optimize.items import Items
-from optimize.search.answers import LabelledAnswers, labelled_answers
+from optimize.search.answers import LabelledAnswers, collect_answers
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.gate import Finalist, QuestionTest
@@ -29,26 +29,26 @@ MAX_QUESTIONS_TESTED = 12
 MAX_OUTPUTS_ASKED = 300
 # The expected cost of the test, as a multiple of judging these outputs once with the untuned judge:
 # all questions are asked with the best instruction of each half, and then the useful ones again. At
-# most the share `ASKING_SHARE` of the search's budget is reserved for this.
-ASKING_COST, ASKING_SHARE = 4.5, 0.35
+# most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
+QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
 
 
-class NotTestedError(JudgesError):
+class QuestionsNotTestedError(JudgesError):
     """Raised if questions cannot be tested; the message is the reason."""
 
 
-def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
-    """The cost to reserve for the test of questions; 0 if there will be no questions.
+def question_test_cost(problem: SearchProblem, *, proposes: bool) -> float:
+    """Return the cost to reserve for the test of questions; 0 if there will be no questions.
 
     The cost is in the budget's unit. `proposes` says whether the optimizer asks the proposer for
     questions.
     """
-    proposes = proposes and problem.new_questions and problem.proposer is not None
+    proposes = proposes and problem.may_add_questions and problem.proposer is not None
     if not (problem.questions or problem.evaluator.untuned.questions or proposes):
         return 0.0
-    n_outputs = sum(len(_outputs(half, problem.goal)) for half in (problem.train, problem.dev))
-    cost = ASKING_COST * n_outputs * problem.evaluator.item_cost(problem.untuned)
-    return min(cost, ASKING_SHARE * problem.evaluator.budget.remaining)
+    n_outputs = sum(len(_items_to_ask(half, problem.goal)) for half in (problem.train, problem.dev))
+    cost = QUESTION_TEST_COST * n_outputs * problem.evaluator.item_cost(problem.untuned)
+    return min(cost, QUESTION_TEST_SHARE * problem.evaluator.budget.remaining)
 
 
 def ask_questions(
@@ -61,7 +61,7 @@ def ask_questions(
     the questions now, or the limit cannot pay for them on test.
     """
     problem, evaluator = halves[0], halves[0].evaluator
-    items_of_halves = [_outputs(half.dev, problem.goal) for half in halves]
+    items_of_halves = [_items_to_ask(half.dev, problem.goal) for half in halves]
     items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
     judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
     if not all(judge.questions for judge in judges):
@@ -70,19 +70,18 @@ def ask_questions(
     finalists: list[Finalist] = []
     useful_by_half: list[tuple[Field, ...]] = []
     for half, judge, half_items in zip(halves, judges, items_of_halves, strict=True):
-        answers = _answers(half, judge, items, untuned)
-        useful_by_half.append(_useful(answers, half))
+        answers = _reliable_answers(half, judge, items, untuned)
+        useful_by_half.append(_useful_questions(answers, half))
         if not useful_by_half[-1]:
             n_asked = len(judge.questions or ())
-            raise NotTestedError(f"of the {n_asked} asked, none improves on the answer alone")
+            raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
         is_tested = np.isin(items.document_ids, half_items.documents)
         learning_items = items.of_rows(np.flatnonzero(~is_tested))
-        untuned_scores = half.decided(
-            evaluator.scores(half.untuned, half_items), half.threshold(half.untuned, learning_items)
-        )
+        threshold = half.learn_threshold(half.untuned, learning_items)
+        untuned_scores = half.apply_threshold(evaluator.scores(half.untuned, half_items), threshold)
         scores = held_out_scores(answers, is_tested, half)[is_tested]
         finalist = Finalist(
-            candidate=judge, items=half_items, scores=scores, untuned=untuned_scores
+            candidate=judge, items=half_items, scores=scores, untuned_scores=untuned_scores
         )
         finalist.record(half, "questions")
         finalists.append(finalist)
@@ -91,13 +90,13 @@ def ask_questions(
     if evaluator.item_price(candidate) > problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for them on test")
     evaluator.scores(candidate, items)
-    weights = labelled_answers(problem, candidate, items).fit_weights()
+    weights = collect_answers(problem, candidate, items).fit_weights()
     candidate = replace(candidate, weights=weights)
-    candidate = replace(candidate, threshold=problem.threshold(candidate, items))
+    candidate = replace(candidate, threshold=problem.learn_threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(finalists))
 
 
-def _answers(
+def _reliable_answers(
     problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
 ) -> LabelledAnswers:
     """Collect the judge's answers; raises NotTestedError if it fails on too many items."""
@@ -105,15 +104,15 @@ def _answers(
         judgements = problem.evaluator.judgements(judge, items)
         failures = [judgement.failure for judgement in judgements if judgement.failure]
         share = len(failures) / len(judgements)
-        raise NotTestedError(
+        raise QuestionsNotTestedError(
             f"when the judge was asked them, {share:.0%} of its judgements failed, for example: "
             f"{failures[0]}"
         )
-    return labelled_answers(problem, judge, items)
+    return collect_answers(problem, judge, items)
 
 
 def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
-    """Cross-validated scores of the outputs in the mask `tested`; NaN for all other outputs.
+    """Return cross-validated scores of the outputs in the mask `tested`; NaN for all other outputs.
 
     Each fold of the tested documents is scored with the questions and weights that are learned from
     all outputs outside the fold. If the goal is balanced accuracy, the result holds verdicts, by a
@@ -122,20 +121,20 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProbl
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold[tested].tolist()):
         in_fold = tested & (answers.fold == fold)
-        learning_answers = answers.of_rows(~in_fold)
-        weights = learning_answers.of_questions(_useful(learning_answers, problem)).fit_weights()
+        other_folds = answers.of_rows(~in_fold)
+        weights = other_folds.of_questions(_useful_questions(other_folds, problem)).fit_weights()
         fold_scores = answers.scores(weights)
         threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
-        scores[in_fold] = problem.decided(fold_scores[in_fold], threshold)
+        scores[in_fold] = problem.apply_threshold(fold_scores[in_fold], threshold)
     return scores
 
 
-def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
-    """The questions that are worth asking; all of them if the judge's questions may not change."""
-    return answers.useful_questions() if problem.new_questions else answers.fields[:-1]
+def _useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
+    """Return the questions worth asking; all if the judge's questions may not change."""
+    return answers.useful_questions() if problem.may_add_questions else answers.fields[:-1]
 
 
-def _outputs(items: Items, goal: Goal) -> Items:
+def _items_to_ask(items: Items, goal: Goal) -> Items:
     """Select at most `MAX_OUTPUTS_ASKED` items, in whole documents; all if the first has more."""
     return first_documents(items, goal, MAX_OUTPUTS_ASKED, len) or items
 
@@ -146,7 +145,7 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     Demonstrations would need answers to the questions, which nobody has given.
     """
     questions = half.evaluator.untuned.questions
-    if half.new_questions:
+    if half.may_add_questions:
         questions = (*questions, *half.questions, *exploration.questions)
     questions_by_name: dict[str, Field] = {}
     for field in questions:
@@ -161,15 +160,15 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     )
 
 
-def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
-    """How much the objective, on cross-validated scores, would fall without each question."""
+def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
+    """Return how much the objective on cross-validated scores would fall without each question."""
     items = problem.evaluator.scored_items(candidate, items)
-    answers = labelled_answers(problem, candidate, items)
-    all_tested, fixed_questions = np.ones(len(items), bool), replace(problem, new_questions=False)
+    answers = collect_answers(problem, candidate, items)
+    all_tested, fixed = np.ones(len(items), bool), replace(problem, may_add_questions=False)
 
     def objective_with(questions: Sequence[Field]) -> float:
         asked = answers.of_questions(questions)
-        return objective(held_out_scores(asked, all_tested, fixed_questions), items, problem.goal)
+        return objective(held_out_scores(asked, all_tested, fixed), items, problem.goal)
 
     questions = answers.fields[:-1]
     objective_with_all = objective_with(questions)

@@ -23,7 +23,7 @@ from optimize.statistics.intervals import Vector, stream
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
-# A candidate may be dropped after so many documents (or half of all, if that is less).
+# No candidate is dropped before it is scored on this many documents, or on half of all if fewer.
 MIN_RACE_DOCUMENTS = 20
 
 
@@ -43,25 +43,25 @@ class RaceResult:
 
 
 class Race:
-    """Compares candidates with the untuned judge on documents of train.
+    """A race of candidates against the untuned judge, on documents of train.
 
-    `order` are the ids of the documents that can tell judges apart, in random order; a race on n
-    documents uses the first n. A candidate may be dropped only after `min_documents`.
+    `document_ids` are those of the documents that can tell judges apart, in random order; a race on
+    n documents uses the first n. A candidate may be dropped only after `min_documents`.
     """
 
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
-        train, document_ids = problem.train, problem.train.documents
-        order = stream(problem.options.seed, "order").permutation(len(document_ids))
-        shuffled = [document_ids[index] for index in order]
+        train, ids = problem.train, problem.train.documents
+        order = stream(problem.options.seed, "order").permutation(len(ids))
+        shuffled = [ids[index] for index in order]
         self._items_of_document = {name: train.of_documents([name]).items for name in shuffled}
-        self.order = informative_documents(self.items(shuffled), self.goal)
-        half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
+        self.document_ids = informative_documents(self.items(shuffled), self.goal)
+        half_of_documents = min(MAX_RACE_DOCUMENTS, len(self.document_ids)) // 2
         self.min_documents = max(1, min(MIN_RACE_DOCUMENTS, half_of_documents))
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
-        """The first `size` documents in `order` that the candidate's demonstrations do not show."""
-        return [name for name in self.order if name not in candidate.documents][:size]
+        """Return the first `size` documents that the candidate's demonstrations do not show."""
+        return [name for name in self.document_ids if name not in candidate.shown_documents][:size]
 
     def items(self, documents: Iterable[str]) -> Items:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))
@@ -72,22 +72,22 @@ class Race:
         return items, self.evaluator.scores(candidate, items)
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of scoring each candidate, and the untuned judge, on `size` documents.
+        """Return the cost of scoring each candidate, and the untuned judge, on `size` documents.
 
         A candidate is not scored on documents in its demonstrations, so candidates may have
         different documents. The untuned judge is scored on all of them.
         """
         documents = [self.documents(candidate, size) for candidate in candidates]
-        untuned_documents = set().union(*documents) or self.order[:size]
+        untuned_documents = set().union(*documents) or self.document_ids[:size]
         judges = [*zip(candidates, documents, strict=True), (self._untuned, untuned_documents)]
         return sum(self.evaluator.cost(judge, self.items(names)) for judge, names in judges)
 
-    def affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
-        """The largest number of documents with a cost of at most `limit`; more never cost less."""
-        return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
+    def max_affordable_size(self, cost: Callable[[int], float], limit: float) -> int:
+        """Return the largest number of documents that `limit` pays for; more never cost less."""
+        return max(0, bisect_right(range(len(self.document_ids) + 1), limit, key=cost) - 1)
 
-    def affordable(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
-        """The first candidates, as many as `limit` pays for on `min_documents` documents."""
+    def affordable_entrants(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
+        """Return the first candidates, as many as `limit` pays for on `min_documents` documents."""
         entrants = list(candidates)
         while entrants and self.cost(entrants, self.min_documents) > limit:
             entrants.pop()
@@ -109,12 +109,12 @@ class Race:
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
         """Race the candidates at a cost of at most `limit`, and return the results, best first."""
-        budget, entrants = self.evaluator.budget, self.affordable(candidates, limit)
+        budget, entrants = self.evaluator.budget, self.affordable_entrants(candidates, limit)
         cost_at_limit, n_documents = budget.total_cost + limit, 0
         latest_results: dict[str, tuple[int, RaceResult]] = {}
         while entrants:
             remaining = cost_at_limit - budget.total_cost
-            size = self.affordable_size(partial(self._cost_of_race, entrants), remaining)
+            size = self.max_affordable_size(partial(self._estimate_cost, entrants), remaining)
             # The first comparison may spend most of the limit, but it scores every entrant.
             size = max(size, self.min_documents)
             if size <= n_documents:
@@ -132,14 +132,15 @@ class Race:
         )
         return [result for _, result in by_size]
 
-    def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
+    def _estimate_cost(self, candidates: Sequence[Candidate], size: int) -> float:
         """Estimate the cost of a race that starts on `size` documents.
 
         Each halving doubles the documents; the first half of the candidates stands for those left.
         """
         cost = self.cost(candidates, size)
-        while len(candidates) > 1 and size < len(self.order):
+        while len(candidates) > 1 and size < len(self.document_ids):
             candidates = candidates[: math.ceil(len(candidates) / 2)]
-            earlier_cost, size = self.cost(candidates, size), min(2 * size, len(self.order))
+            earlier_cost = self.cost(candidates, size)
+            size = min(2 * size, len(self.document_ids))
             cost += self.cost(candidates, size) - earlier_cost
         return cost

@@ -27,8 +27,8 @@ from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
 from optimize.search.evaluator import Evaluator
 from optimize.search.optimizer import (
-    N_FINALISTS,
-    CrossFit,
+    MAX_FINALISTS,
+    CrossValidation,
     Exploration,
     LastRound,
     largest_demo_set,
@@ -56,8 +56,8 @@ FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 # the proposer's prompt shows.
 N_LEADERS, HISTORY_LENGTH = 2, 5
 # Before finalists are chosen, this many of the best candidates are scored on the same documents.
-LEADERS_MEASURED = 4
-# Only after this many rounds has every kind of change been tried.
+N_LEADERS_MEASURED = 4
+# The search has at least this many rounds, so that every kind of change is tried.
 MIN_ROUNDS = 3
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
@@ -66,26 +66,26 @@ PRIOR_DOCUMENTS = 30
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 # At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
 # this multiple of the untuned judge's cost.
-DEV_SHARE, FINALIST_COST = 0.5, 1.2
+MAX_DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 @writes_questions
 def explore(problem: SearchProblem) -> Exploration:
     """Run the rank search on train. Without a proposer, return a judge that shows all labels."""
-    # The search reserves what the test of its own finalists costs, in place of the usual amount.
+    # Release the reserve for the test on dev: the search reserves the cost of its own finalists.
     with problem.evaluator.budget.reserving(-problem.test_reserve):
         if problem.proposer is None:
-            return show_labels(problem)
+            return show_all_labels(problem)
         return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
-def show_labels(problem: SearchProblem) -> Exploration:
+def show_all_labels(problem: SearchProblem) -> Exploration:
     """Make a finalist that shows all labels, or as many of train as the prompt may show."""
     prompt, options = problem.evaluator.untuned, problem.options
-    cross_fit = CrossFit(problem.labelled, prompt, options)
-    if cross_fit.is_feasible:
-        shows_all = replace(problem.untuned, demo_set=cross_fit.demo_set)
-        return Exploration(finalists=[shows_all], cross_fit=cross_fit)
+    cross_validation = CrossValidation(problem.train_and_dev, prompt, options)
+    if cross_validation.is_feasible:
+        shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
+        return Exploration(finalists=[shows_all], cross_validation=cross_validation)
     candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, prompt, options))
     return Exploration(finalists=[candidate] if candidate.demo_set.demos else [])
 
@@ -105,9 +105,9 @@ class RankSearch:
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
-        items = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
+        items = self.race.items(self.race.document_ids[:MAX_RACE_DOCUMENTS])
         self.first_round_budget = FIRST_ROUND_COST * self.item_cost(problem.untuned) * len(items)
-        self.max_dev_cost = DEV_SHARE * self.budget.remaining
+        self.max_dev_cost = MAX_DEV_SHARE * self.budget.remaining
 
     def explore(self) -> Exploration:
         with suppress(*BUDGET_ERRORS):
@@ -115,9 +115,9 @@ class RankSearch:
         # Score the best candidates on as many documents as any candidate was scored on.
         most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
-            for candidate in self._above_untuned()[:LEADERS_MEASURED]:
-                self._record(self.n_rounds, self.race.compare(candidate, most_documents))
-        finalists, results = self._finalists(), self.results.values()
+            for candidate in self._better_than_untuned()[:N_LEADERS_MEASURED]:
+                self._record_result(self.n_rounds, self.race.compare(candidate, most_documents))
+        finalists, results = self._choose_finalists(), self.results.values()
         has_better = any(result.gain > 0 and result.is_reliable for result in results)
         return Exploration(
             finalists=finalists,
@@ -129,15 +129,15 @@ class RankSearch:
 
     def _run_rounds(self) -> None:
         """Run rounds until a round gains no more than the standard error of the leader's gain."""
-        for round_number in range(1, self.options.rounds + 1):
+        for round_number in range(1, self.options.max_rounds + 1):
             self.n_rounds = round_number
-            former_leader, cost_before = self._best_so_far().id, self.budget.total_cost
+            former_leader, cost_before = self._best_candidate().id, self.budget.total_cost
             with self.budget.reserving(self._dev_cost()):
                 if not self._run_round(round_number):
                     return
             # Read the former leader's gain only now, because this round has changed the expected
             # gains of all candidates.
-            gains, leader = self._expected_gains(), self._best_so_far().id
+            gains, leader = self._expected_gains(), self._best_candidate().id
             gain = gains.get(leader, 0.0) - gains.get(former_leader, 0.0)
             error = self.results[leader].error if leader in self.results else math.inf
             is_final = round_number >= MIN_ROUNDS and gain <= error
@@ -147,10 +147,10 @@ class RankSearch:
                 return
 
     def _dev_cost(self) -> float:
-        """The cost to reserve for testing the untuned judge and the finalists on dev."""
+        """Return the cost to reserve for testing the untuned judge and the finalists on dev."""
         untuned = self.problem.untuned
-        current_cost = sum(map(self.item_cost, [untuned, *self._finalists()]))
-        usual_cost = self.item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
+        current_cost = sum(map(self.item_cost, [untuned, *self._choose_finalists()]))
+        usual_cost = self.item_cost(untuned) * (1 + MAX_FINALISTS * FINALIST_COST)
         return min(self.max_dev_cost, max(current_cost, usual_cost) * len(self.problem.dev))
 
     def _run_round(self, round_number: int) -> bool:
@@ -166,39 +166,39 @@ class RankSearch:
         round_budget = min(full_budget, budget.remaining)
         end_cost = budget.total_cost + round_budget
         # The untuned judge is scored first, within its share of the round's budget.
-        size = race.affordable_size(partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget)
-        min_size = min(MIN_ROUND_DOCUMENTS, len(race.order))
+        size = race.max_affordable_size(partial(race.cost, []), UNTUNED_BUDGET_SHARE * round_budget)
+        min_size = min(MIN_ROUND_DOCUMENTS, len(race.document_ids))
         if round_budget < MIN_ROUND_SHARE * full_budget or size < min_size:
             return False
         race.scores(self.problem.untuned, size)
         if round_number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(round_number, end_cost)
             return True
-        parent, leaders = self._best_so_far(), self._above_untuned()[:N_LEADERS]
-        candidates = self._candidates(round_number, parent)
+        parent, leaders = self._best_candidate(), self._better_than_untuned()[:N_LEADERS]
+        candidates = self._new_candidates(round_number, parent)
         smallest_limit = min(MIN_RACE_SHARE * round_budget, budget.remaining)
         limit = max(end_cost - budget.total_cost, smallest_limit)
         results = race.run([*leaders, *candidates], limit)
         for result in results:
-            self._record(round_number, result)
+            self._record_result(round_number, result)
         # A round without new candidates does not end the search, because later rounds may try other
         # reasoning and demonstrations.
         return not candidates or any(result.candidate in candidates for result in results)
 
-    def _record(self, round_number: int, result: RaceResult) -> None:
+    def _record_result(self, round_number: int, result: RaceResult) -> None:
         self.results[result.candidate.id] = result
         names = "value", "gain", "error", "n_documents"
         figures = {name: getattr(result, name) for name in names}
         self.problem.record_candidate("race", result.candidate, round_number, **figures)
 
     def _expected_gains(self) -> dict[str, float]:
-        """The expected true gain of each candidate, by the candidate's id.
+        """Return the expected true gain of each candidate, by the candidate's id.
 
         It is the candidate's gain, shrunk towards the mean gain of its kind by its standard error.
         """
         results = list(self.results.values())
         kinds = np.unique([result.candidate.kind for result in results], return_inverse=True)[1]
-        is_proposed = [result.candidate.round > 0 for result in results]
+        is_proposed = [result.candidate.round_number > 0 for result in results]
         columns = [(result.n_documents, result.gain, result.error) for result in results]
         n_documents, gains, errors = np.array(columns).reshape(-1, 3).T
         sums = np.bincount(kinds, n_documents * gains)
@@ -207,8 +207,8 @@ class RankSearch:
         expected = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
         return dict(zip(self.results, expected.tolist(), strict=True))
 
-    def _leaders(self) -> list[RaceResult]:
-        """The results of reliable candidates that the limit pays for, by expected gain."""
+    def _ranked_results(self) -> list[RaceResult]:
+        """Return the results of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
         results = [
             result
@@ -219,41 +219,41 @@ class RankSearch:
             results, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
         )
 
-    def _above_untuned(self) -> list[Candidate]:
-        return [result.candidate for result in self._leaders() if result.gain > 0]
+    def _better_than_untuned(self) -> list[Candidate]:
+        return [result.candidate for result in self._ranked_results() if result.gain > 0]
 
-    def _best_so_far(self) -> Candidate:
-        return next(iter(self._above_untuned()), self.problem.untuned)
+    def _best_candidate(self) -> Candidate:
+        return next(iter(self._better_than_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, round_number: int, parent: Candidate) -> list[str]:
         budget, n_proposals = self.budget, self.options.proposals
-        if budget.remaining < budget.proposal * n_proposals:
+        if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
-            n_proposals = int(budget.remaining / 2 / budget.proposal)
+            n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
         generators = [
             stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
         ]
-        evidence = self.proposer.evidence(parent, self.problem.train, generators)
+        evidence = self.proposer.write_evidence(parent, self.problem.train, generators)
         by_value = sorted(
             (float(np.nan_to_num(result.value, nan=-1)), result.candidate.instruction)
             for result in self.results.values()
         )
         best_values = {text: value for value, text in by_value}
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
-        ask_questions = round_number == 1 and self.problem.new_questions
+        ask_questions = round_number == 1 and self.problem.may_add_questions
         return self.proposer.propose(
             parent.instruction, evidence, history, round_number, ask_questions=ask_questions
         )
 
-    def _demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
+    def _draw_demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
         """Draw the sets of demonstrations to try in this round. Before round 3 there are none."""
         if round_number <= REASONING_ROUND:
             return []
         options, train = self.options, self.problem.train
-        earlier_sizes = (len(result.candidate.demo_set.demos) for result in self._leaders())
+        earlier_sizes = (len(result.candidate.demo_set.demos) for result in self._ranked_results())
         best_size = next(filter(None, earlier_sizes), 0)
         sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
-        reasons = {} if parent.reasoning else right_reasons(self.evaluator, parent, train)
+        reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
         rng = stream(options.seed, "demos", round_number)
         demo_sets = [
             draw_demo_set(
@@ -261,7 +261,7 @@ class RankSearch:
                 self.evaluator.untuned,
                 size,
                 rng,
-                max_characters=options.longest_demos,
+                max_characters=options.max_demo_characters,
                 share=DEMO_DOCUMENTS_SHARE,
                 reasons=reasons,
             )
@@ -269,8 +269,8 @@ class RankSearch:
         ]
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
-    def _candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
-        """The new candidates of a round, which are made from the best candidate, `parent`.
+    def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
+        """Return the new candidates of a round, which are made from the best candidate, `parent`.
 
         The parent without demonstrations comes first. Then the kinds of change alternate, so that
         even a small budget pays for some of each.
@@ -278,13 +278,14 @@ class RankSearch:
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
         without_demos = replace(parent, demo_set=DemoSet())
+        new_version = replace(without_demos, round_number=round_number)
         reasoning_forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
             # Reasoning by sub-questions resembles reasoning in steps. So it is tried only if steps
             # were the best form.
             reasoning_forms.append("questions")
         candidates_by_kind = zip_longest(
-            [replace(without_demos, instruction=text, round=round_number) for text in instructions],
+            [replace(new_version, instruction=text) for text in instructions],
             [
                 replace(parent, reasoning=form)
                 for form in reasoning_forms
@@ -292,15 +293,15 @@ class RankSearch:
             ],
             [
                 replace(parent, demo_set=demo_set)
-                for demo_set in self._demo_sets(round_number, parent)
+                for demo_set in self._draw_demo_sets(round_number, parent)
             ],
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
-        return self._affordable(
+        return self._affordable_candidates(
             candidate for candidate in candidates if candidate.id not in self.results
         )
 
-    def _affordable(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+    def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Drop duplicates, the untuned judge, and candidates that are not affordable."""
         distinct = {
             candidate.id: candidate
@@ -310,7 +311,7 @@ class RankSearch:
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
-        """Whether the limit is large enough to judge dev and test with the candidate."""
+        """Return whether the limit is large enough to judge dev and test with the candidate."""
         return self.evaluator.item_price(candidate) <= self.options.max_item_price
 
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
@@ -320,15 +321,15 @@ class RankSearch:
         limit does not pay for all forms, the most expensive are left out. Of the forms within a
         standard error of the largest gain, the cheapest is chosen.
         """
-        race, leader, limit = self.race, self._best_so_far(), end_cost - self.budget.total_cost
+        race, leader, limit = self.race, self._best_candidate(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]
-        versions = self._affordable(replace(leader, reasoning=form) for form in forms)
-        entrants = race.affordable(
+        versions = self._affordable_candidates(replace(leader, reasoning=form) for form in forms)
+        entrants = race.affordable_entrants(
             [leader, *sorted(versions, key=self.evaluator.item_price)], limit
         )
-        size = race.affordable_size(partial(race.cost, entrants), limit)
+        size = race.max_affordable_size(partial(race.cost, entrants), limit)
         for candidate in entrants[1:]:
-            self._record(round_number, race.compare(candidate, size))
+            self._record_result(round_number, race.compare(candidate, size))
         results = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
         best_result = max(results, key=lambda result: result.gain)
         nearly_best = [
@@ -338,23 +339,23 @@ class RankSearch:
         ]
         self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
 
-    def _finalists(self) -> list[Candidate]:
-        """The finalists: the best candidate, two cheaper versions of it, and the runners-up.
+    def _choose_finalists(self) -> list[Candidate]:
+        """Return the finalists: the best candidate, two cheaper versions of it, and the runners-up.
 
         These have no demonstrations, and the first no added reasoning either. Both add to the cost
         of every judged row, so the test on dev has to show that they are worth it.
         """
-        leaders = self._above_untuned()
+        leaders = self._better_than_untuned()
         if not leaders:
             return []
         without_demos = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_reasoning = replace(without_demos, reasoning=self.best_reasoning)
         versions = [leaders[0], without_demos, with_reasoning]
-        return self._affordable([*versions, *leaders[1:]])[:N_FINALISTS]
+        return self._affordable_candidates([*versions, *leaders[1:]])[:MAX_FINALISTS]
 
 
-def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
-    """The reasons that the candidate wrote before right answers, by item id."""
+def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
+    """Return the reasons that the candidate wrote before right answers, by item id."""
     choices = evaluator.untuned.answer.choices or ()
     items = evaluator.scored_items(candidate, items)
     return {

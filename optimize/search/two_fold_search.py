@@ -10,17 +10,17 @@ from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
 from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import (
-    N_FINALISTS,
-    WRITE_QUESTIONS,
+    MAX_FINALISTS,
+    QUESTION_WRITERS,
     ByJudge,
-    CrossFit,
+    CrossValidation,
     Exploration,
     JudgeName,
     LastRound,
     Optimizer,
 )
 from optimize.search.problem import SearchProblem, first_documents, is_reliable
-from optimize.search.questions import NotTestedError, ask_questions, asking_cost
+from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
 from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Vector
 
@@ -44,7 +44,7 @@ class SearchResult:
     @property
     def shipped(self) -> JudgeName:
         """The name of the judge that ships, as in JSON: "tuned" or "seed"."""
-        return "tuned" if self.decision.ship else "seed"
+        return "tuned" if self.decision.ships else "seed"
 
     @property
     def judges(self) -> ByJudge[Candidate]:
@@ -53,7 +53,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionsOutcome:
-    """The test of questions; or a sentence on why questions were not tested, if there are any."""
+    """The test of questions, or a sentence on why they were not tested; empty without questions."""
 
     test: QuestionTest | None = None
     why_untested: str = ""
@@ -63,10 +63,10 @@ class QuestionsOutcome:
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
-    explorations, finalists = _explore(optimizer, halves)
-    shows_all = any(exploration.cross_fit for exploration in explorations)
+    explorations, finalists = _explore_halves(optimizer, halves)
+    shows_all = any(exploration.cross_validation for exploration in explorations)
     questions = QuestionsOutcome() if shows_all else _test_questions(halves, explorations)
-    n_tried = _n_tried(explorations, finalists, questions.test)
+    n_tried = _count_tried(explorations, finalists, questions.test)
     all_tested = len(finalists) == len(explorations)
     tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions.test)
     reason, limit_reached = decision.reason + questions.why_untested, questions.limit_reached
@@ -76,22 +76,22 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
             f"The budget ended before the best of {n_tried} candidates had been judged "
             f"on documents held out from them. {HOW_TO_CONTINUE}{questions.why_untested}"
         )
-    elif explorations and all(each.limit_reached for each in explorations) and not decision.ship:
+    elif explorations and all(each.limit_reached for each in explorations) and not decision.ships:
         limit_reached = True
         reason += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
-    threshold_items = problem.labelled if shows_all else problem.train
-    threshold = problem.threshold(problem.untuned, threshold_items)
+    threshold_items = problem.train_and_dev if shows_all else problem.train
+    threshold = problem.learn_threshold(problem.untuned, threshold_items)
     untuned = replace(problem.untuned, threshold=threshold)
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
         decision=replace(decision, reason=reason, limit_reached=limit_reached),
         n_tried=n_tried,
-        last_round=LastRound.of_both([exploration.last_round for exploration in explorations]),
+        last_round=LastRound.combine([exploration.last_round for exploration in explorations]),
     )
 
 
-def _n_tried(
+def _count_tried(
     explorations: Sequence[Exploration],
     finalists: Sequence[Sequence[Finalist]],
     questions: QuestionTest | None,
@@ -108,14 +108,14 @@ def _test_questions(
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
         return QuestionsOutcome(test=ask_questions(halves, both_explorations))
-    except NotTestedError as error:
+    except QuestionsNotTestedError as error:
         return QuestionsOutcome(why_untested=f" Questions do not ship: {error}.")
     except BUDGET_ERRORS as error:
         why_untested = f" Questions were not tested: {error}."
         return QuestionsOutcome(why_untested=why_untested, limit_reached=True)
 
 
-def _explore(
+def _explore_halves(
     optimizer: Optimizer, halves: Sequence[SearchProblem]
 ) -> tuple[list[Exploration], list[list[Finalist]]]:
     """Run the optimizer on each half, and test its finalists on the other half.
@@ -126,19 +126,19 @@ def _explore(
     initial_limit = budget.limit
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
-    question_cost = asking_cost(halves[0], proposes=optimizer in WRITE_QUESTIONS)
+    question_cost = question_test_cost(halves[0], proposes=optimizer in QUESTION_WRITERS)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
         limits = budget.total_cost + budget.remaining / 2, budget.limit
         for half, limit in zip(halves, limits, strict=True):
             budget.limit = limit
-            usual_cost = (1 + N_FINALISTS) * evaluator.item_cost(half.untuned) * len(half.dev)
+            usual_cost = (1 + MAX_FINALISTS) * evaluator.item_cost(half.untuned) * len(half.dev)
             test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
                 explorations.append(optimizer(replace(half, test_reserve=test_reserve)))
             budget.limit = limits[-1]
             finalists.append(score_finalists(half, explorations[-1]))
-            if explorations[-1].cross_fit:
+            if explorations[-1].cross_validation:
                 break
     budget.limit = initial_limit
     return explorations, finalists
@@ -152,8 +152,8 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     """
     if not exploration.finalists:
         return []
-    evaluator, cross_fit = problem.evaluator, exploration.cross_fit
-    budget, dev = evaluator.budget, problem.labelled if cross_fit else problem.dev
+    evaluator, folds = problem.evaluator, exploration.cross_validation
+    budget, dev = evaluator.budget, problem.train_and_dev if folds else problem.dev
     candidates, remaining_budget = list[Candidate](), budget.remaining
     for candidate in (problem.untuned, *exploration.finalists):
         cost = evaluator.cost(candidate, problem.dev)
@@ -173,12 +173,12 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    _, untuned_scores = _judge_items(problem, problem.untuned, test_items, cross_fit)
+    _, untuned_scores = _judge_items(problem, problem.untuned, test_items, folds)
     finalists = []
     for candidate in candidates[1:]:
-        candidate, scores = _judge_items(problem, candidate, test_items, cross_fit)
+        candidate, scores = _judge_items(problem, candidate, test_items, folds)
         finalist = Finalist(
-            candidate=candidate, items=test_items, scores=scores, untuned=untuned_scores
+            candidate=candidate, items=test_items, scores=scores, untuned_scores=untuned_scores
         )
         finalist.record(problem, "dev")
         if is_reliable(scores, untuned_scores):
@@ -187,30 +187,30 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 
 
 def _judge_items(
-    problem: SearchProblem, candidate: Candidate, items: Items, cross_fit: CrossFit | None
+    problem: SearchProblem, candidate: Candidate, items: Items, folds: CrossValidation | None
 ) -> tuple[Candidate, Vector]:
-    """The candidate with its threshold, and its scores on the items, or its verdicts.
+    """Return the candidate with its threshold, and its scores on the items, or its verdicts.
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
-    if cross_fit and candidate.demo_set.demos:
-        scores = cross_fit.scores(problem.evaluator, candidate, items)
+    if folds and candidate.demo_set.demos:
+        scores = folds.scores(problem.evaluator, candidate, items)
     else:
         scores = problem.evaluator.scores(candidate, items)
-    if cross_fit and problem.goal == "balanced":
+    if folds and problem.goal == "balanced":
         threshold = best_threshold(scores, items.human)
-        return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
-    threshold = problem.threshold(candidate, calibration_items(problem, candidate))
-    return replace(candidate, threshold=threshold), problem.decided(scores, threshold)
+        return replace(candidate, threshold=threshold), folds.verdicts(scores, items)
+    threshold = problem.learn_threshold(candidate, calibration_items(problem, candidate))
+    return replace(candidate, threshold=threshold), problem.apply_threshold(scores, threshold)
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """The items of train from which a candidate's threshold is learned, if it needs one.
+    """Return the items of train from which a candidate's threshold is learned, if it needs one.
 
     They are those that it has been scored on, or else all; never documents that it shows.
     """
     if problem.goal != "balanced":
         return Items(())
-    names = [name for name in problem.train.documents if name not in candidate.documents]
+    names = [name for name in problem.train.documents if name not in candidate.shown_documents]
     items = problem.train.of_documents(names)
     return problem.evaluator.scored_items(candidate, items) or items

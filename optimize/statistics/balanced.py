@@ -12,27 +12,27 @@ from numpy.typing import ArrayLike
 from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 
 # The probability that a judge is called clearly worse although both judges are equally good.
-CLEAR_ERROR = 0.05
+SIGN_TEST_LEVEL = 0.05
 # Each class (pass and fail) needs this many outputs for an interval, and this many for learning a
 # threshold.
 MIN_OUTPUTS_FOR_INTERVAL, MIN_OUTPUTS_TO_LEARN = 10, 5
 # A contrast has an interval only if the judges' verdicts differ on this many documents. Five
 # differences all have the same sign by chance in 1 of 16 cases, six differences in 1 of 32.
 MIN_DIFFERENT_DOCUMENTS = 6
-THRESHOLD = 0.5
+PASS_THRESHOLD = 0.5
 # `best_threshold` averages balanced accuracy over thresholds up to this distance from a midpoint,
 # in standard deviations of the scores.
-HALF_WINDOW = 1 / 3
+HALF_WINDOW_IN_SDS = 1 / 3
 
 
-def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
+def verdicts(scores: ArrayLike, threshold: float = PASS_THRESHOLD) -> Vector:
     """Turn scores into verdicts: 1 for a pass (at least `threshold`), 0 for a fail; NaN stays."""
     scores_array = np.asarray(scores, dtype=float)
     return np.where(np.isnan(scores_array), np.nan, scores_array >= threshold)
 
 
 def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
-    """Balanced accuracy of verdicts, in [0, 1]; NaN if all human labels are equal.
+    """Return balanced accuracy of verdicts, in [0, 1]; NaN if all human labels are equal.
 
     Verdicts and labels are 1 for a pass and 0 for a fail. Failed judgements (NaN) are left out.
     """
@@ -42,7 +42,7 @@ def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
 
 
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
-    """The threshold for a pass: the midpoint of two neighbouring scores that separates best.
+    """Return the threshold for a pass: the midpoint of two neighbouring scores that separates best.
 
     For each midpoint, balanced accuracy is averaged over all thresholds up to a third of the
     scores' standard deviation away, because a single threshold depends on the luck of a few outputs
@@ -56,23 +56,23 @@ def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
     distinct_scores, score_codes = np.unique(values, return_inverse=True)
     are_verdicts = set(distinct_scores.tolist()) <= {0.0, 1.0}
     if are_verdicts or _size_of_smaller_class(labels) < MIN_OUTPUTS_TO_LEARN:
-        return THRESHOLD
+        return PASS_THRESHOLD
     # For each midpoint as the threshold: the balanced accuracy minus .5.
     gain_of_score = np.bincount(score_codes, _weight_of_passing(labels))
     gain_above_midpoint = np.cumsum(gain_of_score[::-1])[::-1][1:]
     midpoints = (distinct_scores[:-1] + distinct_scores[1:]) / 2
     integral = np.concatenate([[0.0], np.cumsum(gain_above_midpoint * np.diff(distinct_scores))])
-    half_window = HALF_WINDOW * values.std()
+    half_window = HALF_WINDOW_IN_SDS * values.std()
     smoothed_accuracy = np.interp(midpoints + half_window, distinct_scores, integral)
     smoothed_accuracy -= np.interp(midpoints - half_window, distinct_scores, integral)
     best_midpoints = midpoints[smoothed_accuracy >= smoothed_accuracy.max(initial=-np.inf) - 1e-12]
-    if not best_midpoints.size:
-        return THRESHOLD
-    return float(best_midpoints[np.abs(best_midpoints - THRESHOLD).argmin()])
+    return min(
+        best_midpoints.tolist(), key=lambda x: abs(x - PASS_THRESHOLD), default=PASS_THRESHOLD
+    )
 
 
 def is_clearly_worse(n_worse: int, n_better: int) -> bool:
-    """Whether judge A is worse than judge B, by a one-sided sign test at the 5 % level.
+    """Return whether judge A is worse than judge B, by a one-sided sign test at the 5 % level.
 
     On `n_worse` outputs only judge B is right, and on `n_better` outputs only judge A is right.
     """
@@ -80,7 +80,8 @@ def is_clearly_worse(n_worse: int, n_better: int) -> bool:
 
     if n_worse <= n_better:
         return False
-    return bool(binomtest(n_worse, n_worse + n_better, alternative="greater").pvalue < CLEAR_ERROR)
+    sign_test = binomtest(n_worse, n_worse + n_better, alternative="greater")
+    return bool(sign_test.pvalue < SIGN_TEST_LEVEL)
 
 
 def balanced_contrast(
@@ -114,7 +115,7 @@ def balanced_contrast(
 
 
 def _weight_of_passing(labels: Vector) -> Vector:
-    """How much each output adds to balanced accuracy if it passes; NaN if all labels are equal."""
+    """Return what each output adds to balanced accuracy if it passes; NaN for equal labels."""
     passes = labels == 1
     n_passes = int(passes.sum())
     if not 0 < n_passes < labels.size:

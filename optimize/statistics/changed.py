@@ -17,8 +17,8 @@ from optimize.statistics.intervals import Interval, Mask, Vector
 
 # The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
 # 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
-MARGIN_IN_ERRORS = 1.644854 + 0.841621
-# At least this many changed rows are to be labelled.
+MARGIN_IN_SE = 1.644854 + 0.841621
+# Lower bound on the number of changed rows to label.
 MIN_ROWS_TO_LABEL = 30
 
 
@@ -56,7 +56,7 @@ def gain_terms(gain: ArrayLike, changed: Mask, document: ArrayLike) -> tuple[Vec
 
 
 def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
-    """The 90 % interval for the difference in accuracy on exactly these rows.
+    """Return the 90 % interval for the difference in accuracy on exactly these rows.
 
     The only source of error is which changed rows were drawn for labelling: if all have a label,
     the interval is a single point, and if none has, it is None. As in `cautious_interval`, two
@@ -78,5 +78,5 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
 
 
 def rows_to_label(n_changed: int, n_rows: int, margin: float) -> int:
-    """How many rows to label so that 80 % of equally good judges are shown not to be worse."""
-    return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_ERRORS * n_changed / n_rows / margin) ** 2))
+    """Return how many rows to label: 80 % of equally good judges are then shown to be no worse."""
+    return max(MIN_ROWS_TO_LABEL, math.ceil((MARGIN_IN_SE * n_changed / n_rows / margin) ** 2))

@@ -9,12 +9,12 @@ from optimize.statistics.intervals import Matrix, Vector
 
 
 def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
-    """The coefficient between each row of `x` and the same row of `y`; NaN if a row is constant."""
+    """Return the coefficient of each row of `x` with the row of `y`; NaN if either is constant."""
     return COEFFICIENTS[coefficient].of_rows(x, y)
 
 
 def midranks(x: Matrix) -> Matrix:
-    """The rank, from 1, of each value within its row; tied values get the mean of their ranks."""
+    """Return each value's rank within its row, from 1; ties get the mean of their ranks."""
     sort_order = np.argsort(x, axis=-1, kind="stable")
     sorted_values = np.take_along_axis(x, sort_order, -1)
     positions = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
@@ -29,11 +29,11 @@ def midranks(x: Matrix) -> Matrix:
 
 def _pearson(x: Matrix, y: Matrix) -> Vector:
     is_varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
-    r: Vector = np.clip((_standard(x) * _standard(y)).sum(axis=-1), -1, 1)
+    r: Vector = np.clip((_scale_rows(x) * _scale_rows(y)).sum(axis=-1), -1, 1)
     return np.where(is_varied, r, np.nan)
 
 
-def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
+def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
     """Scale each row to a mean of 0 and a sum of squares of 1."""
     centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
     # Divide first, because squares of very large or very small scores overflow or underflow.
@@ -46,7 +46,7 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
-    """Kendall's tau-b of each row, without scipy.stats, because its import takes a second."""
+    """Return Kendall's tau-b of each row, without scipy.stats, whose import takes a second."""
     # Sums over pairs: concordant minus discordant, not tied in x, and not tied in y.
     pair_sums = np.zeros((3, len(x)))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -95,17 +95,17 @@ COEFFICIENTS = {
 
 
 def standardised(values: Vector, weight: Vector) -> Vector:
-    standard: Vector = _standard(values[None], weight)[0] * np.sqrt(values.size)
+    standard: Vector = _scale_rows(values[None], weight)[0] * np.sqrt(values.size)
     return standard
 
 
 def weighted_ranks(scores: Vector, weight: Vector) -> Vector:
-    """Weighted mid-ranks, up to an additive constant: each output counts as `weight` outputs."""
+    """Return mid-ranks up to a constant, in which each output counts as `weight` outputs."""
     return -sums_above(scores, weight)
 
 
 def sums_above(scores: Vector, values: Vector) -> Vector:
-    """The sum of `values` over outputs with a higher score, and half of that over equal scores."""
+    """Return the sum of `values` over higher scores, plus half the sum over equal scores."""
     sort_order = np.argsort(scores, kind="stable")
     sorted_scores = scores[sort_order]
     cumulative = np.concatenate([[0.0], np.cumsum(values[sort_order])])

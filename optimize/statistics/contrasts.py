@@ -9,9 +9,9 @@ from optimize.statistics.coefficients import correlate, standardised
 from optimize.statistics.correlations import (
     Level,
     document_terms,
+    required_systems,
     scaled_means,
     system_means,
-    systems_at,
 )
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
@@ -22,7 +22,7 @@ from optimize.statistics.intervals import (
     mean_of_differences,
     stream,
 )
-from optimize.statistics.rows import Rows, read_rows
+from optimize.statistics.rows import ScoredRows, read_rows
 
 # Random swaps of two judges' scores, for the standard error of their difference at system level.
 N_SWAPS = 1000
@@ -37,7 +37,7 @@ def contrast_judges(
     *,
     level: Level = "summary",
 ) -> Contrast:
-    """Spearman's rho of judge A minus rho of judge B, on the outputs that both judges scored.
+    """Return Spearman's rho of judge A minus that of judge B, on outputs that both scored.
 
     Args:
         judge_a: (outputs,) scores of judge A, NaN for failed judgements.
@@ -57,8 +57,9 @@ def contrast_judges(
     """
     scores_a, scores_b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
     both_scored = ~np.isnan(scores_a) & ~np.isnan(scores_b)
+    systems = required_systems(level, system)
     rows_a, rows_b = (
-        read_rows(np.where(both_scored, scores, np.nan), human, document, systems_at(level, system))
+        read_rows(np.where(both_scored, scores, np.nan), human, document, systems)
         for scores in (scores_a, scores_b)
     )
     document_names = tuple(map(str, np.unique(np.asarray(document)[both_scored])))
@@ -73,8 +74,10 @@ def contrast_judges(
     return replace(contrast, interval=interval, n_untied=n_untied)
 
 
-def _contrast_systems(rows_a: Rows, rows_b: Rows, document_names: tuple[str, ...]) -> Contrast:
-    """The contrast of two judges at system level.
+def _contrast_systems(
+    rows_a: ScoredRows, rows_b: ScoredRows, document_names: tuple[str, ...]
+) -> Contrast:
+    """Return the contrast of two judges at system level.
 
     Scores are standardised first, because a swap exchanges the two judges' scores on a document.
     """

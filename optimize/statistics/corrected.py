@@ -10,7 +10,9 @@ If all of 16 labelled outputs pass, this does not show that all outputs pass. So
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
 proportions. All pseudo-counts together amount to three documents: three quarters of a document for
 each of the four combinations of a label (the lowest or the highest of the scale) with a score (the
-judge's lowest or highest). The interval for the mean over exactly the given outputs has a finite
+judge's lowest or highest). For the difference between two systems the pseudo-labels are a
+difference of the usual size in either direction, since systems that have equal labels on a few
+documents may still differ. The interval for the mean over exactly the given outputs has a finite
 population correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
@@ -33,16 +35,16 @@ from optimize.statistics.intervals import (
     Mask,
     Matrix,
     Vector,
-    effective_number,
+    effective_size,
     student_quantile,
 )
 
 # The pseudo-counts for the interval amount to this many documents.
-PSEUDO_DOCUMENTS = 3.0
+N_PSEUDO_DOCUMENTS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class MeanEstimate:
     """An estimate of the mean human rating, with its counts.
 
     The 95 % `interval` is for the mean over the population that the outputs are a sample of, and
@@ -88,7 +90,7 @@ class _ScoredOutputs:
         document: ArrayLike | None,
         weight: ArrayLike | None,
     ) -> "_ScoredOutputs":
-        """Raises ValueError if fewer than two documents have a label."""
+        """Select outputs with a score; raise ValueError if fewer than two documents have labels."""
         labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
         documents = np.arange(labels.size) if document is None else np.asarray(document)
         weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
@@ -110,11 +112,11 @@ class _ScoredOutputs:
             weights=label_weights * (n_labels / label_weights.sum()),
             has_label=has_label,
             document=document_codes,
-            n_effective_documents=effective_number(weights[has_label][first_labels]),
+            n_effective_documents=effective_size(weights[has_label][first_labels]),
         )
 
     def document_sums(self) -> Matrix:
-        """Five sums for each document, of shape (5, documents).
+        """Return five sums for each document, of shape (5, documents).
 
         Over the document's labelled outputs: of the weights, of the weighted labels and of the
         weighted scores. Over all outputs of the document: their number, and the sum of the scores.
@@ -131,15 +133,16 @@ def estimate_mean(
     *,
     weight: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
+    pseudo_labels: tuple[float, float] | None = None,
     n_comparisons: int = 1,
-) -> Estimate:
+) -> MeanEstimate:
     """Estimate the mean human rating of the population that the outputs are a sample of.
 
     Outputs with a score of NaN are left out. The labelled outputs (the others have a label of NaN)
     must be a random sample of all outputs, unless `weight` says how they were drawn: it is 1 / the
     probability with which the output's document was drawn. Without the `bounds` of the scale,
-    intervals for skewed labels are too narrow. The intervals of `n_comparisons` estimates hold
-    simultaneously.
+    intervals for skewed labels are too narrow. `pseudo_labels` are the labels of the pseudo-counts,
+    if these are not the bounds. The intervals of `n_comparisons` estimates hold simultaneously.
 
     Raises ValueError if fewer than two documents have a label.
     """
@@ -147,11 +150,15 @@ def estimate_mean(
     n_outputs, n_labels = sample.scores.size, int(sample.has_label.sum())
     labelled_share = n_labels / n_outputs
     sums = sample.document_sums()
-    label_mean, correction = _means(sums)
-    pseudo_sums = _pseudo_documents(sums, sample, bounds) if bounds else np.empty((5, 0))
+    label_mean, correction = _label_mean_and_correction(sums)
+    pseudo_sums = np.empty((5, 0))
+    if pseudo_labels:
+        pseudo_sums = _pseudo_document_sums(sample, pseudo_labels, N_PSEUDO_DOCUMENTS)
+    elif bounds:
+        pseudo_sums = _pseudo_document_sums(sample, bounds, _pseudo_size(sums, sample, bounds))
     all_sums = np.hstack([sums, pseudo_sums])
-    label_centre, correction_centre = _means(all_sums)
-    label_errors, all_score_errors, labelled_score_errors = _errors(all_sums)
+    label_centre, correction_centre = _label_mean_and_correction(all_sums)
+    label_errors, all_score_errors, labelled_score_errors = _error_contributions(all_sums)
     correction_errors = all_score_errors - labelled_score_errors
     # With the largest weight, the correction is the judge's mean over unlabelled outputs minus the
     # judge's mean over labelled outputs.
@@ -180,7 +187,7 @@ def estimate_mean(
     width_factor = np.sqrt(label_freedom / freedom)
 
     def interval(estimate: float, middle: float, half_width: float) -> Interval:
-        """The interval around `middle`, extended to the estimate and clipped to the scale."""
+        """Return the interval around `middle`, extended to the estimate, clipped to the scale."""
         ends = min(middle - half_width, estimate), max(middle + half_width, estimate)
         return Interval(*(float(end) for end in np.clip(ends, low, high)))
 
@@ -189,7 +196,7 @@ def estimate_mean(
     if label_error > 0 and n_labels < n_outputs:
         reduction = (1 - (estimate_error / label_error) ** 2) * largest_weight
         agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
-    return Estimate(
+    return MeanEstimate(
         value=value,
         interval=interval(value, centre, quantile * (width_factor * estimate_error)),
         given_interval=interval(
@@ -222,7 +229,7 @@ class SystemDifference:
 
     system: str
     less: str
-    estimate: Estimate
+    estimate: MeanEstimate
     together_interval: Interval
 
 
@@ -254,7 +261,7 @@ def system_differences(
     cells = np.ravel_multi_index((document_codes, columns), shape)
 
     def means_of(values: Vector) -> Matrix:
-        """Each system's mean on each document; NaN if the system has no value there."""
+        """Return each system's mean on each document; NaN if the system has no value there."""
         has_value = ~np.isnan(values + score)
         counts = np.bincount(cells[has_value], minlength=math.prod(shape))
         cell_sums = np.bincount(cells[has_value], values[has_value], math.prod(shape))
@@ -262,6 +269,7 @@ def system_differences(
 
     label_means, score_means = means_of(label), means_of(score)
     scale_width, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
+    usual_difference = _usual_difference(label_means[:, :-1]) or scale_width
     system_pairs = []
     for a, b in combinations(range(len(names)), 2):
         label_differences = label_means[:, a] - label_means[:, b]
@@ -273,6 +281,7 @@ def system_differences(
                 score_means[:, a] - score_means[:, b],
                 weight=weight[first_outputs],
                 bounds=(-scale_width, scale_width),
+                pseudo_labels=(-usual_difference, usual_difference),
                 n_comparisons=n_comparisons,
             )
             for n_comparisons in (1, n_pairs)
@@ -285,8 +294,21 @@ def system_differences(
     return system_pairs
 
 
-def labels_needed(estimate: Estimate, width: float) -> int | None:
-    """The smallest total number of labels for which the interval has at most this width.
+def _usual_difference(label_means: Matrix) -> float:
+    """Return the root mean square of the differences between two systems' labels that are not 0.
+
+    `label_means` has the shape (documents, systems). The result is 0 if no two labels differ.
+    """
+    differences = [
+        label_means[:, a] - label_means[:, b]
+        for a, b in combinations(range(label_means.shape[1]), 2)
+    ]
+    squares = np.concatenate([*differences, [0.0]]) ** 2
+    return float(np.sqrt(squares[squares > 0].mean())) if (squares > 0).any() else 0.0
+
+
+def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
+    """Return the smallest total number of labels for which the interval has at most this width.
 
     None if even labels on all outputs are too few. With n labels on N outputs, the variance of the
     estimate is label_sd^2 / n * (1 - agreement^2 * (N - n) / N).
@@ -306,14 +328,14 @@ def _norm(errors: Vector) -> float:
     return float(np.sqrt((errors**2).sum()))
 
 
-def _means(sums: Matrix) -> tuple[float, float]:
-    """The mean label, and the correction that the judge's scores add to the mean label."""
+def _label_mean_and_correction(sums: Matrix) -> tuple[float, float]:
+    """Return the mean label, and the correction that the judge's scores add to the mean label."""
     weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
     return float(labels / weight), float(all_scores / n_outputs - scores / weight)
 
 
-def _errors(sums: Matrix) -> Matrix:
-    """Each document's contribution to the errors of three means, of shape (3, documents).
+def _error_contributions(sums: Matrix) -> Matrix:
+    """Return each document's contribution to the errors of three means, of shape (3, documents).
 
     The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
     The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
@@ -327,13 +349,24 @@ def _errors(sums: Matrix) -> Matrix:
     return errors
 
 
-def _pseudo_documents(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> Matrix:
-    """The sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
+def _pseudo_document_sums(
+    sample: _ScoredOutputs, labels: tuple[float, float], size: float
+) -> Matrix:
+    """Return the sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
 
-    They combine the lowest and the highest label of the scale with the judge's lowest and highest
-    score. Their size grows with the square root of the mean number of labelled outputs per
-    document, because labels within a document are similar. It is proportional to the variance of
-    the labels, divided by the largest variance that is possible with their mean.
+    They combine two labels with the judge's lowest and highest score, and amount to `size`.
+    """
+    extreme_scores = sample.scores.min(), sample.scores.max()
+    columns = [(1, label, score, 1, score) for label in labels for score in extreme_scores]
+    return size / 4 * np.array(columns, dtype=float).T
+
+
+def _pseudo_size(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> float:
+    """Return how many documents the pseudo-documents at the ends of the scale amount to.
+
+    The number grows with the square root of the mean number of labelled outputs per document,
+    because labels within a document are similar. It is proportional to the variance of the labels,
+    divided by the largest variance that is possible with their mean.
     """
     low, high = bounds
     labels, weights = np.append(sample.labels, bounds), np.append(sample.weights, [1, 1])
@@ -341,7 +374,4 @@ def _pseudo_documents(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float,
     variance = np.average((labels - mean) ** 2, weights=weights)
     relative_variance = variance / ((mean - low) * (high - mean))
     outputs_per_document = sums[0].sum() / (sums[0] > 0).sum()
-    pseudo_size = PSEUDO_DOCUMENTS / 4 * float(np.sqrt(outputs_per_document) * relative_variance)
-    extreme_scores = sample.scores.min(), sample.scores.max()
-    columns = [(1, label, score, 1, score) for label in bounds for score in extreme_scores]
-    return pseudo_size * np.array(columns, dtype=float).T
+    return N_PSEUDO_DOCUMENTS * float(np.sqrt(outputs_per_document) * relative_variance)

@@ -25,7 +25,7 @@ from optimize.statistics.intervals import (
     correlation_interval,
     system_interval,
 )
-from optimize.statistics.rows import Rows, read_rows
+from optimize.statistics.rows import ScoredRows, read_rows
 
 Level = Literal["summary", "dataset", "system"]
 Undefined = Literal["judge_zero", "left_out"]
@@ -75,7 +75,7 @@ def dataset_level(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation of scores with ratings over all outputs.
+    """Return the correlation of scores with ratings over all outputs.
 
     The correlation is undefined if the judge gives every output the same score.
 
@@ -108,7 +108,7 @@ def summary_level(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The mean over documents of the correlation within each document (arXiv:2010.07100).
+    """Return the mean over documents of the correlation within each document (arXiv:2010.07100).
 
     The correlation within a document is undefined if its scores or its ratings are constant.
     Documents with fewer than two scored outputs are left out.
@@ -142,7 +142,7 @@ def system_level(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation, over systems, of a system's mean score with its mean human rating.
+    """Return the correlation, over systems, of a system's mean score with its mean human rating.
 
     A system's means are over the outputs that have a score.
 
@@ -177,13 +177,13 @@ def correlation(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation at one level; raises ValueError if the system level lacks `system`."""
-    rows = read_rows(judge, human, document, systems_at(level, system), weight)
+    """Return the correlation at one level; raises ValueError if the system level lacks `system`."""
+    rows = read_rows(judge, human, document, required_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
 
-def systems_at(level: Level, system: ArrayLike | None) -> ArrayLike | None:
-    """The systems at system level, where a missing one raises ValueError; None at other levels."""
+def required_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None:
+    """Return `system` at system level, or raise ValueError if it is None; None at other levels."""
     if level != "system":
         return None
     if system is None:
@@ -191,12 +191,14 @@ def systems_at(level: Level, system: ArrayLike | None) -> ArrayLike | None:
     return system
 
 
-def _correlation(level: Level, rows: Rows, coefficient: str, undefined: Undefined) -> Correlation:
+def _correlation(
+    level: Level, rows: ScoredRows, coefficient: str, undefined: Undefined
+) -> Correlation:
     is_spearman, interval = coefficient == "spearman", None
     n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
     if level == "summary":
-        document_values = _document_coefficients(rows, coefficient)
-        values = _by_convention(document_values, rows, undefined)
+        document_values = _summary_coefficients(rows, coefficient)
+        values = _fill_undefined(document_values, rows, undefined)
         is_defined, n_defined = ~np.isnan(values), int((~np.isnan(document_values)).sum())
         values, weights = values[is_defined], rows.weight[rows.first_rows][is_defined]
         value = np.nan
@@ -208,10 +210,10 @@ def _correlation(level: Level, rows: Rows, coefficient: str, undefined: Undefine
         n_documents, n_zero = values.size, values.size - n_defined
         n_undefined = rows.n_documents - n_defined + rows.n_unscored_documents
     elif level == "system":
-        value = _over_all_outputs(read_rows(*system_means(rows)), coefficient, undefined)
+        value = _dataset_coefficient(read_rows(*system_means(rows)), coefficient, undefined)
         interval = system_interval(value, rows.n_systems) if is_spearman else None
     else:
-        value = _over_all_outputs(rows, coefficient, undefined)
+        value = _dataset_coefficient(rows, coefficient, undefined)
         if is_spearman and rows.n_untied >= MIN_DOCUMENTS_FOR_INTERVAL:
             interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
@@ -235,18 +237,18 @@ def rho(
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
 ) -> float:
-    """Spearman's rho at one of the three levels, by the default convention, without an interval."""
-    rows = read_rows(judge, human, document, systems_at(level, system))
+    """Return Spearman's rho at one of the three levels, without an interval."""
+    rows = read_rows(judge, human, document, required_systems(level, system))
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
     if level == "system":
         rows = read_rows(*system_means(rows))
-    return _over_all_outputs(rows, "spearman", DEFAULT_UNDEFINED)
+    return _dataset_coefficient(rows, "spearman", DEFAULT_UNDEFINED)
 
 
-def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> float:
-    """The coefficient over all outputs; 0 for constant scores by the convention "judge_zero"."""
+def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: Undefined) -> float:
+    """Return the coefficient over all outputs; with "judge_zero", 0 for constant scores."""
     judge, human, weight = rows.judge, rows.human, rows.weight
     if not weight.size:
         return np.nan
@@ -261,8 +263,8 @@ def _over_all_outputs(rows: Rows, coefficient: str, undefined: Undefined) -> flo
     return of_weighted(judge, human, weight)
 
 
-def system_means(rows: Rows) -> list[Vector]:
-    """The judge's mean score for each system, and people's, as shares of the largest mean."""
+def system_means(rows: ScoredRows) -> list[Vector]:
+    """Return the judge's and people's mean for each system, divided by the largest mean."""
     weights = np.bincount(rows.system, rows.weight, rows.n_systems)
     sums = [
         np.bincount(rows.system, values * rows.weight, rows.n_systems)
@@ -280,15 +282,15 @@ def scaled_means(means: Matrix) -> Matrix:
     return np.round(means / largest_mean, 12)
 
 
-def document_terms(rows: Rows, level: Level) -> Vector:
-    """One term for each document; the mean of the terms is Spearman's rho.
+def document_terms(rows: ScoredRows, level: Level) -> Vector:
+    """Return one term for each document; the mean of the terms is Spearman's rho.
 
     At summary level, a term is the rho within the document, with 0 or NaN (left out of the mean) by
     the default convention. At dataset level, it is the rho over all outputs plus the document's
     influence on it.
     """
     if level == "summary":
-        return _by_convention(_document_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
+        return _fill_undefined(_summary_coefficients(rows, "spearman"), rows, DEFAULT_UNDEFINED)
     if rows.human.size < 2 or np.ptp(rows.human) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.judge) == 0:
@@ -296,8 +298,8 @@ def document_terms(rows: Rows, level: Level) -> Vector:
     return _dataset_terms(rows)
 
 
-def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
-    """The coefficient within each document; NaN for constants and for fewer than two scores."""
+def _summary_coefficients(rows: ScoredRows, coefficient: str) -> Vector:
+    """Return the coefficient within each document; NaN if constant or for fewer than two scores."""
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
@@ -309,8 +311,8 @@ def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
     return values
 
 
-def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vector:
-    """The documents' coefficients, with 0 in place of NaN if the convention asks for it."""
+def _fill_undefined(coefficients: Vector, rows: ScoredRows, undefined: Undefined) -> Vector:
+    """Return the documents' coefficients, with 0 in place of NaN if the convention asks for it."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
     highest_rating, lowest_rating = (
@@ -319,8 +321,8 @@ def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Ve
     return np.where(np.isnan(coefficients) & (highest_rating > lowest_rating), 0.0, coefficients)
 
 
-def _dataset_terms(rows: Rows) -> Vector:
-    """For each document, Spearman's rho over all outputs plus the document's influence on rho.
+def _dataset_terms(rows: ScoredRows) -> Vector:
+    """Return, for each document, rho over all outputs plus the document's influence on rho.
 
     Let x and y be the standardised mid-ranks of scores and labels; then rho is r = mean(xy). An
     output influences r in two ways: directly, by xy - r (xx + yy) / 2, and through its effect on
@@ -342,7 +344,7 @@ def _dataset_terms(rows: Rows) -> Vector:
 
 
 def _effect_through_ranks(scores: Vector, slope: Vector, weight: Vector) -> Vector:
-    """How each output changes rho through its effect on the ranks of all other outputs.
+    """Return how each output changes rho through its effect on the ranks of all other outputs.
 
     It raises the rank of an output with a higher score by one, and with an equal score by a half.
     `slope` is how much rho changes with an output's standardised rank. The result is centred.

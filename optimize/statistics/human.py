@@ -43,14 +43,16 @@ class _Ratings:
         return mask
 
     def rho(self, judge: Vector, human: Vector, level: Level) -> float:
-        """Rho between two vectors, without outputs that are NaN in either; NaN if undefined."""
+        """Return rho between two vectors, without outputs that are NaN in either."""
         both_rated = ~np.isnan(judge + human)
         vectors = (vector[both_rated] for vector in (judge, human, self.document, self.system))
         return rho(level, *vectors)
 
 
-def _read(ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None) -> _Ratings:
-    """Check the shapes; raises ValueError if `ratings` does not have one row for each output."""
+def _read_ratings(
+    ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None
+) -> _Ratings:
+    """Check the shapes; raise ValueError if `ratings` does not have one row for each output."""
     values = np.asarray(ratings, dtype=float)
     n_outputs = len(values)
     documents = np.arange(n_outputs) if document is None else np.asarray(document)
@@ -88,7 +90,7 @@ def annotator_agreement(
     judge: ArrayLike | None = None,
     scale: ArrayLike | None = None,
 ) -> tuple[AnnotatorAgreement, ...]:
-    """The agreement of the judge with each annotator, and of every pair of annotators.
+    """Return the agreement of the judge with each annotator, and of every pair of annotators.
 
     Args:
         ratings: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
@@ -104,7 +106,7 @@ def annotator_agreement(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    table = _read(ratings, document, system)
+    table = _read_ratings(ratings, document, system)
     columns = list(enumerate(table.values.T))
     agreements = []
     if judge is not None:
@@ -140,7 +142,7 @@ def _agreement(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneAnnotator:
+class OneAnnotatorComparison:
     """How well one annotator and the judge agree with the mean of all other annotators.
 
     Both are Spearman's rho, averaged over the annotators, and `gap` is the judge's minus the
@@ -162,7 +164,7 @@ def one_annotator(
     *,
     level: Level = "summary",
     system: ArrayLike | None = None,
-) -> OneAnnotator | None:
+) -> OneAnnotatorComparison | None:
     """Compare the judge with a single annotator by their agreement with all other annotators.
 
     Each annotator in turn, and the judge, are compared with the mean rating of all other
@@ -183,7 +185,7 @@ def one_annotator(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    table, scores = _read(ratings, document, system), np.asarray(judge, dtype=float)
+    table, scores = _read_ratings(ratings, document, system), np.asarray(judge, dtype=float)
     is_compared = table.has_two_ratings & ~np.isnan(scores)
     if not is_compared.any():
         return None
@@ -200,7 +202,7 @@ def one_annotator(
         if not np.isnan(rho_pair).any():
             rho_pairs.append(rho_pair)
             term_pairs.append(
-                [_terms(vector, mean_of_others, document_codes, level) for vector in pair]
+                [_rho_terms(vector, mean_of_others, document_codes, level) for vector in pair]
             )
     if not rho_pairs:
         return None
@@ -208,8 +210,8 @@ def one_annotator(
     # Shape: (2, annotators, documents). Index 0 of the first axis is the judge, 1 is the annotator.
     terms_by_rater = np.array(term_pairs).swapaxes(0, 1)
     has_terms = not np.isnan(terms_by_rater).all(axis=-1).any()
-    judge_terms, annotator_terms = _terms_of_mean(terms_by_rater) if has_terms else np.empty((2, 0))
-    return OneAnnotator(
+    judge_terms, annotator_terms = _mean_terms(terms_by_rater) if has_terms else np.empty((2, 0))
+    return OneAnnotatorComparison(
         annotator=IntervalEstimate(
             annotator_rho, correlation_interval(annotator_rho, annotator_terms)
         ),
@@ -222,8 +224,8 @@ def one_annotator(
     )
 
 
-def _terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) -> Vector:
-    """Each document's term of rho (see `document_terms`); all NaN if rho can have no interval."""
+def _rho_terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) -> Vector:
+    """Return the documents' terms of rho (`document_terms`); NaN if rho can have no interval."""
     terms = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
     rows = read_rows(judge[both_rated], human[both_rated], document_codes[both_rated])
@@ -232,8 +234,8 @@ def _terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) ->
     return terms
 
 
-def _terms_of_mean(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The documents' terms of the mean over annotators, of terms (2, annotators, documents)."""
+def _mean_terms(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average terms of shape (2, annotators, documents) over annotators, for each document."""
     has_term = ~np.isnan(terms)
     document_has_term = has_term.any(axis=(0, 1))
     annotator_means = np.nanmean(terms, axis=-1, keepdims=True)
@@ -251,7 +253,7 @@ def reliability(
     level: Level = "dataset",
     system: ArrayLike | None = None,
 ) -> float:
-    """The reliability of an output's mean rating, by the Spearman-Brown formula.
+    """Return the reliability of an output's mean rating, by the Spearman-Brown formula.
 
     It is k r / (1 + (k - 1) r), where r is the mean rho between two single ratings of the same
     outputs, and k the harmonic mean of the number of ratings per output. A judge's rho with the
@@ -269,7 +271,7 @@ def reliability(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    table = _read(ratings, document, system)
+    table = _read_ratings(ratings, document, system)
     table = table.select(table.has_two_ratings)
     rating_counts = (~np.isnan(table.values)).sum(axis=1)
     if not rating_counts.size:
@@ -280,21 +282,20 @@ def reliability(
         table.values, np.argsort(np.isnan(table.values), axis=1), axis=1
     )
     columns = sorted_ratings.T[: rating_counts.max()]
-    rhos, weights = [], []
-    for a, b in itertools.permutations(columns, 2):
-        rhos.append(table.rho(a, b, level))
-        weights.append((~np.isnan(a + b)).sum())
+    pairs = list(itertools.permutations(columns, 2))
+    rhos = np.array([table.rho(a, b, level) for a, b in pairs])
+    n_shared_outputs = np.array([(~np.isnan(a + b)).sum() for a, b in pairs])
     is_defined = ~np.isnan(rhos)
     if not is_defined.any():
         return np.nan
-    weights_of_defined = np.array(weights)[is_defined]
-    mean_rho = max(float(np.average(np.array(rhos)[is_defined], weights=weights_of_defined)), 0.0)
+    mean_rho = np.average(rhos[is_defined], weights=n_shared_outputs[is_defined])
+    mean_rho = max(float(mean_rho), 0.0)
     mean_count = rating_counts.size / (1 / rating_counts).sum()
     return float(mean_count * mean_rho / (1 + (mean_count - 1) * mean_rho))
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:
-    """Krippendorff's alpha at interval level.
+    """Return Krippendorff's alpha at interval level.
 
     Args:
         annotations: (outputs, annotators) ratings, NaN if the annotator did not rate the output.
@@ -307,7 +308,7 @@ def krippendorff_alpha(annotations: ArrayLike) -> float:
     """
     import krippendorff
 
-    table = _read(annotations, None, None)
+    table = _read_ratings(annotations, None, None)
     ratings = table.values[table.has_two_ratings]
     if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan

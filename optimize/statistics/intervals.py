@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 # An interval needs this many documents, and at system level this many systems.
 MIN_DOCUMENTS_FOR_INTERVAL = MIN_SYSTEMS_FOR_INTERVAL = 15
 # Correlations above this value count as perfect: Fisher's z then depends mostly on rounding errors.
-PERFECT = 1 - 1e-9
+MIN_PERFECT = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class IntervalEstimate:
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
-    """A random generator that depends only on the seed and the purpose, in any process."""
+    """Return a random generator that depends only on the seed and the purpose, in any process."""
     seed_text = ":".join(map(str, (seed, *purpose)))
     digest = hashlib.blake2b(seed_text.encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
 def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0.975) -> float:
-    """The quantile of Student's t distribution for `n_intervals` simultaneous intervals.
+    """Return the quantile of Student's t distribution for `n_intervals` simultaneous intervals.
 
     `confidence` is the one-sided confidence level of all intervals together. By Sidak (1967), the
     level of a single interval is confidence^(1 / n_intervals).
@@ -83,13 +83,13 @@ def student_quantile(freedom: float, n_intervals: int = 1, confidence: float = 0
     return float(stdtrit(freedom, confidence ** (1 / n_intervals)))
 
 
-def effective_number(weight: Vector) -> float:
-    """Kish's effective sample size, (sum w)^2 / sum w^2."""
+def effective_size(weight: Vector) -> float:
+    """Return Kish's effective sample size, (sum w)^2 / sum w^2."""
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
 def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | None:
-    """Student's t interval for the mean of one value a document, clipped to [-bound, bound].
+    """Return Student's t interval for the mean of one value a document, clipped to [-bound, bound].
 
     It is None if fewer than 15 documents have a value (not NaN), or if all values are equal.
     """
@@ -104,7 +104,7 @@ def interval_of_mean(values: Vector, *, bound: float = np.inf) -> Interval | Non
 
 
 def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Interval | None:
-    """The 90 % interval for the mean of the terms, with an error of at most 5 % in each tail.
+    """Return the 90 % interval for the mean of the terms, with at most 5 % error in each tail.
 
     If most terms are 0, the sample may by chance lack differences that the population has. So a
     positive and a negative pseudo-term are added, which are as large as the largest absolute term
@@ -128,24 +128,24 @@ def cautious_interval(terms: Vector, least_size: float, looks: int = 1) -> Inter
 
 
 def correlation_interval(value: float, terms: Vector) -> Interval | None:
-    """The interval for a correlation `value`, which is the mean of the documents' `terms`.
+    """Return the interval for a correlation `value`, which is the mean of the documents' `terms`.
 
     On Fisher's z, the standard error is divided by 1 - value^2. The interval is None for fewer than
     15 documents, for a perfect correlation, and if all terms are equal.
     """
     n = terms.size
-    if n < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(terms) == 0 or abs(value) >= PERFECT:
+    if n < MIN_DOCUMENTS_FOR_INTERVAL or np.ptp(terms) == 0 or abs(value) >= MIN_PERFECT:
         return None
     standard_error = float(terms.std(ddof=1)) / np.sqrt(n) / (1 - value**2)
     return _fisher_interval(value, student_quantile(n - 1) * standard_error)
 
 
 def system_interval(value: float, n_systems: int) -> Interval | None:
-    """Bonett and Wright's (2000) interval for rho over system means.
+    """Return Bonett and Wright's (2000) interval for rho over system means.
 
     The interval is None for fewer than 15 systems, and for an undefined or perfect rho.
     """
-    if n_systems < MIN_SYSTEMS_FOR_INTERVAL or np.isnan(value) or abs(value) >= PERFECT:
+    if n_systems < MIN_SYSTEMS_FOR_INTERVAL or np.isnan(value) or abs(value) >= MIN_PERFECT:
         return None
     standard_error = np.sqrt((1 + value**2 / 2) / (n_systems - 3))
     return _fisher_interval(value, student_quantile(np.inf) * standard_error)
@@ -186,7 +186,7 @@ class Contrast:
 
 
 def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """The contrast whose value is the mean of the documents' differences, without NaN."""
+    """Return the contrast whose value is the mean of the documents' differences, without NaN."""
     is_defined = ~np.isnan(differences)
     terms = differences[is_defined]
     n = terms.size

@@ -6,11 +6,11 @@ from optimize.statistics.intervals import Codes, Matrix, Vector
 
 # The prior has as much influence as this many labelled outputs. On panels of recorded judges, 100
 # and 300 differed little, and a tenth of the number of outputs was worse if there were few outputs.
-SHRINKAGE = 100.0
+SHRINKAGE_OUTPUTS = 100.0
 
 
-def joining_weights(
-    answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE
+def fit_joining_weights(
+    answers: Matrix, human: Vector, prior: Vector, shrinkage: float = SHRINKAGE_OUTPUTS
 ) -> Vector:
     """Fit non-negative weights, which sum to 1, so that the weighted answers predict the labels.
 

@@ -27,7 +27,7 @@ from optimize.statistics.rows import read_rows
 PAIRS_PER_BLOCK = 4_000_000
 # A difference between mean score and mean rating is worth a warning if it has at least this size,
 # in standard deviations of people's ratings.
-MIN_SHIFT = 0.25
+MIN_SHIFT_IN_SDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class OrderAgreement:
 
 
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
-    """The accuracy of a pairwise judge: the share of pairs with the same preference as people.
+    """Return the share of pairs on which a pairwise judge has the same preference as people.
 
     Margins are positive for a preference for A, negative for B, and 0 for a tie; only the sign
     counts. Pairs are left out if people tied, or if the judge's margin is NaN.
@@ -67,7 +67,7 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
 def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """The accuracy of pairwise judge A minus judge B's, without ties of people and failures."""
+    """Return pairwise judge A's accuracy minus B's, without pairs tied by people or failed."""
     signs_of_a, signs_of_b, human_signs = (
         np.sign(np.asarray(margins, dtype=float)) for margins in (margin_a, margin_b, human)
     )
@@ -89,7 +89,7 @@ def order_agreement(
     level: Level = "summary",
     weight: ArrayLike | None = None,
 ) -> OrderAgreement:
-    """The share of pairs of outputs that the judge orders as people do: (1 + Somers' D) / 2.
+    """Return the share of pairs of outputs that the judge orders as people do: (1 + Somers' D) / 2.
 
     At summary level, only two outputs of the same document form a pair. At dataset level, or if
     every document has only one output, any two outputs form a pair. Pairs are weighted by the
@@ -127,7 +127,7 @@ def order_agreement(
 
 
 def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
-    """For each output, sums of weights over its pairs with all other outputs; shape (3, outputs).
+    """Return three sums of weights over each output's pairs with others; shape (3, outputs).
 
     The first row sums over pairs that the judge orders as people do, the second row over all pairs
     that people have not tied, and the third row over pairs that only the judge has tied.
@@ -148,7 +148,7 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """The interval for the share of pairs in the same order, from the pairs of each document.
+    """Return the interval for the share of pairs in the same order, from each document's pairs.
 
     A share s is treated as a correlation of 2s - 1.
     """
@@ -201,7 +201,7 @@ def compare_scales(
         human_mean=float(rows.human.mean()),
         shift=shift,
         shift_interval=interval,
-        is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT * human_sd,
+        is_shifted=excludes_zero and abs(shift) >= MIN_SHIFT_IN_SDS * human_sd,
         judge_sd=float(rows.judge.std()),
         human_sd=human_sd,
         n_outputs=n,
@@ -218,7 +218,7 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 
 
 def quadratic_kappa(a: Vector, b: Vector) -> float:
-    """Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
+    """Return Cohen's kappa with quadratic weights: 1 - mean((a - b)^2) / expected mean((a - b)^2).
 
     The expected mean, over random pairings of the ratings, is var(a) + var(b) + (mean(a) -
     mean(b))^2. If this is 0, because all ratings are equal, kappa is NaN.

@@ -9,7 +9,7 @@ from optimize.statistics.intervals import Codes, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class ScoredRows:
     """The outputs that have a score, sorted by document, as vectors; and counts.
 
     `weight` has a mean of 1; documents and systems are numbered from 0. `n_documents` and
@@ -54,7 +54,7 @@ def read_rows(
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
     weight: ArrayLike | None = None,
-) -> Rows:
+) -> ScoredRows:
     """Check the vectors, drop failed outputs (NaN in `judge`) and number the documents.
 
     Raises ValueError if the shapes differ, `human` is not finite, or `judge` is infinite.
@@ -83,7 +83,7 @@ def read_rows(
     system_names, system_codes = np.unique(systems[has_score], return_inverse=True)
     row_order = np.argsort(document_codes, kind="stable")
     weights = weights[has_score][row_order]
-    return Rows(
+    return ScoredRows(
         judge=scores[has_score][row_order],
         human=ratings[has_score][row_order],
         weight=weights / weights.mean() if weights.size else weights,

@@ -17,17 +17,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.balanced import THRESHOLD
+from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.intervals import (
     Codes,
     Interval,
     Mask,
     Vector,
     correlation_interval,
-    effective_number,
+    effective_size,
     student_quantile,
 )
-from optimize.statistics.rows import Rows, read_rows
+from optimize.statistics.rows import ScoredRows, read_rows
 
 # The interval of a rate needs at least this many outputs and this many documents.
 MIN_OUTPUTS_FOR_RATES, MIN_DOCUMENTS_FOR_RATES = 10, 5
@@ -51,14 +51,12 @@ class Rate:
     @property
     def complement(self) -> "Rate":
         """One minus the share, with the interval of the complement."""
-        interval = self.interval
-        if interval:
-            interval = Interval(1 - interval.high, 1 - interval.low)
+        interval = self.interval and Interval(1 - self.interval.high, 1 - self.interval.low)
         return replace(self, value=1 - self.value, interval=interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoValues:
+class VerdictAgreement:
     """A judge's verdicts compared with human labels, without outputs on which the judge failed.
 
     Rates and kappa are weighted; `confusion` and `n_more` count outputs without weights. In
@@ -79,16 +77,16 @@ class TwoValues:
     n_documents: int
 
 
-def two_values(
+def verdict_agreement(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
-) -> TwoValues:
+) -> VerdictAgreement:
     """Compare a judge's verdicts (a score of .5 or more is a pass) with labels of 1 and 0.
 
     Raises ValueError if the vectors are invalid (see `read_rows`), or if a label is neither 1 nor
     0.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    human_labels, passes = rows.human, (rows.judge >= THRESHOLD).astype(float)
+    human_labels, passes = rows.human, (rows.judge >= PASS_THRESHOLD).astype(float)
     if not np.isin(human_labels, (0, 1)).all():
         raise ValueError("people's labels must be 1 (pass) or 0 (fail)")
     is_right = (passes == human_labels).astype(float)
@@ -97,7 +95,7 @@ def two_values(
     tpr, tnr = (_rate(is_right, rows, outputs) for outputs in outputs_by_label.values())
     # With unequal weights the interval for kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
-    return TwoValues(
+    return VerdictAgreement(
         confusion={
             f"{label}_{verdict}": int((passes[outputs] == (verdict == "pass")).sum())
             for label, outputs in outputs_by_label.items()
@@ -108,7 +106,7 @@ def two_values(
         tpr=tpr,
         tnr=tnr,
         accuracy=_rate(is_right, rows, all_outputs),
-        balanced_accuracy=_balanced(tpr, tnr, is_right, outputs_by_label["pass"], rows),
+        balanced_accuracy=_mean_of_rates(tpr, tnr, is_right, outputs_by_label["pass"], rows),
         kappa=_kappa(passes, human_labels, rows, has_interval=has_interval),
         n_documents=rows.n_documents,
         n_more={
@@ -122,8 +120,8 @@ def two_values(
     )
 
 
-def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
-    """The share of ones in `values`, over the outputs that `mask` selects."""
+def _rate(values: Vector, rows: ScoredRows, mask: Mask) -> Rate:
+    """Return the share of ones in `values`, over the outputs that `mask` selects."""
     n, document_codes = int(mask.sum()), np.unique(rows.document[mask], return_inverse=True)[1]
     if not n:
         return Rate(np.nan, None, 0)
@@ -132,19 +130,19 @@ def _rate(values: Vector, rows: Rows, mask: Mask) -> Rate:
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
-    effective_weight = rows.weight[mask].sum() * effective_number(rows.weight) / rows.weight.size
+    effective_weight = rows.weight[mask].sum() * effective_size(rows.weight) / rows.weight.size
     n_effective = n / _design_effect(values, share, weight, document_codes, effective_weight)
-    return Rate(share, wilson(share, n_effective), n, n_documents)
+    return Rate(share, wilson_interval(share, n_effective), n, n_documents)
 
 
 def _design_effect(
     values: Vector, share: float, weight: Vector, document_codes: Codes, effective_weight: float
 ) -> float:
-    """The variance of a share, divided by the variance that it had with independent outputs."""
+    """Return the variance of a share, divided by its variance if outputs were independent."""
     n_outputs, document_weights = np.bincount(document_codes), np.bincount(document_codes, weight)
     n, n_documents = values.size, n_outputs.size
     prior_effect = np.sqrt(float(n_outputs @ n_outputs) / n) * (
-        n / min(effective_weight, effective_number(weight))
+        n / min(effective_weight, effective_size(weight))
     )
     if not 0 < share < 1:
         return float(prior_effect)
@@ -155,8 +153,8 @@ def _design_effect(
     return float(weighted_sum / (n_documents + PRIOR_DOCUMENTS))
 
 
-def wilson(share: float, n: float, looks: int = 1) -> Interval:
-    """Wilson's 95 % interval for a share of `n` outputs; those of all looks hold together."""
+def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:
+    """Return Wilson's 95 % interval for a share of `n` outputs, valid for all looks together."""
     quantile_squared = student_quantile(np.inf, looks) ** 2
     centre = (share + quantile_squared / (2 * n)) / (1 + quantile_squared / n)
     variance = share * (1 - share) / n + quantile_squared / (4 * n**2)
@@ -167,8 +165,8 @@ def wilson(share: float, n: float, looks: int = 1) -> Interval:
     )
 
 
-def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: Rows) -> Rate:
-    """The mean of TPR and TNR; its interval allows for correlated errors within documents."""
+def _mean_of_rates(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: ScoredRows) -> Rate:
+    """Return the mean of TPR and TNR; the interval allows for correlation within documents."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, is_right.size)
@@ -185,8 +183,8 @@ def _balanced(tpr: Rate, tnr: Rate, is_right: Vector, is_pass: Mask, rows: Rows)
     return Rate(value, Interval(low, high), is_right.size)
 
 
-def _kappa(passes: Vector, human_labels: Vector, rows: Rows, *, has_interval: bool) -> Rate:
-    """Cohen's kappa: (agreement - chance) / (1 - chance)."""
+def _kappa(passes: Vector, human_labels: Vector, rows: ScoredRows, *, has_interval: bool) -> Rate:
+    """Return Cohen's kappa: (agreement - chance) / (1 - chance)."""
     n, is_agreement = passes.size, passes == human_labels
     if not n:
         return Rate(np.nan, None, n)

@@ -17,12 +17,12 @@ from optimize.measuring.scored import ScoredItems, labelled_in_order
 from optimize.measuring.tuning_result import HeldOut
 from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ITEMS_MEASURED, Evaluator, JudgeItems
+from optimize.search.evaluator import ITEMS_FOR_MEAN_COST, Evaluator, JudgeItems
 from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import CALL_SECONDS, RunBudget, plan_budget
-from optimize.tuning.budget_text import budget_line, notes_on
+from optimize.tuning.budget_text import planned_line, tuning_notes
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import SEARCH, TEST, RunModels
 from optimize.tuning.preparation import PreparedRun
@@ -35,34 +35,33 @@ ScoredSplits = ByJudge[HeldOut[ScoredItems]]
 def reserve_budget(
     budget: RunBudget, models: RunModels, scorer: JudgeItems, print_line: PrintLine
 ) -> RunBudget:
-    """The planned budget, after reserving the cost of the final measurement.
+    """Return the planned budget, after reserving the cost of the final measurement.
 
     If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
     from the measured cost of these judgements, and printed.
     """
     if not budget.costs.is_free:
         prepared, start_time = budget.prepared, time.monotonic()
-        stride = max(1, len(prepared.labels.train) // ITEMS_MEASURED)
-        items = prepared.labels.train.items[::stride][:ITEMS_MEASURED]
+        stride = max(1, len(prepared.labels.train) // ITEMS_FOR_MEAN_COST)
+        items = prepared.labels.train.items[::stride][:ITEMS_FOR_MEAN_COST]
         n_calls_before = models.judge.account.total.calls
         with models.judge.account.spending_on(SEARCH):
             judgements = list(scorer(prepared.untuned, items))
         seconds, n_calls = time.monotonic() - start_time, models.judge.account.total.calls
         # Some endpoints report no token counts; one token is assumed for them.
         measured = (
-            max(1.0, sum(each.tokens_in for each in judgements) / len(items)),
-            max(1.0, sum(each.tokens_out for each in judgements) / len(items)),
+            max(1.0, sum(judgement.tokens_in for judgement in judgements) / len(items)),
+            max(1.0, sum(judgement.tokens_out for judgement in judgements) / len(items)),
         )
-        # If the run continues, the replies may be in its store: then no call was timed.
+        # If the run continues, its store may hold these replies already: then no call was timed.
         n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
         call_seconds = seconds / n_waves if n_waves else CALL_SECONDS
         budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
-        print_line(budget_line(budget))
-    for note in notes_on(budget):
+        print_line(planned_line(budget))
+    for note in tuning_notes(budget):
         print_line(f"note: {note}")
-    set_aside = models.budget.set_aside
-    budget.search.set_aside = lambda cost: set_aside(*budget.reservation(cost))
-    budget.search.set_aside(0)
+    budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
+    budget.search.on_reserve(0)
     return budget
 
 
@@ -71,8 +70,7 @@ class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
     `scorer` judges items with any prompt of the search, and `budget` is what `reserve_budget`
-    planned. `new_questions` says whether candidates may ask questions that the untuned judge does
-    not ask.
+    planned. `may_add_questions` says whether candidates may ask further questions.
     """
 
     prepared: PreparedRun
@@ -82,25 +80,25 @@ class ActiveRun:
     scorer: JudgeItems
     budget: RunBudget
     print_line: PrintLine
-    new_questions: bool = True
+    may_add_questions: bool = True
 
     @cached_property
     def problem(self) -> SearchProblem:
         """The search problem that the optimizer gets: labels, questions, models and budget."""
         prepared = self.prepared
         # The embedded model computes features of the texts, and cannot answer questions.
-        can_ask = self.new_questions and not is_embedded(prepared.settings.lm)
+        can_ask = self.may_add_questions and not is_embedded(prepared.settings.lm)
         questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
                 untuned=prepared.untuned,
-                judge=self.scorer,
+                judge_items=self.scorer,
                 budget=self.budget.search,
-                pricing=self.budget.pricing,
+                pricing=self.budget.costs.pricing,
             ),
             proposer=self.models.language_proposer,
             questions=tuple(question.field for question in questions),
-            new_questions=self.new_questions,
+            may_add_questions=self.may_add_questions,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
             goal=prepared.goal,
@@ -115,8 +113,8 @@ class ActiveRun:
         with self.models.judge.account.spending_on(SEARCH):
             result = two_fold_search(find_optimizer(settings.optimizer), self.problem)
         tuning_changed_judge = result.tuned.id != result.untuned.id
-        if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ship:
-            decision = replace(result.decision, ship=True, is_forced=True)
+        if settings.ship == "tuned" and tuning_changed_judge and not result.decision.ships:
+            decision = replace(result.decision, ships=True, is_forced=True)
             result = replace(result, decision=decision)
         return result
 
@@ -130,13 +128,13 @@ class ActiveRun:
         self.models.budget.set_aside()
         self.problem.evaluator.budget = SearchBudget(math.inf)
         with self.models.judge.account.spending_on(TEST):
-            held_out = self.prepared.labels.measured
+            held_out = self.prepared.labels.held_out
             return ByJudge(
-                untuned=held_out.map(partial(self._judge, "untuned judge", result.untuned)),
-                tuned=held_out.map(partial(self._judge, "tuned judge", result.tuned)),
+                untuned=held_out.map(partial(self._score_split, "untuned judge", result.untuned)),
+                tuned=held_out.map(partial(self._score_split, "tuned judge", result.tuned)),
             )
 
-    def _judge(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:
+    def _score_split(self, name: str, candidate: Candidate, items: Items) -> ScoredItems:
         """Judge the items of a held-out split with a candidate, which reports call `name`."""
         prepared, evaluator = self.prepared, self.problem.evaluator
         labelled, subject = prepared.labels.labelled, prepared.subject
@@ -147,8 +145,8 @@ class ActiveRun:
             level=prepared.level,
             items=items,
             judgements=tuple(
-                each.rescored(choices, candidate.weights, candidate.threshold)
-                for each in evaluator.judgements(candidate, items)
+                judgement.rescored(choices, candidate.weights, candidate.threshold)
+                for judgement in evaluator.judgements(candidate, items)
             ),
             scale=subject.scale,
             labelled_items=labelled_in_order(labelled, items),
@@ -156,8 +154,8 @@ class ActiveRun:
             verdict_words=verdict_words(labelled, subject.name) or PASS_FAIL,
         )
 
-    def frozen(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
-        """The judge made from a candidate, with the run's sampling plan and this provenance."""
+    def freeze(self, candidate: Candidate, provenance: Mapping[str, object]) -> Judge:
+        """Return the judge made from a candidate, with the run's sampling plan and `provenance`."""
         prepared = self.prepared
         return Judge(
             subject=prepared.subject,

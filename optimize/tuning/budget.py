@@ -16,14 +16,14 @@ from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.injection import ATTACKS, N_PROBED_OUTPUTS
 from optimize.search.budget import Pricing, SearchBudget
-from optimize.search.optimizer import N_FINALISTS
+from optimize.search.optimizer import MAX_FINALISTS
 from optimize.search.problem import SearchOptions
-from optimize.search.questions import ASKING_COST, ASKING_SHARE, MAX_OUTPUTS_ASKED
+from optimize.search.questions import MAX_OUTPUTS_ASKED, QUESTION_TEST_COST, QUESTION_TEST_SHARE
 from optimize.search.race import MAX_RACE_DOCUMENTS
 from optimize.search.rank_search import (
-    DEV_SHARE,
     FINALIST_COST,
     FIRST_ROUND_COST,
+    MAX_DEV_SHARE,
     UNTUNED_BUDGET_SHARE,
 )
 from optimize.tuning.costs import Costs, TokenCounts, costs_of
@@ -43,19 +43,19 @@ DEFAULT_RACES, MAX_RACE_OUTPUTS = 24, 300
 USUAL_RACES, USUAL_PRICE_RATIO, USUAL_PROPOSALS = 25, 2.0, 20
 # The assumed duration of a call and of a proposal in seconds, and the largest average number of
 # calls in flight.
-CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
+CALL_SECONDS, PROPOSAL_SECONDS, MAX_IN_FLIGHT = 1.5, 30, 24
 # Upper bounds on the number of demonstrations and on their characters in total, for the embedded
-# model and for all other models. The embedded model is only bounded as a frozen judge is.
-FREE_DEMOS, FREE_DEMO_CHARACTERS = MAX_DEMOS, 3_000_000
-PAID_DEMOS, PAID_DEMO_CHARACTERS = 64, 120_000
+# model and for all other models. The embedded model has only the bounds of a frozen judge.
+MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS = MAX_DEMOS, 3_000_000
+MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS = 64, 120_000
 # The smallest useful limit pays for judging dev and test with this many finalists, for judging
 # train this many times, and for this many proposals.
 MIN_FINALISTS, MIN_RACES, MIN_PROPOSALS = 1.5, 3, 4
 # The share of --max-calls that is kept for repeating calls whose replies could not be read, and the
 # share of --max-cost that is kept for prompts that are longer than estimated.
-SPARE_CALLS, SPARE_COST = 0.05, 0.06
+SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
 # A step of the search may cost this share of the limit more than was estimated for it.
-SLACK = 0.02
+SLACK_SHARE = 0.02
 # Judging dev and test with any candidate may cost this share of the limit, which bounds the
 # candidate's demonstrations. If fewer than MIN_DEMOS fit, prompts get no demonstrations.
 MAX_CANDIDATE_SHARE, MIN_DEMOS = 0.2, 4
@@ -68,10 +68,9 @@ MAX_CANDIDATE_RATIO = 4.0
 class RunBudget:
     """What a run may spend, and what it is expected to spend. The unit of costs is `search.unit`.
 
-    The whole run may spend `limit`. The cost `reserve`, and the number of calls `reserve_calls`,
-    are reserved for the final measurement. `costs` has the costs of a judgement and of a proposal,
-    `rows` the expected spending for each purpose, and `call_seconds` is the expected duration of a
-    call.
+    The whole run may spend `limit`. `reserved_cost` and `reserved_calls` are kept for the final
+    measurement. `costs` has the costs of a judgement and of a proposal, `rows` the expected
+    spending for each purpose, and `call_seconds` is the expected duration of a call.
     """
 
     prepared: PreparedRun
@@ -79,14 +78,10 @@ class RunBudget:
     options: SearchOptions
     costs: Costs
     limit: float
-    reserve: float
-    reserve_calls: int
+    reserved_cost: float
+    reserved_calls: int
     rows: Sequence[Spending]
     call_seconds: float
-
-    @property
-    def pricing(self) -> Pricing:
-        return self.costs.pricing
 
     @property
     def has_price(self) -> bool:
@@ -104,7 +99,7 @@ class RunBudget:
     @property
     def calls_in_flight(self) -> int:
         """The expected average number of calls in flight."""
-        return min(self.prepared.settings.concurrency, IN_FLIGHT)
+        return min(self.prepared.settings.concurrency, MAX_IN_FLIGHT)
 
     @property
     def expected(self) -> Spending:
@@ -118,9 +113,10 @@ class RunBudget:
         return self.prepared.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
-        """The calls and dollars to reserve for the final measurement and for `cost` in a search."""
-        calls = self.reserve_calls + cost / self.costs.judgement * self.pricing.calls
-        return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
+        """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
+        calls = cost / self.costs.judgement_cost * self.costs.pricing.item_calls
+        calls += self.reserved_calls
+        return calls, self.reserved_cost + cost if self.search.unit == "dollars" else 0.0
 
 
 def plan_budget(
@@ -138,28 +134,28 @@ def plan_budget(
     """
     settings, labels = prepared.settings, prepared.labels
     costs = costs_of(prepared, native_n, measured)
-    pricing, item_cost, n_measured = costs.pricing, costs.judgement, labels.n_measured
+    pricing, item_cost, n_held_out = costs.pricing, costs.judgement_cost, labels.n_held_out
     in_dollars = costs.unit == "dollars"
-    limit = _limit(settings, labels, costs, is_checked=measured is not None)
+    limit = _run_limit(settings, labels, costs, is_checked=measured is not None)
     max_item_price = (1.0 if costs.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if in_dollars:
         # If dev and test are to fit into their share of the limit, judging one item may cost this.
-        affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_measured)
+        affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_held_out)
     options = _search_options(settings, labels, pricing, affordable_price)
     if options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
-    reserve = n_measured * (item_cost + (max_item_price if in_dollars else item_cost))
-    n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.measured.test))
-    are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.calls <= limit
-    if not (settings.probes or are_free):
+    reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
+    n_probes = len(ATTACKS) * min(N_PROBED_OUTPUTS, len(labels.held_out.test))
+    probes_are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.item_calls <= limit
+    if not (settings.probes or probes_are_free):
         n_probes = 0
     reserve = min(reserve + n_probes * item_cost, (1.0 if costs.is_free else 0.5) * limit)
     search = SearchBudget(
         limit - reserve,
         unit=costs.unit,
-        slack=SLACK * limit if in_dollars else 0.0,
-        proposal=costs.proposal,
+        slack=SLACK_SHARE * limit if in_dollars else 0.0,
+        proposal_cost=costs.proposal_cost,
         proposal_price=costs.proposal_price,
     )
 
@@ -168,10 +164,10 @@ def plan_budget(
     tokens = pricing.tokens_in, pricing.tokens_out
     search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
     rows = [
-        _spending(SEARCH, n_judged, pricing.calls, search_tokens, price),
+        _spending(SEARCH, n_judged, pricing.item_calls, search_tokens, price),
         _spending(PROPOSALS, n_proposals, 1, costs.proposal_tokens, proposer_price),
-        _spending(TEST, 2 * n_measured, pricing.calls, tokens, price),
-        _spending(PROBES, n_probes, pricing.calls, tokens, price),
+        _spending(TEST, 2 * n_held_out, pricing.item_calls, tokens, price),
+        _spending(PROBES, n_probes, pricing.item_calls, tokens, price),
     ]
     return RunBudget(
         prepared=prepared,
@@ -179,8 +175,8 @@ def plan_budget(
         options=replace(options, max_item_price=max_item_price),
         costs=costs,
         limit=limit,
-        reserve=reserve,
-        reserve_calls=(2 * n_measured + n_probes) * pricing.calls,
+        reserved_cost=reserve,
+        reserved_calls=(2 * n_held_out + n_probes) * pricing.item_calls,
         rows=[row for row in rows if row.calls],
         call_seconds=call_seconds,
     )
@@ -189,24 +185,26 @@ def plan_budget(
 def _usual_search(
     settings: Settings, labels: Labels, search: SearchBudget, item_cost: float
 ) -> tuple[float, float, int]:
-    """What a search usually does within its budget, of which proposals take at most half.
+    """Return what a search usually does within its budget, of which proposals take at most half.
 
     Returns the number of outputs judged, the price of judging one of them divided by the untuned
     judge's price, and the number of proposals.
     """
-    n_learned = len(labels.learned)
+    n_learned = len(labels.train_and_dev)
     if is_embedded(settings.lm):
         return min(2 * n_learned, search.limit / item_cost), 1.0, 0
     n_proposals = 0
     if not is_embedded(settings.proposer.lm):
-        n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal))
-    n_affordable = (search.limit - n_proposals * search.proposal) / item_cost
+        n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / search.proposal_cost))
+    n_affordable = (search.limit - n_proposals * search.proposal_cost) / item_cost
     if settings.optimizer != "rank":
         return n_affordable, 1.0, n_proposals
     n_raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
     n_for_questions = min(n_learned, 2 * MAX_OUTPUTS_ASKED)
     n_judged_usually = (
-        USUAL_RACES * n_raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_for_questions
+        USUAL_RACES * n_raced
+        + (1 + MAX_FINALISTS) * n_learned
+        + QUESTION_TEST_COST * n_for_questions
     )
     if search.unit == "calls":
         return min(n_judged_usually, n_affordable), USUAL_PRICE_RATIO, n_proposals
@@ -215,34 +213,36 @@ def _usual_search(
 
 
 def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
-    """The smallest useful limit, and the default limit."""
-    item_cost = costs.judgement
-    test_cost, dev_cost = labels.n_measured * item_cost, len(labels.dev) * item_cost
+    """Return the smallest useful limit, and the default limit."""
+    item_cost = costs.judgement_cost
+    test_cost, dev_cost = labels.n_held_out * item_cost, len(labels.dev) * item_cost
     if costs.is_free:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything)
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
-    asking_cost = ASKING_COST * min(len(labels.learned), 2 * MAX_OUTPUTS_ASKED) * item_cost
+    questions_cost = (
+        QUESTION_TEST_COST * min(len(labels.train_and_dev), 2 * MAX_OUTPUTS_ASKED) * item_cost
+    )
     finalists_cost = (1 + MIN_FINALISTS) * (test_cost + dev_cost)
-    proposals_cost = MIN_PROPOSALS * costs.proposal
+    proposals_cost = MIN_PROPOSALS * costs.proposal_cost
     smallest_limit = finalists_cost + MIN_RACES * race_cost + proposals_cost
-    default_limit = smallest_limit + DEFAULT_RACES * race_cost + asking_cost
+    default_limit = smallest_limit + DEFAULT_RACES * race_cost + questions_cost
     if costs.unit == "dollars":
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
         untuned_cost = FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
-        first_cost = costs.worst_proposal + untuned_cost
-        dev_reserve = (1 + N_FINALISTS * FINALIST_COST) * dev_cost
-        first_share = (1 - ASKING_SHARE) * (1 - DEV_SHARE / 2)
-        search_cost = min(first_cost + dev_reserve + asking_cost, first_cost / first_share)
+        first_cost = costs.worst_proposal_cost + untuned_cost
+        dev_reserve = (1 + MAX_FINALISTS * FINALIST_COST) * dev_cost
+        first_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)
+        search_cost = min(first_cost + dev_reserve + questions_cost, first_cost / first_share)
         test_reserve = (1 + MAX_CANDIDATE_RATIO) * test_cost
         smallest_limit = max(smallest_limit, test_reserve + search_cost)
     return smallest_limit, default_limit
 
 
-def _limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: bool) -> float:
-    """What a run may spend: the user's limit, else the default limit.
+def _run_limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: bool) -> float:
+    """Return what a run may spend: the user's limit, else the default limit.
 
     Raises SettingsError if the user's limit is too small to learn anything from the labels, unless
     it `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
@@ -251,10 +251,10 @@ def _limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: bool
     # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
     # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
     max_cost = settings.max_cost if costs.unit == "dollars" else None
-    worth_of_call = (1 - SPARE_CALLS) * costs.judgement / costs.pricing.calls
+    worth_of_call = (1 - SPARE_CALLS_SHARE) * costs.judgement_cost / costs.pricing.item_calls
     user_limits = (
         ("max_calls", settings.max_calls, worth_of_call, 0),
-        ("max_cost", max_cost, 1 - SPARE_COST, 2),
+        ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
     )
     limits = []
     for name, value, worth_per_unit, digits in user_limits:
@@ -274,16 +274,16 @@ def _limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: bool
 def _search_options(
     settings: Settings, labels: Labels, pricing: Pricing, item_price: float
 ) -> SearchOptions:
-    """The options of a search in which judging one item may cost at most `item_price`.
+    """Return the options of a search in which judging one item may cost at most `item_price`.
 
     Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
     """
-    max_demos, max_demo_characters = PAID_DEMOS, PAID_DEMO_CHARACTERS
+    max_demos, max_demo_characters = MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):
-        max_demos, max_demo_characters = FREE_DEMOS, FREE_DEMO_CHARACTERS
+        max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
-    if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
+    if per_character := pricing.price.per_token_in * pricing.item_calls / CHARACTERS_PER_TOKEN:
         max_demo_characters = min(
             max_demo_characters, int(max(0.0, item_price - pricing.untuned_price) / per_character)
         )
@@ -293,22 +293,18 @@ def _search_options(
         seed=settings.seed,
         risk=settings.risk,
         max_demos=max_demos if max_demo_characters >= needed_characters else 0,
-        longest_demos=max_demo_characters,
+        max_demo_characters=max_demo_characters,
         reasoning=settings.reasoning_to_try,
     )
 
 
 def _spending(
-    purpose: str,
-    number: float,
-    calls: int,
-    tokens: tuple[float, float],
-    price: Price | None,
+    purpose: str, number: float, calls_each: int, tokens_each: TokenCounts, price: Price | None
 ) -> Spending:
-    tokens_in, tokens_out = (round(number * count) for count in tokens)
+    tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens_each)
     return Spending(
         purpose=purpose,
-        calls=round(number * calls),
+        calls=round(number * calls_each),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         cost_usd=None if price is None else price.cost(tokens_in, tokens_out),

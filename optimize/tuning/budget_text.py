@@ -7,7 +7,7 @@ from judges.protocol import is_decision
 from judges.terminal import dollars_text
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
-from optimize.search.power import chance_of_gain
+from optimize.search.power import describe_power
 from optimize.tuning.budget import PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
 
@@ -16,11 +16,11 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 
 def budget_lines(budget: RunBudget) -> list[str]:
-    """A table of expected spending, and notes on the run."""
+    """Return a table of expected spending, and notes on the run."""
     table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
     for row in (*budget.rows, budget.expected):
-        counts = map(_rounded, (row.calls, row.tokens_in, row.tokens_out))
-        dollars = "free" if row.cost_usd == 0 else _dollars(row)
+        counts = map(_two_digit_text, (row.calls, row.tokens_in, row.tokens_out))
+        dollars = "free" if row.cost_usd == 0 else _cost_text(row)
         table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
     sentences = []
     if not budget.costs.is_free:
@@ -31,28 +31,28 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *notes_on(budget), _chance(budget.prepared)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.prepared)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
 
-def budget_line(budget: RunBudget) -> str:
-    """The calls, minutes and dollars that a run is expected to take, on one line."""
+def planned_line(budget: RunBudget) -> str:
+    """Return the calls, minutes and dollars that a run is expected to take, on one line."""
     limit_text = f", at most {limit}" if (limit := _limit_text(budget)) else ""
-    calls, dollars = _rounded(budget.expected.calls), _dollars(budget.expected)
+    calls, dollars = _two_digit_text(budget.expected.calls), _cost_text(budget.expected)
     return f"planned: about {calls} calls, {budget.minutes:.1f} minutes, {dollars}{limit_text}"
 
 
 def _limit_text(budget: RunBudget) -> str:
-    """The limits in dollars and in calls; "" if there is none."""
+    """Return the limits in dollars and in calls; "" if there is none."""
     limits = [dollars_text(budget.limit_in_dollars)] if budget.limit_in_dollars else []
     if (max_calls := budget.prepared.settings.max_calls) is not None:
         limits.append(f"{max_calls:,} calls")
     return " and ".join(limits)
 
 
-def notes_on(budget: RunBudget) -> list[str]:
-    """A note on what can be tuned if the judge is a decision model without a proposer."""
+def tuning_notes(budget: RunBudget) -> list[str]:
+    """Return a note on what can be tuned if the judge is a decision model without a proposer."""
     settings, prepared = budget.prepared.settings, budget.prepared
     if not is_decision(settings.lm) or settings.proposer_lm:
         return []
@@ -69,13 +69,13 @@ def notes_on(budget: RunBudget) -> list[str]:
 
 
 def budget_json(budget: RunBudget) -> JsonObject:
-    """The JSON object that `--dry-run --json` prints."""
+    """Return the JSON object that `--dry-run --json` prints."""
     expected, labels = budget.expected, budget.prepared.labels
     cost = expected.cost_usd and round(expected.cost_usd, JSON_DECIMALS)
-    splits = {"train": labels.train, "dev": labels.dev, "test": labels.measured.test}
+    splits = {"train": labels.train, "dev": labels.dev, "test": labels.held_out.test}
     return {
         "documents": {name: len(items.documents) for name, items in splits.items()},
-        "chance": _chance(budget.prepared),
+        "chance": _chance_sentence(budget.prepared),
         "calls": {"expected": expected.calls, "at_most": budget.prepared.settings.max_calls},
         "minutes": round(budget.minutes, 1),
         "tokens": {"in": expected.tokens_in, "out": expected.tokens_out},
@@ -84,17 +84,17 @@ def budget_json(budget: RunBudget) -> JsonObject:
     }
 
 
-def _chance(prepared: PreparedRun) -> str:
-    """A sentence on how likely a better judge is to ship with this many labelled documents."""
+def _chance_sentence(prepared: PreparedRun) -> str:
+    """Return a sentence on how likely a better judge is to ship with this many documents."""
     labels, risk = prepared.labels, prepared.settings.risk
-    return chance_of_gain(labels.everything, labels.learned, goal=prepared.goal, risk=risk)[0]
+    return describe_power(labels.everything, labels.train_and_dev, goal=prepared.goal, risk=risk)[0]
 
 
-def _rounded(number: float) -> str:
-    """The number rounded to two significant digits, because a plan is not more precise."""
+def _two_digit_text(number: float) -> str:
+    """Return the number rounded to two significant digits, because a plan is not more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"
 
 
-def _dollars(row: Spending) -> str:
+def _cost_text(row: Spending) -> str:
     return "price unknown" if row.cost_usd is None else dollars_text(row.cost_usd)

@@ -16,25 +16,25 @@ from judges.client import Store, endpoint_of
 from judges.decisions import template_for
 from judges.labels.splits import Splits
 from judges.labels.types import LabelledPairs, LabelledSet
-from judges.prompt import encodable
-from judges.tables.atomic_write import in_use, write_atomically
+from judges.prompt import utf8_text
+from judges.tables.atomic_write import exclusive_lock, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import JsonObject, as_json
 from optimize.inputs.labelled import AnyPath
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import CHANGEABLE
+from optimize.tuning.settings import CHANGEABLE_SETTINGS
 
-CONFIG = "config.json"
-SPLITS = "splits.json"
-LABELS = "labels.jsonl"
-REPLIES = "replies.sqlite"
-TRIALS = "trials.jsonl"
-JUDGEMENTS = "judgements.jsonl"
-JUDGE = "judge.json"
-TUNED = "tuned.json"
-SUMMARY = "summary.json"
-REPORT = "report.html"
-RUNS = Path("runs")
+CONFIG_FILE = "config.json"
+SPLITS_FILE = "splits.json"
+LABELS_FILE = "labels.jsonl"
+REPLIES_FILE = "replies.sqlite"
+TRIALS_FILE = "trials.jsonl"
+JUDGEMENTS_FILE = "judgements.jsonl"
+JUDGE_FILE = "judge.json"
+TUNED_FILE = "tuned.json"
+SUMMARY_FILE = "summary.json"
+REPORT_FILE = "report.html"
+RUNS_FOLDER = Path("runs")
 T = TypeVar("T")
 
 
@@ -81,14 +81,14 @@ def open_run(
     folder.mkdir(parents=True, exist_ok=True)
     has_lock = False
     try:
-        with in_use(folder):
+        with exclusive_lock(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
             if is_continued := _can_continue(folder, config):
-                started = started_at(folder)
-                (folder / REPORT).unlink(missing_ok=True)
+                started = first_start_time(folder)
+                (folder / REPORT_FILE).unlink(missing_ok=True)
             has_lock = True
             write_json(
-                folder / CONFIG,
+                folder / CONFIG_FILE,
                 msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
             )
             if is_continued:
@@ -96,12 +96,12 @@ def open_run(
             yield folder
     except Exception:  # raised again below
         if has_lock:
-            _delete_unbilled(folder)
+            _delete_if_unbilled(folder)
         raise
 
 
 def run_config(prepared: PreparedRun) -> RunConfig:
-    """The content of a tuning run's config.json."""
+    """Return the content of a tuning run's config.json."""
     settings, labelled = prepared.settings, prepared.labels.labelled
     prompt_text = str(template_for(settings.lm, prepared.untuned))
     if prepared.subject.questions:
@@ -119,7 +119,7 @@ def run_config(prepared: PreparedRun) -> RunConfig:
 
 
 def splits_json(splits: Splits[LabelledSet | LabelledPairs], seed: int) -> JsonObject:
-    """The content of splits.json."""
+    """Return the content of splits.json."""
     return {
         "by": splits.by,
         "seed": seed,
@@ -130,13 +130,13 @@ def splits_json(splits: Splits[LabelledSet | LabelledPairs], seed: int) -> JsonO
     }
 
 
-def started_at(folder: Path) -> str:
-    """The time at which the run was first started, in ISO format."""
-    return _read(folder / CONFIG, RunConfig).started
+def first_start_time(folder: Path) -> str:
+    """Return the time at which the run was first started, in ISO format."""
+    return _read_json(folder / CONFIG_FILE, RunConfig).started
 
 
-def _read(path: Path, content_type: type[T]) -> T:
-    """The content of a JSON file as this type; raises RunFolderError if the file is unreadable."""
+def _read_json(path: Path, content_type: type[T]) -> T:
+    """Read a JSON file as this type; raise RunFolderError if the file is unreadable."""
     try:
         return msgspec.convert(read_json_file(path), content_type)
     except (OSError, ValueError) as error:
@@ -144,9 +144,9 @@ def _read(path: Path, content_type: type[T]) -> T:
 
 
 def read_summary(folder: Path) -> EarlierSummary:
-    """The summary.json of an earlier start; an empty one if the file is absent or unreadable."""
+    """Read an earlier start's summary.json; return an empty one if it is absent or unreadable."""
     try:
-        return _read(folder / SUMMARY, EarlierSummary)
+        return _read_json(folder / SUMMARY_FILE, EarlierSummary)
     except RunFolderError:
         return EarlierSummary()
 
@@ -157,7 +157,7 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, encodable(text).encode(), overwrite=True)
+    write_atomically(path, utf8_text(text).encode(), overwrite=True)
 
 
 class Trials:
@@ -179,11 +179,11 @@ class Trials:
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
-    """True if the folder holds an unfinished run with this configuration, False if it is empty.
+    """Return whether the folder holds an unfinished run of this configuration; False if empty.
 
     Raises RunFolderError if the folder holds anything else.
     """
-    if not (folder / CONFIG).exists():
+    if not (folder / CONFIG_FILE).exists():
         if file_names := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(
                 f"{folder} holds other files ({file_names[0]}): name another {option_name('out')}"
@@ -192,9 +192,9 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     summary = read_summary(folder)
     # A run writes its report last. A run that a limit ended early can continue with a larger limit.
     ended_early = summary.limit_reached or summary.left_out
-    if (folder / REPORT).exists() and not ended_early:
+    if (folder / REPORT_FILE).exists() and not ended_early:
         raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
-    if difference := _difference(_read(folder / CONFIG, RunConfig), config):
+    if difference := _describe_difference(_read_json(folder / CONFIG_FILE, RunConfig), config):
         raise RunFolderError(
             f"{folder} holds an unfinished run with other settings ({difference}): name another "
             f"{option_name('out')}, or delete the folder"
@@ -202,33 +202,33 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
     return True
 
 
-def _difference(earlier: RunConfig, current: RunConfig) -> str:
+def _describe_difference(earlier: RunConfig, current: RunConfig) -> str:
     """Describe the first difference between two configurations; "" if they are equal."""
     if earlier.command != current.command:
         return f"it was started by {earlier.command}"
     for name, value in current.settings.items():
-        if name not in CHANGEABLE and (was := earlier.settings.get(name)) != value:
-            return f"{option_name(name)} was {was!r} and is {value!r}"
+        if name not in CHANGEABLE_SETTINGS and (before := earlier.settings.get(name)) != value:
+            return f"{option_name(name)} was {before!r} and is {value!r}"
     for role, address in current.endpoints.items():
-        if (was := earlier.endpoints.get(role)) != address:
-            return f"the address of the {role} was {was} and is {address}"
-    if earlier.data != current.data:
-        return "it had other labels"
-    if earlier.prompt != current.prompt:
-        return "it had another definition"
-    return "it had other judges" if earlier.judges != current.judges else ""
+        if (before := earlier.endpoints.get(role)) != address:
+            return f"the address of the {role} was {before} and is {address}"
+    others = {"data": "other labels", "prompt": "another definition", "judges": "other judges"}
+    for name, other in others.items():
+        if getattr(earlier, name) != getattr(current, name):
+            return f"it had {other}"
+    return ""
 
 
 def _default_folder(name: str, config: RunConfig) -> Path:
-    """The newest folder runs/NAME-NUMBER whose run can continue, or a new one."""
-    for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
+    """Return the newest folder runs/NAME-NUMBER whose run can continue, or a new one."""
+    for folder in sorted(RUNS_FOLDER.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
             if _can_continue(folder, config):
                 return folder
-    suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
+    suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS_FOLDER.glob(f"{name}-*")]
     numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
     for number in count(1 + max(numbers, default=0)):
-        folder = RUNS / f"{name}-{number:03d}"
+        folder = RUNS_FOLDER / f"{name}-{number:03d}"
         # If another run has just made the same folder, try the next number.
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
@@ -236,15 +236,15 @@ def _default_folder(name: str, config: RunConfig) -> Path:
     raise AssertionError("count() is endless")
 
 
-def _delete_unbilled(folder: Path) -> None:
+def _delete_if_unbilled(folder: Path) -> None:
     """Delete a run's files if no model can have been paid; otherwise keep them to continue."""
-    if (folder / JUDGE).exists():
+    if (folder / JUDGE_FILE).exists():
         return
-    if (folder / REPLIES).exists():
-        with closing(Store(folder / REPLIES)) as store:
-            if store.can_go_on:
+    if (folder / REPLIES_FILE).exists():
+        with closing(Store(folder / REPLIES_FILE)) as store:
+            if store.can_resume:
                 return
-    for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
+    for name in (CONFIG_FILE, SPLITS_FILE, LABELS_FILE, TRIALS_FILE, REPLIES_FILE):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         # rmdir fails if the user has put another file into the folder.

@@ -16,7 +16,7 @@ from optimize.figures.as_json import JSON_DECIMALS
 from optimize.items import Item
 from optimize.measuring.tuning_result import RunSpending
 from optimize.search.evaluator import ItemJudgement, JudgeItems
-from optimize.tuning.folder import REPLIES
+from optimize.tuning.folder import REPLIES_FILE
 from optimize.tuning.preparation import PreparedRun
 from optimize.tuning.settings import Settings
 
@@ -66,7 +66,7 @@ def open_models(
         Session(
             max_calls=None if is_free else settings.max_calls,
             max_cost=None if is_free else settings.max_cost,
-            store=None if is_free else folder / REPLIES,
+            store=None if is_free else folder / REPLIES_FILE,
             concurrency=settings.concurrency,
             cache=settings.cache,
             keep_going=False,
@@ -110,7 +110,7 @@ def item_scorer(prepared: PreparedRun, models: RunModels, progress: Progress | N
 
 
 def spending_summary(*accounts: Account) -> RunSpending:
-    """What the models of these accounts spent, in total and by purpose."""
+    """Return what the models of these accounts spent, in total and by purpose."""
     rows = [row for account in accounts for row in account.spending()]
     rows.sort(key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
     total = total_spending(rows, "total")
@@ -124,7 +124,7 @@ def spending_summary(*accounts: Account) -> RunSpending:
 
 
 def total_spending(rows: Sequence[Spending], purpose: str) -> Spending:
-    """The sum of all rows, under this purpose; its cost is None if the cost of a row is unknown."""
+    """Return the sum of all rows, under this purpose; its cost is None if a row's is unknown."""
     costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     return Spending(
         purpose=purpose,

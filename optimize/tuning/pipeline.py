@@ -10,7 +10,7 @@ from dspy_judges.errors import option_name
 from judges.catalog import JUDGES
 from judges.client import BudgetSpentError
 from judges.dimension import Subject
-from judges.labels.pairs import RESPONSES
+from judges.labels.pairs import RESPONSE_NAMES
 from judges.protocol import Model, ModelError, is_embedded
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
@@ -20,15 +20,15 @@ from optimize.inputs.labelled import AnyPath
 from optimize.inputs.subjects import unread_columns
 from optimize.measuring.injection import ProbeResult, probe_judge
 from optimize.measuring.tuning_result import TuningResult
-from optimize.search.gate import figure_of
+from optimize.search.gate import metric_name
 from optimize.search.two_fold_search import SearchResult
 from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits, reserve_budget
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import Trials, write_json
 from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
-from optimize.tuning.preparation import PreparedRun, prepare
-from optimize.tuning.results import save_judges, summarize
+from optimize.tuning.preparation import PreparedRun, prepare_run
+from optimize.tuning.results import save_judges, summarize_run
 from optimize.tuning.settings import Settings
 
 
@@ -44,23 +44,24 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    An unfinished run in the folder `out` continues; `open_run` describes the default, and `prepare`
-    describes `subject` and `rows`. Labels in memory are also saved in the folder. `opened_models`
-    are models that are already open, by name. `stderr` shows the progress line, if it is given.
+    An unfinished run in the folder `out` continues; `open_run` describes the default, and
+    `prepare_run` describes `subject` and `rows`. Labels in memory are also saved in the folder.
+    `opened_models` are models that are already open, by name. `stderr` shows the progress line.
     """
-    prepared = prepare(settings, subject, rows)
+    prepared = prepare_run(settings, subject, rows)
     subject, labels = prepared.subject, prepared.labels
     config = run_folder.run_config(prepared)
     with run_folder.open_run(out, subject.name, config, print_line) as folder:
         if rows is not None:
             content = as_json_lines(rows_in_memory(rows))
-            write_atomically(folder / run_folder.LABELS, content, overwrite=True)
+            write_atomically(folder / run_folder.LABELS_FILE, content, overwrite=True)
         assert labels.splits
-        write_json(folder / run_folder.SPLITS, run_folder.splits_json(labels.splits, settings.seed))
-        print_line(f"{folder}: {figure_of(prepared.goal)}, {len(labels.everything)} outputs")
+        splits = run_folder.splits_json(labels.splits, settings.seed)
+        write_json(folder / run_folder.SPLITS_FILE, splits)
+        print_line(f"{folder}: {metric_name(prepared.goal)}, {len(labels.everything)} outputs")
         reading = labels.labelled.reading
         # In a file of pairs, the outputs may have other names than in the comparison.
-        texts = {*subject.texts, *(RESPONSES if subject.kind == "pairwise" else ())}
+        texts = {*subject.texts, *(RESPONSE_NAMES if subject.kind == "pairwise" else ())}
         if unread := unread_columns(reading, texts, is_new=subject.name not in JUDGES):
             print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:
@@ -70,10 +71,10 @@ def tune_in_folder(
                 "note: the questions of the definition are not tried with the embedded model; name "
                 f"a language model with {option_name('lm')}"
             )
-        return folder, run(prepared, folder, print_line, opened_models, stderr)
+        return folder, run_prepared(prepared, folder, print_line, opened_models, stderr)
 
 
-def run(
+def run_prepared(
     prepared: PreparedRun,
     folder: Path,
     print_line: PrintLine,
@@ -84,13 +85,13 @@ def run(
     started = time.monotonic()
     with open_models(prepared.settings, folder, opened_models) as models:
         budget = plan_budget(prepared, models.judge.model.native_n)
-        with _progress(models, budget.expected.calls, stderr) as progress:
+        with _progress_line(models, budget.expected.calls, stderr) as progress:
             scorer = item_scorer(prepared, models, progress)
             active_run = ActiveRun(
                 prepared=prepared,
                 folder=folder,
                 models=models,
-                trials=Trials(folder / run_folder.TRIALS),
+                trials=Trials(folder / run_folder.TRIALS_FILE),
                 scorer=scorer,
                 budget=reserve_budget(budget, models, scorer, print_line),
                 print_line=print_line,
@@ -101,7 +102,7 @@ def run(
             if progress:
                 progress.total = models.budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - started
-        tuning_result = summarize(active_run, search_result, scored_splits, seconds)
+        tuning_result = summarize_run(active_run, search_result, scored_splits, seconds)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
     tuning_result = save_judges(active_run, search_result, scored_splits, tuning_result)
@@ -115,20 +116,20 @@ def run(
             split,
         )
     ]
-    run_folder.write_text(folder / run_folder.JUDGEMENTS, "".join(rows))
-    write_json(folder / run_folder.SUMMARY, tuning_result.to_json())
+    run_folder.write_text(folder / run_folder.JUDGEMENTS_FILE, "".join(rows))
+    write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
     prompts = search_result.judges.map(lambda judge: judge.prompt(prepared.untuned))
     # Imported only here, because the import is slow, and a run may fail before its report.
     from optimize.report.page import write_run
 
-    write_run(folder / run_folder.REPORT, tuning_result, scored_splits, prompts, probes)
+    write_run(folder / run_folder.REPORT_FILE, tuning_result, scored_splits, prompts, probes)
     return tuning_result
 
 
-def _progress(
+def _progress_line(
     models: RunModels, n_expected: int, stderr: TextIO | None
 ) -> AbstractContextManager[Progress | None]:
-    """The progress line of a run, which counts calls; None if there is no stream to show it."""
+    """Return the progress line of a run, which counts calls; None if no stream shows it."""
     if stderr is None:
         return nullcontext()
 
@@ -146,7 +147,7 @@ def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSpl
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return ProbeResult(reason="the probes cost calls; --probes asks for them")
     scored = scored_splits.of(search_result.shipped).test
-    judge = run.frozen(search_result.judges.of(search_result.shipped), {})
+    judge = run.freeze(search_result.judges.of(search_result.shipped), {})
     try:
         with client.account.spending_on(PROBES):
             return probe_judge(judge, client, scored.items, scored.scores, seed=settings.seed)

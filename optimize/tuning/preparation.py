@@ -29,33 +29,33 @@ from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.measuring.tuning_result import HeldOut
 from optimize.search.problem import Goal
 from optimize.statistics.correlations import Level
-from optimize.tuning.settings import Objective, Settings, on_scale
+from optimize.tuning.settings import Objective, Settings, rescale_subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
     """The labels of a run as they were read, and as items: all of them, and each split.
 
-    Prompts that are tuned on train are tested on dev, and the other way round. `measured` are the
-    held-out splits, on which both judges are measured once. `splits` are the splits as they were
-    drawn; None if no labels were held out.
+    Prompts that are tuned on train are tested on dev, and the other way round. `held_out` are the
+    splits on which both judges are measured once. `splits` are the splits as they were drawn; None
+    if no labels were held out.
     """
 
     labelled: AnyLabels
     everything: Items
     train: Items
     dev: Items
-    measured: HeldOut[Items]
+    held_out: HeldOut[Items]
     splits: Splits[LabelledSet | LabelledPairs] | None = None
 
     @property
-    def learned(self) -> Items:
+    def train_and_dev(self) -> Items:
         """All labels to learn from: train and dev together."""
         return Items((*self.train.items, *self.dev.items))
 
     @property
-    def n_measured(self) -> int:
-        return sum(map(len, self.measured.by_name.values()))
+    def n_held_out(self) -> int:
+        return sum(map(len, self.held_out.by_name.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class PreparedRun:
         return "balanced" if self.objective == "balanced" else self.level
 
 
-def prepare_prompt(
+def prepare_for_prompt(
     settings: Settings, labels: Labels, subject: Subject, untuned: Prompt, *, is_choice: bool
 ) -> PreparedRun:
     """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
@@ -95,7 +95,7 @@ def prepare_prompt(
     )
 
 
-def prepare(
+def prepare_run(
     settings: Settings, subject: Subject | None = None, rows: Rows | None = None
 ) -> PreparedRun:
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.
@@ -111,8 +111,8 @@ def prepare(
         if subject_and_labels := subject_from_labels(settings.subject, source, pairwise=pairwise):
             subject, labelled = subject_and_labels
             source = LabelSource(data=labelled, scale=settings.scale)
-            notes = [_note_on(subject, settings.subject)]
-    subject = on_scale(subject or loading.read_subject(settings.subject), settings)
+            notes = [_new_judge_note(subject, settings.subject)]
+    subject = rescale_subject(subject or loading.read_subject(settings.subject), settings)
     labelled = load_labels(source, subject.name, subject)
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
@@ -120,7 +120,7 @@ def prepare(
     if is_decision(settings.lm):  # a decision model cannot write its reasoning
         reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    prepared = prepare_prompt(
+    prepared = prepare_for_prompt(
         settings, labels, subject, untuned.prompt, is_choice=isinstance(subject, Comparison)
     )
     # If the judge could not ask its questions or could not be saved, raise the error now, before
@@ -131,8 +131,8 @@ def prepare(
     return prepared
 
 
-def _note_on(subject: Subject, argument: str) -> str:
-    """A note for the user on a judge that was made from the labels: what it reads and answers.
+def _new_judge_note(subject: Subject, argument: str) -> str:
+    """Return a note on what a judge that was made from the labels reads and answers.
 
     `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
     """
@@ -166,12 +166,12 @@ def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> Labels:
         everything=everything,
         train=train,
         dev=dev,
-        measured=held_out.map(lambda part: items_of(part, subject.name, subject)),
+        held_out=held_out.map(lambda part: items_of(part, subject.name, subject)),
         splits=splits,
     )
-    if np.ptp(labels.learned.human) == 0:
+    if np.ptp(labels.train_and_dev.human) == 0:
         splits_text = " in train and dev" if np.ptp(everything.human) else ""
-        only_rating, words = labels.learned.human[0], verdict_words(labelled, subject.name)
+        only_rating, words = labels.train_and_dev.human[0], verdict_words(labelled, subject.name)
         label = words[int(only_rating < 1)] if words else f"{only_rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {subject.name}{splits_text} is {label}: "
@@ -183,7 +183,7 @@ def split_labelled(labelled: AnyLabels, subject: Subject, seed: int) -> Labels:
 def choose_objective(
     setting: Objective | Literal["auto"], level: LevelOrAuto, subject: Subject, items: Items
 ) -> Objective:
-    """The objective of a run: for "auto", balanced accuracy if it fits the labels, else rho.
+    """Return the objective of a run: for "auto", balanced accuracy if it fits the labels, else rho.
 
     Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset". Raises
     SettingsError if the setting is "balanced" and does not fit.

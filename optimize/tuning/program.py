@@ -27,14 +27,14 @@ from judges.dimension import Dimension
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
-from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.prompt import LETTERS, Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items, texts_digest
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.models import RunModels
-from optimize.tuning.program_answer import ProgramError, answer_of, answers_of
+from optimize.tuning.program_answer import ProgramError, answer_of, read_answers
 from optimize.tuning.settings import Settings
 
 # A labelled example of the user: a dspy.Example or a dict.
@@ -47,7 +47,7 @@ MAX_REPLY_TOKENS = 4096
 
 
 def _only_predictor(module: dspy.Module) -> dspy.Predict:
-    """The program's only predictor that can be tuned.
+    """Return the program's only predictor that can be tuned.
 
     Raises ProgramError unless the program has exactly one predictor that is not compiled.
     """
@@ -69,14 +69,14 @@ def _only_predictor(module: dspy.Module) -> dspy.Predict:
 
 
 def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[str, ...]:
-    """The names of the program's inputs, from the parameters of `forward` or from the predictor."""
+    """Return the names of the program's inputs, from `forward` or from the predictor."""
     _, *parameters = inspect.signature(type(module).forward).parameters.values()
     needed_names = [p.name for p in parameters if p.default is p.empty or p.name in inputs]
     has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
     return tuple(inputs if has_kwargs or {*needed_names} == {*inputs} else needed_names)
 
 
-class Program:
+class UserProgram:
     """The user's program for the search: reads examples, judges items, and makes tuned copies.
 
     `answer` is the output that people rated. `answers` are the outputs that are questions, and then
@@ -96,7 +96,7 @@ class Program:
         self.answer = answer_of(type(module).__name__, self.signature, output)
         questions = [
             answer
-            for answer in answers_of(self.signature)
+            for answer in read_answers(self.signature)
             if answer.values and answer != self.answer
         ]
         self.answers = {answer.name: answer for answer in (*questions, self.answer)}
@@ -125,7 +125,7 @@ class Program:
         except ValueError as error:
             raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
-    def read(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
+    def read_examples(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program.
 
         Raises LabelError if an example lacks a field or has a wrong label; the message names the
@@ -133,9 +133,9 @@ class Program:
         """
         if label is None:
             label = HUMAN_FIELD if rows and HUMAN_FIELD in rows[0] else self.answer.name
-        return Items(tuple(self._item(n, row, label, group) for n, row in enumerate(rows)))
+        return Items(tuple(self._read_example(n, row, label, group) for n, row in enumerate(rows)))
 
-    def _item(self, number: int, row: Example, label: str, group: str | None) -> Item:
+    def _read_example(self, number: int, row: Example, label: str, group: str | None) -> Item:
         needed_names = [*self.text_names, label, *([group] if group else [])]
         if missing := [name for name in needed_names if row.get(name) is None]:
             raise LabelError(
@@ -144,11 +144,11 @@ class Program:
                 "RankOptimizer(label=..., group=...)"
             )
         try:
-            human = self.answer.human_score(row[label])
+            human = self.answer.label_score(row[label])
         except (TypeError, ValueError) as error:
             raise LabelError(f"example {number}: {label}: {error}") from None
         inputs = {name: row[name] for name in self.text_names}
-        texts = {name: _text(value) for name, value in inputs.items()}
+        texts = {name: _as_text(value) for name, value in inputs.items()}
         self._inputs[_inputs_key(texts)] = inputs
         return Item(
             id=f"{number}",
@@ -158,8 +158,8 @@ class Program:
             human=human,
         )
 
-    def describe(self, items: Items) -> tuple[Dimension, Prompt]:
-        """What the program judges, and its prompt for the search, whose answers are numbers."""
+    def describe_judge(self, items: Items) -> tuple[Dimension, Prompt]:
+        """Return what the program judges, and its prompt for the search, with numeric answers."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         choices = []
         for name, answer in self.answers.items():
@@ -182,7 +182,7 @@ class Program:
         prompt_fields = (*inputs, *reason_fields, *choices)
         return subject, Prompt(instruction=self.signature.instructions, fields=prompt_fields)
 
-    def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
+    def item_scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
         """Return a function that judges items, in order, with a given prompt in the program."""
         client, temperature = models.judge, models.plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
@@ -191,9 +191,9 @@ class Program:
         monitor = FailureMonitor()
 
         def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
-            module = self.tuned(prompt)
+            module = self.tuned_copy(prompt)
             _only_predictor(module).lm = lm
-            lm.engine.stopped = None
+            lm.engine.stop_error = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
             # Each thread gets a copy of this thread's DSPy settings. After an error, the items that
             # are still waiting are not judged.
@@ -203,7 +203,7 @@ class Program:
                 futures = [pool.submit(context.copy().run, judge, item) for item in items]
                 for future in futures:
                     item_judgement = future.result()
-                    monitor.add(item_judgement.judgement.failure)
+                    monitor.record(item_judgement.judgement.failure)
                     yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -229,13 +229,13 @@ class Program:
             scores = {name: answer.score(outputs[name]) for name, answer in self.answers.items()}
             judgement = Judgement(
                 score=scores[self.answer.name],
-                rationale=_text(outputs.get(self.reason)) or None,
+                rationale=_as_text(outputs.get(self.reason)) or None,
                 answers=scores if len(scores) > 1 else None,
             ).rescored(choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's program may raise anything
-            fatal_error = predictor.lm.engine.stopped
+            fatal_error = predictor.lm.engine.stop_error
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
@@ -244,7 +244,7 @@ class Program:
         tokens = (sum(counts.get(name, 0) for counts in token_counts) for name in names)
         return ItemJudgement(judgement, *tokens)
 
-    def tuned(
+    def tuned_copy(
         self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
     ) -> dspy.Module:
         """Return a copy of the program with the prompt's instruction and demonstrations.
@@ -258,7 +258,7 @@ class Program:
         predictor = _only_predictor(compiled)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
         if prompt.demos:
-            predictor.demos = [self._demo(demo) for demo in prompt.demos]
+            predictor.demos = [self._make_demo(demo) for demo in prompt.demos]
         scoring = scoring_of(compiled)
         if weights:
             # The score of a pair is a margin, for which an intercept would favour one side.
@@ -294,10 +294,10 @@ class Program:
                 option = {"weights": {first_value: 1 - threshold, second_value: threshold}}
             predictor.fields[name] = predictor.fields.get(name, {}) | option
 
-    def _demo(self, demo: Demo) -> dspy.Example:
+    def _make_demo(self, demo: Demo) -> dspy.Example:
         inputs = self._inputs[_inputs_key({name: str(demo[name]) for name in self.text_names})]
         answers = (answer for name, answer in self.answers.items() if name in demo)
-        values = {answer.name: answer.value(int(demo[answer.name])) for answer in answers}
+        values = {answer.name: answer.value_of_rating(int(demo[answer.name])) for answer in answers}
         return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
 
 
@@ -307,11 +307,11 @@ def slug(name: str) -> str:
     return cleaned if cleaned[:1].isalpha() else f"text_{cleaned}"
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _inputs_key(texts: Mapping[str, str]) -> str:
-    return "\0".join(map(encodable, texts.values()))
+    return "\0".join(map(utf8_text, texts.values()))

@@ -12,7 +12,7 @@ from dspy.experimental import Noul, Score
 from pydantic.fields import FieldInfo
 
 from dspy_judges.errors import JudgesError
-from judges.modules import probabilities
+from judges.modules import choice_probabilities
 from judges.prompt import LETTERS, Value
 from optimize.items import Items
 
@@ -41,7 +41,7 @@ class ProgramAnswer:
 
         Raises ValueError if the value is not on the scale.
         """
-        if probability_of := probabilities(value, self.values):
+        if probability_of := choice_probabilities(value, self.values):
             return math.fsum(
                 p * self.score(possible_value) for possible_value, p in probability_of.items()
             )
@@ -52,7 +52,7 @@ class ProgramAnswer:
             raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
-    def human_score(self, label: Value | float) -> float:
+    def label_score(self, label: Value | float) -> float:
         """Convert people's label to a score.
 
         If the field is a choice, the label may be one of its two values, "tie", the share of people
@@ -72,14 +72,14 @@ class ProgramAnswer:
         # For pairs, the number is a margin between A and B in [-1, 1].
         return (number + 1) / 2 if is_pair else number
 
-    def value(self, rating: int) -> Value:
-        """The value that the program writes for this rating."""
+    def value_of_rating(self, rating: int) -> Value:
+        """Return the value that the program writes for this rating."""
         if self.is_choice:
             return self.values[1 - rating]
         return next((value for value in self.values if int(value) == rating), rating)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """The ratings in demonstrations: the field's values, else the range of people's ratings."""
+        """Return the ratings for demonstrations: the field's values, else the range of labels."""
         if self.is_choice:
             return 0, 1
         if self.values:
@@ -89,12 +89,12 @@ class ProgramAnswer:
 
 
 def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> ProgramAnswer:
-    """The output field to compare with people's labels: `output`, else the only rating or choice.
+    """Return the output field that people labelled: `output`, else the only rating or choice.
 
     Raises ProgramError if there is no such output, or if there are several.
     """
     outputs = signature.output_fields
-    answers = [answer for answer in answers_of(signature) if output in (None, answer.name)]
+    answers = [answer for answer in read_answers(signature) if output in (None, answer.name)]
     if len(answers) == 1:
         return answers[0]
     types = [getattr(info.annotation, "__name__", info.annotation) for info in outputs.values()]
@@ -107,8 +107,8 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
     )
 
 
-def answers_of(signature: dspy.Signature) -> list[ProgramAnswer]:
-    """All outputs of the program that are ratings or choices."""
+def read_answers(signature: dspy.Signature) -> list[ProgramAnswer]:
+    """Return all outputs of the program that are ratings or choices."""
     answers = (_read_answer(name, info) for name, info in signature.output_fields.items())
     return list(filter(None, answers))
 
@@ -120,7 +120,7 @@ def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
     if decision is None:
         return None
     if issubclass(decision, Score):
-        return ProgramAnswer(name=name, values=_ratings(decision.criteria()))
+        return ProgramAnswer(name=name, values=_level_ratings(decision.criteria()))
     if issubclass(decision, Noul):
         return ProgramAnswer(name=name, values=(True, False), is_choice=True)
     values = get_args(decision.model_fields["value"].annotation)
@@ -129,8 +129,8 @@ def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
     return ProgramAnswer(name=name, values=values, is_choice=True) if len(values) == 2 else None
 
 
-def _ratings(criteria: Sequence[str]) -> tuple[int, ...]:
-    """The ratings for the levels of a dspy Score.
+def _level_ratings(criteria: Sequence[str]) -> tuple[int, ...]:
+    """Return the ratings for the levels of a dspy Score.
 
     If all levels begin with a number, as in "1: poor", and the numbers ascend, these numbers are
     the ratings; otherwise the indices of the levels are.

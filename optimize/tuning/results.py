@@ -14,22 +14,22 @@ from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.search.optimizer import ByJudge
-from optimize.search.questions import losses
+from optimize.search.questions import question_losses
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.contrasts import contrast_judges
 from optimize.tuning.active_run import ActiveRun, ScoredSplits
-from optimize.tuning.folder import JUDGE, TUNED, read_summary, started_at
+from optimize.tuning.folder import JUDGE_FILE, TUNED_FILE, first_start_time, read_summary
 from optimize.tuning.models import spending_summary
 from optimize.tuning.settings import Objective
 
 VERSIONED_PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 
 
-def summarize(
+def summarize_run(
     run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
-    """The content of summary.json; `scored_splits` is None if no labels were held out."""
+    """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
     prepared, models = run.prepared, run.models
     settings, labels = prepared.settings, prepared.labels
     judge_account, proposer_account = models.judge.account, models.proposer.account
@@ -56,7 +56,7 @@ def summarize(
     ]
     tuned, answers = search_result.tuned, None
     if tuned.weights:
-        loss_of = losses(run.problem, tuned, labels.learned)
+        loss_of = question_losses(run.problem, tuned, labels.train_and_dev)
         choices = tuned.prompt(prepared.untuned).choices
         answers = tuned.weights.describe(choices, loss_of)
     return TuningResult(
@@ -76,7 +76,7 @@ def summarize(
         ship=settings.ship,
         lm_calls=judge_account.total.calls,
         proposer_calls=proposer_account.total.calls,
-        cached_calls=judge_account.total.cached + proposer_account.total.cached,
+        cached_calls=judge_account.total.cached_calls + proposer_account.total.cached_calls,
         spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
         last_round=search_result.last_round,
@@ -90,7 +90,7 @@ def summarize(
 def _split_result(
     untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
 ) -> SplitResult:
-    """The scorecards of both judges on a split, and the tuned judge's gain over the untuned one.
+    """Return both judges' scorecards on a split, and the tuned judge's gain.
 
     `shipped` has the judgements on test of the judge that ships.
     """
@@ -102,15 +102,15 @@ def _split_result(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
     )
     return SplitResult(
-        untuned=_card(untuned, shipped),
-        tuned=_card(tuned, shipped),
+        untuned=_split_card(untuned, shipped),
+        tuned=_split_card(tuned, shipped),
         gain=gain,
         balanced_gain=balanced_gain,
     )
 
 
-def _card(scored: ScoredItems, shipped: ScoredItems) -> Scorecard:
-    """A judge's scorecard on a split; `shipped` gets figures on annotators and scales as well."""
+def _split_card(scored: ScoredItems, shipped: ScoredItems) -> Scorecard:
+    """Return a judge's scorecard; that of `shipped` has figures on annotators and scales, too."""
     card = Scorecard.brief(scored, is_binary=shipped.is_binary)
     if scored is not shipped:
         return card
@@ -118,7 +118,7 @@ def _card(scored: ScoredItems, shipped: ScoredItems) -> Scorecard:
 
 
 def _test_errors(scored: ScoredItems) -> JsonObject:
-    """A binary judge's errors on test, for its provenance; {} if the judge gives ratings.
+    """Return a binary judge's errors on test, for its provenance; {} if the judge gives ratings.
 
     With these errors, the command `score` corrects the rate of passes that the judge gives.
     """
@@ -149,7 +149,7 @@ def save_judges(
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
         },
-        "tuned_on": tuning_digests(labels.learned, run.prepared.subject),
+        "tuned_on": tuning_digests(labels.train_and_dev, run.prepared.subject),
         "split": {"by": labels.splits.by, "sha256": labels.splits.sha256},
         "model": models.judge.model.name,
         "endpoint": endpoint_digest(models.judge.model.endpoint),
@@ -157,8 +157,8 @@ def save_judges(
         "optimizer": settings.optimizer,
         "seed": settings.seed,
         "level": run.prepared.level,
-        "versions": versions(),
-        "started": started_at(run.folder),
+        "versions": package_versions(),
+        "started": first_start_time(run.folder),
         **{name: summary[name] for name in copied_names},
         "candidates_tried": search_result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
@@ -169,20 +169,20 @@ def save_judges(
         tuned=answers | _test_errors(scored_splits.tuned.test),
     )
     shipped = search_result.judges.of(search_result.shipped)
-    judge = run.frozen(shipped, provenance | own_provenance.of(search_result.shipped))
-    judge.save(run.folder / JUDGE, overwrite=True)
-    (run.folder / TUNED).unlink(missing_ok=True)
+    judge = run.freeze(shipped, provenance | own_provenance.of(search_result.shipped))
+    judge.save(run.folder / JUDGE_FILE, overwrite=True)
+    (run.folder / TUNED_FILE).unlink(missing_ok=True)
     if search_result.tuned.id == shipped.id:
         return tuning_result
     del provenance["shipped"]  # the value "seed" would say that this judge is untuned
     provenance["why"] = f"tuned, but not shipped: {search_result.decision.reason}"
-    judge = run.frozen(search_result.tuned, provenance | own_provenance.tuned)
-    judge.save(run.folder / TUNED, overwrite=True)
-    return replace(tuning_result, tuned_file=TUNED)
+    judge = run.freeze(search_result.tuned, provenance | own_provenance.tuned)
+    judge.save(run.folder / TUNED_FILE, overwrite=True)
+    return replace(tuning_result, tuned_file=TUNED_FILE)
 
 
-def versions() -> dict[str, str]:
-    """The versions of Python and of those installed packages on which a run's figures depend."""
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages on which a run's figures depend."""
     versions_by_name = {"python": platform.python_version()}
     for name in VERSIONED_PACKAGES:
         with suppress(PackageNotFoundError):

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from dspy_judges.errors import option_name
-from judges.cli.flags import mapping, read_number, read_plan
+from judges.cli.flags import read_map_flags, read_number, read_plan
 from judges.client import KEY_IN_NAME_PROBLEM, Price, Redactor, find_price, price_of, read_price
 from judges.dimension import Comparison, Subject
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
-from judges.labels.values import Values
+from judges.labels.values import WordValues
 from judges.prompt import Reasoning
 from judges.protocol import EMBEDDED, OPENAI_ADDRESS, is_decision, is_embedded
 from optimize.inputs.flags import (
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from optimize.inputs.labelled import LabelSource
 
 Objective = Literal["balanced", "spearman"]
-Ship = Literal["better", "tuned"]
+ShipPolicy = Literal["better", "tuned"]
 # Upper bound on every number in the settings, which no run needs to exceed.
 MAX_NUMBER = 1e15
 # The value of `proposer_api_base` that means the default address of the proposer's provider.
-DEFAULT = "default"
+PROVIDER_DEFAULT = "default"
 
 NonEmptyText = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
@@ -43,7 +43,7 @@ NonNegativeInt = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
 Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
-class RunModel(NamedTuple):
+class ModelSettings(NamedTuple):
     """The settings with which a run opens one of its models; the price is None if it is unknown."""
 
     lm: str
@@ -67,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pairwise: NonEmptyText | None = None
     data: NonEmptyText | None = None
     map: Mapping[NonEmptyText, NonEmptyText | Sequence[NonEmptyText]] = {}
-    values: Values = {}
+    values: WordValues = {}
     annotations: NonEmptyText | None = None
     scale: NonEmptyText | None = None
     lm: NonEmptyText = "embedded"
@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: PositiveInt | None = None
     max_cost: Dollars | None = None
     risk: Annotated[float, Meta(gt=0, le=0.5)] = DEFAULT_RISK
-    ship: Ship = "better"
+    ship: ShipPolicy = "better"
     probes: bool = False
     seed: NonNegativeInt = 0
     verbose: bool = False
@@ -130,8 +130,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != default)
 
     @property
-    def judge(self) -> RunModel:
-        return RunModel(
+    def judge(self) -> ModelSettings:
+        return ModelSettings(
             self.lm,
             self.api_base,
             self.api_key_env,
@@ -141,21 +141,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def proposer(self) -> RunModel:
+    def proposer(self) -> ModelSettings:
         """The model that writes instructions; the embedded model if no instructions are written.
 
         By default, the judge's model writes them, unless it is a decision model, which cannot write
         text. The judge's key is sent only to the judge's provider and address.
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
-        api_base = self._proposer_base(lm)
+        api_base = self._proposer_address(lm)
         api_key_env = self.proposer_api_key_env
         if (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base):
             api_key_env = api_key_env or self.api_key_env
         price = self.judge.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
-        return RunModel(
+        return ModelSettings(
             lm,
             api_base,
             api_key_env,
@@ -164,11 +164,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             self.proposer_reasoning_effort,
         )
 
-    def _proposer_base(self, lm: str) -> str | None:
-        """The proposer's own address if the settings have one, else the judge's address."""
+    def _proposer_address(self, lm: str) -> str | None:
+        """Return the proposer's own address if the settings have one, else the judge's address."""
         if is_decision(self.lm):
             return self.proposer_api_base
-        if self.proposer_api_base == DEFAULT:
+        if self.proposer_api_base == PROVIDER_DEFAULT:
             return OPENAI_ADDRESS if lm.startswith("openai/") else None
         api_base = self.proposer_api_base or self.api_base
         if api_base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
@@ -177,9 +177,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return api_base
 
 
-_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
+_SETTING_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
 # The settings that may differ when an unfinished run is started again.
-CHANGEABLE = frozenset(
+CHANGEABLE_SETTINGS = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
     | {"api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env"}
 )
@@ -191,7 +191,7 @@ def read_settings(values: Mapping[str, object]) -> Settings:
     Raises SettingsError if a setting is unknown, has a wrong value, or contradicts another setting.
     """
     plain_values = {name: value for name, value in values.items() if value is not None}
-    if unknown_names := sorted(plain_values.keys() - _TYPES.keys()):
+    if unknown_names := sorted(plain_values.keys() - _SETTING_TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown_names[0]!r}")
     _read_columns(plain_values)
     plain_values = {name: _plain_value(name, value) for name, value in plain_values.items()}
@@ -220,7 +220,7 @@ def _read_columns(plain_values: dict[str, object]) -> None:
     if isinstance(columns, str | os.PathLike):
         columns = [os.fspath(columns)]
     if isinstance(columns, list):
-        columns = mapping([str(text) for text in columns])
+        columns = read_map_flags([str(text) for text in columns])
     assert isinstance(columns, Mapping | None)
     label_mapping = split_mapping(columns, word_values(plain_values.get("values", {})))
     plain_values["map"], plain_values["values"] = label_mapping.columns, label_mapping.values
@@ -235,25 +235,25 @@ def _plain_value(setting: str, value: object) -> object:
     if isinstance(value, tuple | list) and len(value) == 2:
         # A scale or a price may be given as a pair of numbers.
         return (":" if setting == "scale" else ",").join(map(str, value))
-    if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[setting])}:
+    if isinstance(value, str) and {int, float} & {*_type_parts(_SETTING_TYPES[setting])}:
         with suppress(ValueError):
             return read_number(value)
     return value
 
 
 def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -> SettingsError:
-    """The SettingsError for a wrong value; its message begins with the setting's name."""
+    """Return the SettingsError for a wrong value; its message begins with the setting's name."""
     message = str(error).replace("`", "").replace(" | null", "")
     reason, _, value_path = message.rpartition(" - at $.")
     setting = value_path.partition("[")[0]
-    choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
+    choices = [word for word in _type_parts(_SETTING_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
     return SettingsError(f"{option_name(setting, repr(values[setting]))}: {reason}")
 
 
-def _leaves(nested_type: object) -> list[object]:
-    """The types and literal values that a type such as `Literal["one"] | int | None` is made of."""
-    return [leaf for part in get_args(nested_type) for leaf in _leaves(part)] or [nested_type]
+def _type_parts(nested_type: object) -> list[object]:
+    """Return the parts of a nested type: for `Literal["one"] | int`, the text "one" and int."""
+    return [leaf for part in get_args(nested_type) for leaf in _type_parts(part)] or [nested_type]
 
 
 def _check_settings(settings: Settings) -> None:
@@ -292,7 +292,7 @@ def _check_settings(settings: Settings) -> None:
 
 
 def _options_for_text(settings: Settings) -> list[str]:
-    """The options in the settings that only suit a judge's model that writes text."""
+    """Return the options in the settings that only suit a judge's model that writes text."""
     names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
     options = [option_name(name) for name in names if getattr(settings, name) is not None]
     if settings.reasoning not in ("auto", "none"):
@@ -310,14 +310,14 @@ def _check_model(prefix: str, settings: Settings) -> None:
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
-    if redactor.holds(lm or ""):
+    if redactor.has_secret(lm or ""):
         raise SettingsError(f"{option_name(prefix + 'lm')} {KEY_IN_NAME_PROBLEM}")
     if prefix and is_decision(lm or ""):
         raise SettingsError(
             f"{option_name('proposer_lm', lm)}: a decision model cannot write instructions; name "
             "a chat model"
         )
-    if variable is not None and (not variable.isidentifier() or redactor.holds(variable)):
+    if variable is not None and (not variable.isidentifier() or redactor.has_secret(variable)):
         option = option_name(prefix + "api_key_env")
         raise SettingsError(f"{option} takes the name of an environment variable, not a key")
     try:
@@ -328,8 +328,8 @@ def _check_model(prefix: str, settings: Settings) -> None:
     refuse_secret(api_base)
 
 
-def on_scale(subject: Subject, settings: Settings) -> Subject:
-    """The subject on the scale that the settings name; without a scale, the same subject.
+def rescale_subject(subject: Subject, settings: Settings) -> Subject:
+    """Return the subject on the scale that the settings name; without a scale, the same subject.
 
     Raises SettingsError if the subject needs --pairwise instead of --dimension or the reverse, or
     if a comparison gets a scale.

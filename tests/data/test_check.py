@@ -14,10 +14,10 @@ import data
 import judges
 import optimize
 from judges.dimension import Dimension
-from judges.labels.flags import read_bounds
+from judges.labels.flags import read_scale
 from optimize.__main__ import command as tune
 from optimize.check import command
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 from optimize.verify import command as verify
 
@@ -215,9 +215,9 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     assert not Path("run").exists()
     # Done as told, the labels are read and the judge's scale is theirs.
     settings = Settings(dimension="fluency", data="labels.jsonl", scale=scale)
-    subject = prepare(settings).subject
+    subject = prepare_run(settings).subject
     assert isinstance(subject, Dimension)
-    assert (subject.scale[0], subject.scale[-1]) == (read_bounds(scale) or (1, 5))
+    assert (subject.scale[0], subject.scale[-1]) == (read_scale(scale) or (1, 5))
 
 
 WHOLE = "whole numbers, 101 at most; with --scale any"

@@ -11,7 +11,7 @@ from jsonl import write_jsonl
 from label_files import csv_of, file_of
 
 import data
-from judges.labels.conversations import as_text, as_texts, read_turns
+from judges.labels.conversations import cells_with_texts, format_turns, read_turns
 
 USER = {"role": "user", "content": "Where is it?"}
 REPLY = {"role": "assistant", "content": "At desk 3."}
@@ -57,7 +57,7 @@ FORMS: dict[str, tuple[list[Any], str, str]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_the_last_assistant_turn_is_the_output_and_what_precedes_it_the_input(name):
     turns, before, answer = FORMS[name]
-    texts = as_texts({"messages": turns})
+    texts = cells_with_texts({"messages": turns})
     assert (texts["input"], texts["output"]) == (before, answer)
 
 
@@ -99,9 +99,9 @@ def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     labelled = data.read_labels([row, {**row, "response": "Here.", "label": 0}])
     first = "User: Where is it?\nAssistant: At desk 3.\nUser: Where is it?"
     assert labelled.outputs[0].texts == {"messages": first, "response": "Gone."}
-    assert as_texts(row)["conversation"] == f"{first}\nAssistant: Gone."
+    assert cells_with_texts(row)["conversation"] == f"{first}\nAssistant: Gone."
     # An answer that somebody forgot is not found in the conversation.
-    assert "output" not in as_texts({**row, "response": None})
+    assert "output" not in cells_with_texts({**row, "response": None})
 
 
 def test_a_row_without_an_answer_is_left_out_and_counted():
@@ -109,7 +109,7 @@ def test_a_row_without_an_answer_is_left_out_and_counted():
     rows = [{"messages": each, "label": n % 2} for n, each in enumerate(turns)]
     labelled = data.read_labels(rows)
     assert len(labelled.outputs) == 2
-    assert "left out for an empty 'output': 1 row (row 2)" in labelled.notes
+    assert "left out 1 row, since 'output' is empty (row 2)" in labelled.notes
 
 
 def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():
@@ -129,13 +129,13 @@ BREAKS = st.sampled_from(["\n", "\r\n", "\r", "\v", "\x85", "\u2028"])
 @given(st.lists(st.tuples(LINES, BREAKS), min_size=1, max_size=5))
 def test_no_line_in_a_turn_passes_for_another_turn(contents):
     turns = [{"role": "user", "content": end.join(lines)} for lines, end in contents]
-    lines = as_text(read_turns(turns)).splitlines()
+    lines = format_turns(read_turns(turns)).splitlines()
     assert sum(not line.startswith(" ") for line in lines) == len(turns)
 
 
 def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_out():
     turns = [{**USER, "content": f"{n} " + "x" * 100} for n in range(1000)]
-    text = as_text(read_turns(turns))
+    text = format_turns(read_turns(turns))
     full = sum(len(f"User: {turn['content']}\n") for turn in turns) - 1
     assert f" [... {full - 20_000:,} characters left out ...] " in text
     assert text.startswith("User: 0 xxx")
@@ -150,4 +150,4 @@ def test_a_long_conversation_keeps_its_head_and_tail_and_says_how_much_is_left_o
 )
 def test_what_has_no_turns_is_no_conversation(cell):
     assert read_turns(cell) == []
-    assert as_texts({"messages": cell}) == {"messages": cell}
+    assert cells_with_texts({"messages": cell}) == {"messages": cell}

@@ -14,7 +14,7 @@ from label_files import refusal
 
 import data
 from judges.labels.readers import read_items
-from judges.labels.weights import AT_RANDOM, Draw, document_weights
+from judges.labels.weights import RANDOM_DRAW, DocumentDraw, document_weights
 
 Row = dict[str, Any]
 
@@ -53,7 +53,7 @@ def test_the_last_line_counts_and_null_takes_a_label_back(is_beside):
     ]
     assert labelled.outputs[0].comments["helpful"] == ("I misread it.", "It rambles.")
     notes = " ".join(labelled.notes)
-    assert "1 label changed after seeing others' labels: agreement is not blind" in notes
+    assert "1 label changed after the annotator saw others' labels: agreement is not blind" in notes
     assert "no rating on helpful: 1 of 3 outputs" in notes
     assert is_beside or not any(one.comments for one in labelled.outputs[1:])
 
@@ -97,14 +97,14 @@ def test_of_pairs_the_last_vote_counts():
     labelled = data.read_pairs(rows)
     assert [(one.id, one.votes) for one in labelled.pairs] == [("p", ("tie", "B"))]
     assert labelled.pairs[0].comments == ("Anna: tie", "Ben: B")
-    assert "left out for lack of a vote: 1 pair" in labelled.notes
+    assert "left out 1 pair without a vote" in labelled.notes
 
 
 VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
-Draws = dict[str, Draw]
+Draws = dict[str, DocumentDraw]
 
 
-def weighted_mean(draws: Mapping[str, Draw]) -> float:
+def weighted_mean(draws: Mapping[str, DocumentDraw]) -> float:
     weights = document_weights(draws)
     return sum(weight * VALUES[name] for name, weight in weights.items()) / len(weights)
 
@@ -125,7 +125,7 @@ def outcomes(rounds: int) -> list[tuple[float, Draws]]:
     """Every outcome with its chance: two documents at random, and then so many rounds."""
     if not rounds:
         pairs = [*combinations(VALUES, 2)]
-        return [(1 / len(pairs), dict.fromkeys(pair, AT_RANDOM)) for pair in pairs]
+        return [(1 / len(pairs), dict.fromkeys(pair, RANDOM_DRAW)) for pair in pairs]
     before = [(chance, next_draws(draws)) for chance, draws in outcomes(rounds - 1)]
     return [(chance / len(after), draws) for chance, after in before for draws in after]
 
@@ -139,7 +139,7 @@ def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds):
 drawn_later = st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]))
 
 
-@given(st.dictionaries(st.text(max_size=3), st.just(AT_RANDOM) | drawn_later, min_size=1))
+@given(st.dictionaries(st.text(max_size=3), st.just(RANDOM_DRAW) | drawn_later, min_size=1))
 def test_weights_are_positive_and_1_on_average(draws):
     weights = document_weights(draws)
     assert weights.keys() == draws.keys()

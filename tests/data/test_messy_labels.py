@@ -87,9 +87,9 @@ ZOO: dict[str, Sheet] = {
         values=["Strongly  Agree=5,agree=4,disagree=2"],
     ),
     # Yes and no; nothing.
-    "yes and no": column("Yes|no |N/A|yes", ones(1, 0, None, 1), "1 without a rating"),
+    "yes and no": column("Yes|no |N/A|yes", ones(1, 0, None, 1), "1 cell without a rating"),
     "nothing in many words": column(
-        "4|n/a|-|k.A.||2", ones(4, *[None] * 4, 2), "3 without a rating"
+        "4|n/a|-|k.A.||2", ones(4, *[None] * 4, 2), "3 cells without a rating"
     ),
     # Columns.
     "two annotators, one with a comma": Sheet(
@@ -98,7 +98,7 @@ ZOO: dict[str, Sheet] = {
     "annotators of two styles": Sheet(TWO, [(3.5, 3.5), (4.5, 2)], map=["mark=A,B"]),
     "a mean in the last row": Sheet(f"{MEAN}Mittelwert,,,3\n", ones(4, 2), note="'Mittelwert' in"),
     "an empty answer": Sheet(
-        f"{MEAN}r2,V,,1\n", ones(4, 2), note="left out for an empty 'summary': 1 row (row 4)"
+        f"{MEAN}r2,V,,1\n", ones(4, 2), note="left out 1 row, since 'summary' is empty (row 4)"
     ),
     # Rows.
     "a long sheet under any names": Sheet(
@@ -109,7 +109,7 @@ ZOO: dict[str, Sheet] = {
     "a long sheet in French": Sheet(
         f"{FRENCH}1;Un;Bref;Luc;mark;4\n2;Deux;Court;Ana;mark;2\n", [(3.5, 4), (2,)]
     ),
-    "annotators' rows without ids": Sheet(UNNAMED, [(4, 2)], note="joined by the same texts"),
+    "annotators' rows without ids": Sheet(UNNAMED, [(4, 2)], note="to a row of the same texts"),
     "nested JSON": Sheet(NESTED, [(4,), (2, 3)], note="'4 - good' as 4"),
     "texts inside objects, said": Sheet(
         OBJECTS, ones(4), map=["document=fields.document", "summary=fields.summary", "mark=r.mark"]

@@ -78,7 +78,7 @@ def test_pairs_nobody_voted_on_are_left_out_and_counted():
     labelled = data.read_pairs(rows)
     assert [pair.id for pair in labelled.pairs] == ["a"]
     repeats = "2 rows repeat another row's texts (rows 2, 3)"
-    assert labelled.notes == (repeats, "left out for lack of a vote: 2 pairs")
+    assert labelled.notes == (repeats, "left out 2 pairs without a vote")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_forgotten_candidate_is_left_out_and_counted(is_typed):
     in_csv = csv_of([*VOTED], [*VOTED.values()], ["b", "Why?", "", "So.", "A"])
     labelled = data.read_pairs(rows if is_typed else file_of(in_csv))
     assert [pair.id for pair in labelled.pairs] == ["a"]
-    assert any(note.startswith("left out for an empty 'resp") for note in labelled.notes)
+    assert any(note.startswith("left out 1 row, since 'resp") for note in labelled.notes)
 
 
 def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows():

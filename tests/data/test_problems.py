@@ -91,7 +91,7 @@ def test_votes_of_several_annotators_on_the_same_texts_are_votes_on_one_pair():
     rows = [{**pair, "winner": vote, "annotator": name} for vote, name in (("A", "x"), ("B", "y"))]
     labelled = data.read_pairs([*rows, {**rows[0], "response_b": "Nobody knows what burnt."}])
     assert [pair.votes for pair in labelled.pairs] == [("A", "B"), ("A",)]
-    assert "joined by the same texts, since there are no ids: 1 row" in labelled.notes
+    assert "joined 1 row without an id to a row of the same texts" in labelled.notes
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from label_files import file_of
 
 from dspy_judges.files import claim_file
-from judges.tables.atomic_write import in_use, write_atomically
+from judges.tables.atomic_write import exclusive_lock, write_atomically
 from judges.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 from judges.tables.text import Record, read_json_file
@@ -131,7 +131,7 @@ def test_rows_go_through_no_link_and_wait_for_no_pipe(kind, form):
 @for_each_trap
 def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind, tmp_path):
     victim = plant(tmp_path / ".o.lock", kind)
-    with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
+    with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), exclusive_lock(tmp_path / "o"):
         pass
     assert is_whole(victim, kind)
     assert claim_file(tmp_path / ".o.lock", replace=True).read_bytes() == b""

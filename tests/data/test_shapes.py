@@ -124,7 +124,7 @@ def test_rows_of_several_annotators_are_one_output_not_several():
     assert labelled.outputs[0].ratings["fluency"] == (5,)
     assert len(labelled.documents) == 2
     assert labelled.outputs[0].comments["relevance"] == ("so so", "fine")
-    assert "left out, since rows of one id differ in it: column 'seen'" in labelled.notes
+    assert "left out column 'seen', since rows of one id differ in it" in labelled.notes
     # Ids that number the rows would make an output of each.
     file = file_of(HEADER + OF_TWO.replace("a,One", "0,One", 1))
     assert "texts as row 2" in refusal(file, dimensions=["relevance"])

@@ -29,7 +29,7 @@ def test_a_column_of_two_words_counts_1_and_0_and_knows_its_words(good, bad):
     assert labelled.words == {"label": (good, bad)}
 
 
-PASS = "'{}' is a pass and counts 1, '{}' a fail and 0"
+PASS = "'{}' is a pass (1), and '{}' is a fail (0)"
 REVERSES = f"{PASS}; --values reverses it"
 
 
@@ -62,7 +62,9 @@ def test_the_majority_of_annotators_is_the_label_and_ties_are_counted():
     assert [labelled.label(output, "ok") for output in labelled.outputs] == [1, 0, 0.5, 1]
     clear = data.with_ratings(labelled, "ok")
     assert [output.id for output in clear.outputs] == ["0", "1", "3"]
-    assert clear.notes[-1] == "ok: left out, since equally many annotators gave either value: 1"
+    assert (
+        clear.notes[-1] == "ok: left out 1 output, since equally many annotators gave either value"
+    )
     assert clear.outputs[0].ratings["ok"] == (1, 1, 0)
 
 
@@ -78,7 +80,7 @@ CORRECT = "correct the word, or give its number: --values "
     [
         (HALVES * 4, "", "comments   critique: what people wrote on their labels; tuning uses it"),
         (HALVES * 4, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
-        (HALVES * 4, "pass=0,fail=1", "by --values, but the word for 1 must be the good one"),
+        (HALVES * 4, "pass=0,fail=1", "by --values, but the good word must count more"),
         (
             MISSPELT,
             "",
@@ -116,7 +118,7 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
 
 def test_a_long_file_cannot_turn_pass_and_fail_round():
     rows = [{"id": n, "dimension": "ok", "rating": word} for n, word in enumerate(HALVES * 4)]
-    with pytest.raises(data.LabelError, match="the word for 1 must be the good one"):
+    with pytest.raises(data.LabelError, match="the good word must count more"):
         data.read_labels([{**row, "output": "T."} for row in rows], values={"pass": 0, "fail": 1})
 
 
@@ -130,7 +132,7 @@ def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():
     path = sheet(["yes", "no"] * 4)
     for how in ({}, {"dimensions": ["label"]}):
         message = refusal(path, values={"pass": 0}, **how)
-        assert "no label is pass, as --values says; correct --values" in message
+        assert "no label is pass, which --values names; correct --values" in message
         assert "the labels are no, yes" in message
         message = refusal(path, map={"label": "output"}, **how)
         assert "'label': is mapped to output, which has texts or another name in --map" in message
@@ -139,7 +141,7 @@ def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():
     assert data.read_labels(path, values={"pass": 1, "unsure": None}).words
     # Recorded replies may have the words.
     numbers = data.read_labels(sheet(["1", "0"] * 4), values={"A": 1})
-    assert "no label is a, as --values says" in numbers.notes
+    assert "no label is a, which --values names" in numbers.notes
 
 
 def test_a_judges_scores_are_no_labels():

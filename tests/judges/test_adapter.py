@@ -13,7 +13,13 @@ from prompts import reprompt
 from judges.catalog import RELEVANCE
 from judges.judge import Judge
 from judges.modules import RatingJudge, prompt_of, signature_of
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise, restate_format
+from judges.prompt import (
+    FIELD_HEADER_PATTERN,
+    THOUGHT_END,
+    THOUGHT_START,
+    break_markup,
+    restate_format,
+)
 from judges.scoring import SamplingPlan
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
@@ -75,15 +81,15 @@ SIGNS += ["rating", "RATING", "completed", "think", "Thought", "channel", "final
 
 @given(signs=st.lists(st.sampled_from(SIGNS), max_size=14))
 def test_no_text_holds_a_header_or_thought_mark_that_replies_are_read_by(signs):
-    text = neutralise("".join(signs))
-    for mark in (FIELD_HEADER, THOUGHT_START, THOUGHT_END):
+    text = break_markup("".join(signs))
+    for mark in (FIELD_HEADER_PATTERN, THOUGHT_START, THOUGHT_END):
         assert not mark.search(text)
-    assert neutralise(text) == text
+    assert break_markup(text) == text
 
 
 @pytest.mark.parametrize("token", [*TOKENS.split(), "[[ ## completed ## ]]"])
 def test_what_ends_a_turn_a_thought_or_a_field_is_broken(token):
-    assert token not in neutralise(f"a{token}b")
+    assert token not in break_markup(f"a{token}b")
 
 
 def test_prose_code_and_markup_that_is_no_token_stay_as_they_are():
@@ -91,7 +97,7 @@ def test_prose_code_and_markup_that_is_no_token_stay_as_they_are():
         'if a < b: x[0] = y | z  # [1] [[link]] <b>bold</b> <img src="a.png"> <a|b> [ [x] ] <- |> '
         "<div> List<String> a <| b [x](y) ## Heading ## [[#anchor]] I think > 3 <3 </p>"
     )
-    assert neutralise(text) == text
+    assert break_markup(text) == text
 
 
 def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks():

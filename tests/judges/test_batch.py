@@ -42,14 +42,14 @@ def batch_of(folder, **options):
 def submit(folder, rows=ROWS, **limits):
     with batch_of(folder, **limits) as batch:
         judge_all(None, batch=batch, rows=rows)
-        n = batch.begin()
+        n = batch.book_requests()
         batch.submit()
         return n
 
 
 def collect(folder):
     with batch_of(folder) as batch:
-        return batch.collect()
+        return batch.collect_answers()
 
 
 def cost(store):
@@ -164,13 +164,13 @@ def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(openai_
 
 def test_the_set_up_is_checked_in_one_line(openai_server, tmp_path):
     with batch_of(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch is submitted"):
-        batch.collect()
+        batch.collect_answers()
     with Session(store=tmp_path / "store") as session:
         with pytest.raises(FatalModelError, match="openai/NAME"):
             Batch(tmp_path / "out.csv", "anthropic/claude", session)
         elsewhere = Batch(tmp_path / "out.csv", LM, session, api_base="http://127.0.0.1:9/v1")
         judge_all(None, batch=elsewhere)
-        elsewhere.begin()
+        elsewhere.book_requests()
         with pytest.raises(FatalModelError, match="Connection error"):
             elsewhere.submit()
         with pytest.raises(FatalModelError, match="its batch asks openai/judge-1 at http"):

@@ -38,7 +38,7 @@ def book(account, sampling=SHORT):
 def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took():
     account = account_of(1000.0)
     booking = book(account, Sampling(n=2, max_tokens=50))
-    assert booking.cost == account.cost_unconfirmed == 200
+    assert booking.reserved == account.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
     account.settle(book(account), took(60, 10))
     assert (account.total.calls, account.total.tokens_in, account.cost) == (2, 90, 112)
@@ -151,7 +151,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     store = Store(tmp_path / "s")
     account = Budget(store=store).account(price=DOLLAR)
     with account.spending_on("search"):
@@ -173,11 +173,11 @@ def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_a
     assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))
     pair = book(account, sampling), book(account, sampling)
-    assert pair[0].cost == pytest.approx(2_000.0)
+    assert pair[0].reserved == pytest.approx(2_000.0)
     assert account.book(b"", PROMPT, sampling) is None
     for one in pair:
         account.settle(one, took(100, 1_900))
-    assert book(account, sampling).cost == pytest.approx(2_000.0)  # and not 20,000
+    assert book(account, sampling).reserved == pytest.approx(2_000.0)  # and not 20,000
 
 
 def test_an_unknown_price_is_no_zero():

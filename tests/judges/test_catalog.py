@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.catalog import find, names
+from judges.catalog import find_subject, names
 from judges.dimension import UnknownDimensionError
 from judges.loading import load
 
@@ -22,19 +22,19 @@ def test_the_catalogue_holds_the_three_sources_twelve_judges():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_prompt_is_the_golden_one_and_has_a_source(name):
-    messages = find(name).prompt().template()
+    messages = find_subject(name).prompt().template()
     parts = (f"--- {message['role']}\n{message['content']}" for message in messages)
     golden = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
     assert "\n\n".join(parts) + "\n" == golden
-    assert "arXiv:" in find(name).source
+    assert "arXiv:" in find_subject(name).source
 
 
 def test_an_unknown_name_is_answered_with_its_neighbours():
     with pytest.raises(UnknownDimensionError, match=r"'Relevanz'.*did you mean relevance"):
-        find("Relevanz")
+        find_subject("Relevanz")
     with pytest.raises(UnknownDimensionError, match="did you mean relevance"):
         load("Relevance")
     with pytest.raises(UnknownDimensionError, match="cod_informative"):
-        find("inform")
+        find_subject("inform")
     with pytest.raises(UnknownDimensionError, match=r"did you mean coherence, .*FILE\.yaml"):
-        find("zzzz")
+        find_subject("zzzz")

@@ -39,7 +39,7 @@ LM = "openai/judge-1"
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
 
 
 def run(model, count, sampling=None, **options):
@@ -221,7 +221,7 @@ def test_clients_that_fail_together_come_back_at_different_times():
 
 
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.LOGGED_WAIT", 0.2)
+    monkeypatch.setattr("judges.client.throttle.MIN_LOGGED_WAIT_SECONDS", 0.2)
     start = time.monotonic()
     behave = failing(ThrottledError("429 from somewhere", 0.3), times=1)
     assert values_of(run(Model(behave), 3)) == [0, 1, 2]

@@ -20,7 +20,7 @@ from judges.client.dspy import as_lm
 from judges.client.store import Store
 from judges.decisions import fill_template_for, template_for
 from judges.judge import Judge
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.questions import AnswerWeights, Question
 
 KEY = "ts-Zq81LmXv47TbRw93KdPc"
@@ -31,7 +31,7 @@ QUESTIONS = [
 ]
 WEIGHTS = AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "names_day": 1.0, "tone": 0.3})
 JUDGE = replace(Judge.of(RELEVANCE, questions=QUESTIONS), weights=WEIGHTS)
-POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
+POLITE = make_dimension("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
 PROBABILITIES = {
     "names_day": [0.7, 0.3],
     "tone": [0.5, 0.5, 0.0],
@@ -173,7 +173,7 @@ def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
     lm(**request | {"questions": {}})
     with pytest.raises(dspy.LMUnexpectedError, match="budget of 1 calls"):
         asyncio.run(lm.acall(**request))
-    assert isinstance(lm.engine.stopped, BudgetSpentError)
+    assert isinstance(lm.engine.stop_error, BudgetSpentError)
 
 
 def test_a_judge_without_a_model_asks_the_configured_server(decision_server, tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from judges import Judge
 from judges.__main__ import main
 from judges.client import open_model
 from judges.client.prices import find_price
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.protocol import FatalModelError
 from optimize import verify
 from optimize.__main__ import command as tune
@@ -31,13 +31,13 @@ FORMS = ("decisions/gpt-6-luna", "systemone/jev-latest")
 KEY = "sk-local-test-key-0123456789"
 RELEVANCE = judges.load("relevance")
 ROWS = [{"document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(6)]
-SAFE = Judge.of(dimension_on("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
+SAFE = Judge.of(make_dimension("safe", ("pass", "fail"), ["answer"], "whether the answer is safe"))
 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
-    monkeypatch.setattr("judges.client.throttle.MAX_WAIT", 0.01)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
+    monkeypatch.setattr("judges.client.throttle.MAX_WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture(params=FORMS)
@@ -200,7 +200,7 @@ def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(
     fault, lm, decision_server, caplog, monkeypatch
 ):
     if fault == "hang":
-        monkeypatch.setattr("judges.client.session.TIMEOUT", 0.5)
+        monkeypatch.setattr("judges.client.session.TIMEOUT_SECONDS", 0.5)
     rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
     sound = judge_all(WEIGHED, lm, rows)
     decision_server.log.clear()
@@ -236,7 +236,7 @@ def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):
     ("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})]
 )
 def test_limits_hold_by_the_bill_over_faults(limit, lm, decision_server, tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.session.TIMEOUT", 0.5)
+    monkeypatch.setattr("judges.client.session.TIMEOUT_SECONDS", 0.5)
     decision_server.fault = some_faults(0.4, ("429", "500", "drop", "hang", "sum", "html"))
     rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(60)]
     options = {"store": tmp_path / "store.sqlite", "price": (0.1, 0.0), "concurrency": 8, **limit}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judges.__main__ import main
-from judges.dimension import RESERVED, Comparison, Dimension, DimensionError, untuned_prompt
+from judges.dimension import RESERVED_NAMES, Comparison, Dimension, DimensionError, untuned_prompt
 from judges.judge import Judge
 from judges.loading import load, read_subject
 
@@ -99,7 +99,7 @@ def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
         (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
         *(
             (BASE.replace("[x]", f"[{n}]"), f"a text may not be called '{n}'")
-            for n in sorted(RESERVED)
+            for n in sorted(RESERVED_NAMES)
         ),
         (BASE + "kind: pairwise", "unknown field `kind`"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),

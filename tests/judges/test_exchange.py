@@ -18,11 +18,11 @@ from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
 from dspy_judges.errors import OptionError
 from judges import Judge, SamplingPlan, load
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.scoring import ONE, WEIGHTED
 
 MEAN = SamplingPlan(kind="mean", samples=3, temperature=1.0)
-ANSWERS = dimension_on("answers", ("pass", "fail"), ["query", "reply"], "whether it answers")
+ANSWERS = make_dimension("answers", ("pass", "fail"), ["query", "reply"], "whether it answers")
 ROWS = [{"query": f"When is part {i}?", "reply": "Later."} for i in range(6)]
 ROWS[2] = {"query": "When?", "reply": None}
 ROWS[3] = {"query": 7, "reply": ["By Friday.", "Or later."]}

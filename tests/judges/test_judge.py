@@ -21,7 +21,7 @@ from judges.base_judge import FailedJudgementWarning, MissingColumnError
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.integrations import OpenJudge
 from judges.judge import Judge
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.ray import JudgeBatch
 from judges.scoring import ONE
 
@@ -159,11 +159,11 @@ def test_scores_never_have_the_name_of_a_column_which_polars_would_replace():
 def test_a_frame_of_conversations_is_scored_by_its_last_turn():
     messages = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
     turns = [{"role": role, "content": text} for role, text in messages]
-    judge: Any = Judge.of(dimension_on("label", ("pass", "fail"), ("input", "output")))
+    judge: Any = Judge.of(make_dimension("label", ("pass", "fail"), ("input", "output")))
     alone = judge(input="User: Where is it?", output="On the shelf by the door.")
     assert list(judge.score(pd.DataFrame({"messages": [turns, turns]}))) == [alone.score] * 2
     # As pandas reads them from Parquet, under the very name that a judge reads.
-    whole: Any = Judge.of(dimension_on("kind", ("pass", "fail"), ("conversation",)))
+    whole: Any = Judge.of(make_dimension("kind", ("pass", "fail"), ("conversation",)))
     frame = pd.DataFrame({"conversation": [np.array(turns, dtype=object)]})
     text = "User: Where is it?\nAssistant: On the shelf by the door."
     assert list(whole.score(frame)) == [whole(conversation=text).score]

@@ -15,7 +15,7 @@ from rating_files import weather_rows
 
 from judges import load
 from judges.__main__ import main
-from judges.client.keys import Redactor, holds_secret, read_key, without_secrets
+from judges.client.keys import Redactor, read_key, url_has_secret, url_without_secrets
 from judges.client.open import open_model
 from judges.frozen import FrozenJudgeError, demo_bytes
 from judges.judge import Judge
@@ -164,7 +164,7 @@ def test_the_environments_keys_are_found_by_their_names_and_no_placeholder_is_on
     assert Redactor().redact(f"{OTHER}, no1key2here") == "[key], no1key2here"
     for placeholder in ("relevance", "not-needed", "EMPTY", "1"):
         monkeypatch.setenv(name, placeholder)
-        assert not Redactor([placeholder]).holds(f"The {placeholder} of it.")
+        assert not Redactor([placeholder]).has_secret(f"The {placeholder} of it.")
 
 
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch):
@@ -179,12 +179,12 @@ def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(monkeypatch
 
 @pytest.mark.parametrize("url", ["http://me:word@host/v1", "http://host/v1?api-key=word"])
 def test_an_address_that_holds_a_password_or_key_is_refused(url):
-    assert holds_secret(url)
-    assert without_secrets(url) == "http://host/v1"
+    assert url_has_secret(url)
+    assert url_without_secrets(url) == "http://host/v1"
     with pytest.raises(FatalModelError, match="holds a password or a key") as error:
         open_model("openai/m", api_base=url)
     assert "word" not in str(error.value).replace("password", "")
-    assert not holds_secret("http://host:80/v1?api-version=2024")
+    assert not url_has_secret("http://host:80/v1?api-version=2024")
 
 
 def test_the_key_in_use_is_in_no_demonstration_and_no_judge(monkeypatch):

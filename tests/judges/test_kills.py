@@ -118,7 +118,7 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
         raise KeyboardInterrupt
 
     # When the first answer is judged, the requests of the second batch are sent.
-    monkeypatch.setattr("judges.exchange.Exchange.judgement", interrupt)
+    monkeypatch.setattr("judges.exchange.Exchange.judgement_of", interrupt)
     assert main(asking()) == 130
     assert sum(count_answers(STORE).values()) == len(openai_server.log)
 
@@ -126,7 +126,7 @@ def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, m
 def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
     openai_server, capsys, monkeypatch
 ):
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     openai_server.fault = lambda number, body: "503" if number >= 20 else None
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()

@@ -15,7 +15,7 @@ import judges
 from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.dimension import DimensionError
 from judges.judge import Judge
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.modules import RatingJudge, ScoredProgram, Scoring, scoring_of
 from judges.prompt import Field
 from judges.questions import AnswerWeights, Question
@@ -28,7 +28,7 @@ UNWEIGHTED = Judge.of(RELEVANCE, questions=[NAMES_DAY, TONE])
 JUDGE = replace(UNWEIGHTED, weights=WEIGHTS)
 ANSWERS = {"names_day": "no", "tone": 2, "rating": 4}
 SCORE = 0.5 + 0.5 * 4 + 1.0 * 0 + 0.3 * 2
-POLITE = dimension_on("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
+POLITE = make_dimension("polite", ("pass", "fail"), ["answer"], "whether the answer is polite")
 THANKS = Question(name="thanks", text="does it thank")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.client.prices import FREE, Price, find_price, token_bound
+from judges.client.prices import FREE, Price, find_price, max_prompt_tokens
 from judges.protocol import Message, Usage
 
 
@@ -62,10 +62,10 @@ def test_free_is_what_costs_nothing_for_any_kind_of_token():
     assert find_price("embedded") == FREE
     assert FREE.is_free
     assert not Price(per_token_in=0.0, per_token_out=1e-9).is_free
-    assert not Price(per_token_in=0.0, per_token_out=0.0, per_cache_write=1e-9).is_free
+    assert not Price(per_token_in=0.0, per_token_out=0.0, per_token_cache_write=1e-9).is_free
 
 
 @given(st.text())
 def test_no_prompt_takes_more_tokens_than_the_bound(text):
     messages: list[Message] = [{"role": "user", "content": text}]
-    assert token_bound(messages) >= len(text.encode("utf-8", "replace")) + 16
+    assert max_prompt_tokens(messages) >= len(text.encode("utf-8", "replace")) + 16

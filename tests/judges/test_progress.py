@@ -12,7 +12,7 @@ import pytest
 
 import judges
 from judges import terminal
-from judges.terminal import Progress, print_error, print_note, run_command, visible
+from judges.terminal import Progress, escape_invisible, print_error, print_note, run_command
 
 
 class Terminal(io.StringIO):
@@ -52,7 +52,7 @@ def test_other_lines_stand_above_the_line(monkeypatch):
 
 def test_a_frame_s_progress_is_shown_in_a_terminal_alone(monkeypatch):
     frame = pandas.DataFrame([{"summary": "It rains."}, {"summary": " "}])
-    monkeypatch.setattr(terminal, "PROGRESS_DELAY", 0.0)
+    monkeypatch.setattr(terminal, "PROGRESS_DELAY_SECONDS", 0.0)
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)
         with pytest.warns(UserWarning, match="1 of 2 judgements failed"):
@@ -81,6 +81,6 @@ def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch):
 
 
 def test_characters_that_a_terminal_obeys_are_written_out():
-    assert visible("\x1b[31mred\u202eder\u061c\r.\n\tend\r\n") == (
+    assert escape_invisible("\x1b[31mred\u202eder\u061c\r.\n\tend\r\n") == (
         "\\u001b[31mred\\u202eder\\u061c\\u000d.\n\tend\r\n"
     )

@@ -17,13 +17,13 @@ from refusals import refuses
 import judges
 from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
-from judges.catalog import RELEVANCE, candidate_questions, siblings
-from judges.client.event_loop import run_now
+from judges.catalog import RELEVANCE, candidate_questions, same_source_questions
+from judges.client.event_loop import run_at_once
 from judges.dimension import DimensionError
 from judges.embedded import EmbeddedModel
 from judges.loading import read_subject
 from judges.protocol import Sampling
-from judges.reading import read
+from judges.reading import read_reply
 from judges.scoring import WEIGHTED
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -84,26 +84,30 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 
 
 # The catalogue.
-RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
+RATED = [name for name in catalog.names() if isinstance(catalog.find_subject(name), Dimension)]
 
 
 def test_no_two_questions_of_the_catalogue_share_a_name():
     names = [*catalog.names(), "document", "summary"]
-    names += [question.name for name in RATED for question in catalog.find(name).questions]
+    names += [question.name for name in RATED for question in catalog.find_subject(name).questions]
     assert len(names) == len(set(names))
 
 
 def test_siblings_judge_the_same_text_by_the_same_source():
     def names(name: str) -> list[str]:
-        return [question.name for question in siblings(catalog.find(name))]
+        return [question.name for question in same_source_questions(catalog.find_subject(name))]
 
     assert names("relevance") == ["coherence", "consistency", "fluency"]
     assert names("fluency") == ["coherence", "consistency", "relevance"]
     assert names("tldr_concise") == []
-    first = siblings(RELEVANCE)[0]
+    first = same_source_questions(RELEVANCE)[0]
     assert (first.text, first.answers) == (catalog.COHERENCE.definition, (1, 2, 3, 4, 5))
     assert first.anchors == catalog.COHERENCE.anchors
-    assert siblings(HELPFUL) == siblings(replace(RELEVANCE, definition="mine")) == ()
+    assert (
+        same_source_questions(HELPFUL)
+        == same_source_questions(replace(RELEVANCE, definition="mine"))
+        == ()
+    )
 
 
 # The embedded model.
@@ -126,10 +130,10 @@ def offline(judge: Judge, summary: str) -> Any:
 def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_model_answers(
     name, reasoning
 ):
-    subject = catalog.find(name)
+    subject = catalog.find_subject(name)
     assert 4 <= len(subject.questions) <= 8
     questions = candidate_questions(subject, 16)
-    assert questions == (*siblings(subject), *subject.questions)
+    assert questions == (*same_source_questions(subject), *subject.questions)
     if subject.texts == ("summary",):
         assert not any("document" in q.text or "article" in q.text for q in subject.questions)
     judge = Judge.of(subject, reasoning=reasoning, questions=questions)
@@ -181,8 +185,8 @@ def test_the_embedded_models_samples_draw_each_answer():
     prompt = ASKING.prompt
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
     sampling = Sampling(temperature=2.0, n=30, top_logprobs=20)
-    replies = run_now(EmbeddedModel().complete(messages, sampling)).replies
-    values = [read(reply.text, prompt.outputs).values for reply in replies]
+    replies = run_at_once(EmbeddedModel().complete(messages, sampling)).replies
+    values = [read_reply(reply.text, prompt.outputs).values for reply in replies]
     for each in prompt.choices:
         assert len({one[each.name] for one in values}) > 1
     for reply in replies:

@@ -20,8 +20,8 @@ from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
 from judges.prompt import NOT_GIVEN, Prompt, Reasoning, reasoning_of, with_reasoning
 from judges.protocol import Reply, Token
-from judges.questions import number_of
-from judges.reading import read
+from judges.questions import choice_number
+from judges.reading import read_reply
 from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample
 
 
@@ -95,7 +95,7 @@ def test_questions_that_clash_with_the_judge_are_refused(judge, questions, why):
 )
 def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     reply = reply.replace("[[ ## completed ## ]]\n", "")
-    values = read(reply, PLAIN.prompt.outputs).values
+    values = read_reply(reply, PLAIN.prompt.outputs).values
     assert [values[name] for name in ("deadline", "tone", "rating")] == ["yes", 2, 4]
 
 
@@ -113,7 +113,7 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
 )
 def test_a_reply_without_one_clear_answer_to_every_question_is_refused(reply, why):
     with pytest.raises(NoScoreError, match=why):
-        read(reply, PLAIN.prompt.outputs)
+        read_reply(reply, PLAIN.prompt.outputs)
 
 
 # Weighing.
@@ -292,7 +292,7 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
     prompt = prompt_with_demo(subject, form, reasons, **{answer.name: value})
     reply = Reply(text=prompt.template()[2]["content"])
     sample = read_sample(ONE, prompt, reply, names=(subject.name,))
-    assert sample.value == number_of(value, answer.choices)
+    assert sample.value == choice_number(value, answer.choices)
     if form == "none":
         assert sample.text is None
     else:

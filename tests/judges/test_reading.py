@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.judgement import NoScoreError
 from judges.prompt import Field, with_reasoning
-from judges.reading import read
+from judges.reading import read_reply
 
 RATIONALE = Field(name="rationale", description="", role="output")
 RATING = Field(name="rating", description="", role="output", choices=(1, 2, 3, 4, 5))
@@ -96,14 +96,16 @@ UNCHOSEN = [
 def answer(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = False) -> Any:
     """What the reply answers, or None where it is refused."""
     try:
-        return read(reply, outputs, names=names, truncated=truncated).values[outputs[-1].name]
+        return read_reply(reply, outputs, names=names, is_truncated=truncated).values[
+            outputs[-1].name
+        ]
     except NoScoreError:
         return None
 
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
 def test_a_reply_that_states_one_rating_gives_it(reply, rating):
-    values, spans = read(reply, [RATING], names=["coherence"])
+    values, spans = read_reply(reply, [RATING], names=["coherence"])
     start, end = spans["rating"]
     assert values == {"rating": rating}
     assert str(rating) in reply[start:end] or reply[start:end].lower() in ("four", "４")
@@ -112,7 +114,7 @@ def test_a_reply_that_states_one_rating_gives_it(reply, rating):
 @pytest.mark.parametrize("reply", UNRATED)
 def test_any_other_reply_is_refused_and_quoted(reply):
     with pytest.raises(NoScoreError) as refusal:
-        read(reply, [RATING], names=["coherence"])
+        read_reply(reply, [RATING], names=["coherence"])
     assert " ".join(reply.split())[:50] in str(refusal.value).replace("\\\\", "\\")
 
 
@@ -140,7 +142,7 @@ def test_a_label_of_any_few_words_states_a_rating(label, rating, form):
 def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text):
     for reply in (text, f"{text}\n\nFinal score: {rating}"):
         with contextlib.suppress(NoScoreError):
-            reading = read(reply, BOTH)
+            reading = read_reply(reply, BOTH)
             assert reading.values["rating"] in RATING.choices
             start, end = reading.spans["rating"]
             assert 0 <= start < end <= len(reply)
@@ -162,14 +164,14 @@ def test_a_hostile_reply_is_read_or_refused_in_seconds(piece):
         reply = piece * (size // len(piece)) + "?"
         for outputs in (BOTH, (COMPARISON, PREFERRED)):
             with contextlib.suppress(NoScoreError):
-                read(reply, outputs)
+                read_reply(reply, outputs)
     assert time.process_time() - start < 2
 
 
 def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
     words = r"20,000 characters: 'Begin x.* \.\.\. .*x end'"
     with refuses(NoScoreError, words, limit=250):
-        read("Begin " + "x " * 12_000 + "end", [RATING])
+        read_reply("Begin " + "x " * 12_000 + "end", [RATING])
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends():
     ],
 )  # fmt: skip
 def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, rating):
-    values = read(reply, BOTH).values
+    values = read_reply(reply, BOTH).values
     assert values["rating"] == rating
     assert values["rationale"] == rationale or "[[" in rationale
 
@@ -208,7 +210,7 @@ def test_fields_are_found_by_their_headers_however_decorated(reply, rationale, r
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
 def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content):
     with pytest.raises(NoScoreError, match="no rating from 1 to 5 in"):
-        read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
+        read_reply(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 
 
 @pytest.mark.parametrize(
@@ -222,13 +224,14 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content)
 )  # fmt: skip
 def test_a_thought_without_its_end_holds_no_rating(reply):
     with pytest.raises(NoScoreError, match="a thought that does not end"):
-        read(reply, BOTH)
+        read_reply(reply, BOTH)
 
 
 # Steps and questions rate parts of the whole: 2 is the answer.
 MARKS = "1. Is there an order? Coherence: 4\n2. Do the sentences connect? 5"
 STEPS, QUESTIONS = (
-    with_reasoning(find("coherence").prompt(), form).outputs for form in ("steps", "questions")
+    with_reasoning(find_subject("coherence").prompt(), form).outputs
+    for form in ("steps", "questions")
 )
 PARTS = [
     (f"[[ ## rationale ## ]]\n{MARKS}\n\n[[ ## rating ## ]]\n2\n\n[[ ## completed ## ]]", 2),
@@ -249,7 +252,7 @@ def test_a_rating_of_a_part_is_never_the_answer(outputs, reply, rating):
     assert answer(reply, outputs, "coherence") == rating
 
 
-COMPARED = with_reasoning(find("tldr_concise").prompt(), "steps").outputs
+COMPARED = with_reasoning(find_subject("tldr_concise").prompt(), "steps").outputs
 TO_TEN = [Field(name="rating", description="", role="output", choices=tuple(range(-1, 11)))]
 VERDICT = [Field(name="verdict", description="", role="output", choices=("pass", "fail"))]
 

@@ -18,7 +18,7 @@ from judges.judgement import Judgement, NoScoreError
 from judges.panel import Member, Panel
 from judges.prompt import Prompt, with_reasoning
 from judges.protocol import FatalModelError, Reply, Sampling, Token
-from judges.reading import read
+from judges.reading import read_reply
 from judges.scoring import (
     ONE,
     WEIGHTED,
@@ -26,9 +26,9 @@ from judges.scoring import (
     SamplingPlan,
     check_probabilities,
     default_plan,
+    judgement_of_samples,
     read_sample,
     sampling_of,
-    score_of,
 )
 
 BARE, REASONED = FLUENCY.prompt(), untuned_prompt(FLUENCY, "brief")
@@ -61,7 +61,7 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgem
             samples.append(read_sample(plan, prompt, reply))
         except NoScoreError as error:
             failures.append(str(error))
-    return score_of(plan, samples, failures)
+    return judgement_of_samples(plan, samples, failures)
 
 
 def test_one_reply_gives_its_rating_and_rationale():
@@ -220,7 +220,7 @@ UNSTATED = [
 def test_a_verdict_is_read_where_it_is_stated(words, reply, verdict):
     outputs = replace(SAFE, words=words).prompt().outputs
     try:
-        value = read(reply, outputs, names=["safe"]).values["verdict"]
+        value = read_reply(reply, outputs, names=["safe"]).values["verdict"]
     except NoScoreError:
         value = None
     assert value == verdict

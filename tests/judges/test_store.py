@@ -22,7 +22,7 @@ from refusals import refuses
 from judges.client.budget import Budget
 from judges.client.client import Response
 from judges.client.session import Session
-from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, request_key
+from judges.client.store import CACHE_FILE, Store, StoreError, open_reply_cache, request_key
 from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
@@ -39,7 +39,7 @@ def reply_of(text: str = "4") -> Completion:
 
 
 def answer(store: Store, key: bytes, completion: Completion, cost: float = 0.5) -> None:
-    store.settle(store.begin(key, "judge", "", 1.0), "answered", cost, completion)
+    store.record_outcome(store.record_sent(key, "judge", "", 1.0), "answered", cost, completion)
 
 
 def change(path: Path, sql: str) -> None:
@@ -72,14 +72,16 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_reads=3)
     with closing(Store(path)) as store:
         assert store.read_settings() is None
-        assert not store.can_go_on
+        assert not store.can_resume
         for seed in (1, 2):
             store.write_settings({"lm": odd, "seed": seed})
         answer(store, b"1", strange)
         answer(store, b"2", reply_of())
         store.put(b"3", reply_of(), "proposer", "search")
-        store.settle(store.begin(b"4", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3))
-        store.begin(b"5", "judge", "search", 2.0)
+        store.record_outcome(
+            store.record_sent(b"4", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3)
+        )
+        store.record_sent(b"5", "judge", "search", 2.0)
     with closing(Store(path)) as store:
         assert [store.get(key) for key in (b"1", b"2", b"3")] == [strange, reply_of(), reply_of()]
         assert store.get(b"4") is store.get(b"5") is store.get(b"6") is None
@@ -109,7 +111,7 @@ def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypat
         assert path.with_name("s-wal").exists() == has_wal
     with closing(Store(path)) as store:
         assert store.get(b"1") == reply_of()
-    store.remove()
+    store.delete_file()
     assert list(path.parent.iterdir()) == []
 
 
@@ -210,13 +212,13 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
     with closing(Store(path)) as store:
         store.write_settings({"lm": "m"})
         answer(store, b"1", reply_of())
-        store.begin(b"2", "judge", "search", 2.0)
+        store.record_sent(b"2", "judge", "search", 2.0)
     content = bytearray(path.read_bytes())
     for _ in range(chance.randint(1, 40)):
         content[chance.randrange(len(content))] = chance.randrange(256)
     path.write_bytes(content)
     with suppress(StoreError), closing(Store(path)) as store:
-        store.read_settings(), store.get(b"1"), store.open_requests("search")
+        store.read_settings(), store.get(b"1"), store.unanswered_request_ids("search")
         assert Budget(store=store).cost >= 0
         answer(store, b"3", reply_of())
 
@@ -237,7 +239,11 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
         client = session.client("m", price=(1.0, 1.0))
         assert values_of(list(client.run(asks(8)))) == list(range(8))
         account = client.account
-        assert (account.total.calls, account.total.cached, account.total.tokens_in) == (2, 6, 20)
+        assert (account.total.calls, account.total.cached_calls, account.total.tokens_in) == (
+            2,
+            6,
+            20,
+        )
         assert session.cache is not None
         assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
     assert model.calls == 8
@@ -260,7 +266,7 @@ def test_a_cache_that_cannot_be_opened_is_named_once(tmp_path, monkeypatch, capl
     file = tmp_path / "dspy-judges" / CACHE_FILE
     file.parent.mkdir()
     file.write_text("no database, but a text of some length")
-    assert open_cache() is open_cache() is None
+    assert open_reply_cache() is open_reply_cache() is None
     (message,) = caplog.messages
     assert message.startswith(f"the reply cache cannot be used: {file}: file is not a database")
 
@@ -268,11 +274,11 @@ def test_a_cache_that_cannot_be_opened_is_named_once(tmp_path, monkeypatch, capl
 def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone(
     tmp_path, monkeypatch
 ):
-    assert open_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
+    assert open_reply_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
     monkeypatch.setenv("DSPY_JUDGES_CACHE", str(tmp_path / "variable"))
-    assert open_cache("none") is None
+    assert open_reply_cache("none") is None
     for name, folder in ((None, "variable"), (tmp_path / "named", "named")):
-        cache = open_cache(name)
+        cache = open_reply_cache(name)
         assert cache is not None
         cache.put(b"1", reply_of("a reply"))
         cache.store.commit()
@@ -287,8 +293,8 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
 WRITER = """
 import sys
 from judges.protocol import Completion, Reply
-from judges.client.store import open_cache
-cache = open_cache(sys.argv[1])
+from judges.client.store import open_reply_cache
+cache = open_reply_cache(sys.argv[1])
 for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
     reply = Reply(text=f"reply {number}")
     cache.put(b"%d" % number, Completion(replies=(reply,), tokens_in=1, tokens_out=1, model="m"))
@@ -307,7 +313,7 @@ def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path):
         return completion and completion.replies[0].text
 
     writers, victim = [start(1000 * number, 200) for number in range(2)], start(10_000, 10**6)
-    cache = open_cache(tmp_path)
+    cache = open_reply_cache(tmp_path)
     until(lambda: text_of(10_000) is not None)
     victim.kill()
     victim.communicate()

@@ -15,8 +15,8 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.card import obstacle_to_use, recommendation, tiles_of
 from optimize.report.comparison import comparison_answer, comparison_lines
-from optimize.report.next_steps import comparison_step, run_steps
-from optimize.report.tuning import run_answer, run_lines
+from optimize.report.next_steps import comparison_step, tuning_steps
+from optimize.report.tuning import tuning_answer, tuning_lines
 from optimize.statistics.intervals import Interval
 
 NAN = math.nan
@@ -24,7 +24,7 @@ NAN = math.nan
 
 def answer_to(**changes: Any) -> dict[str, str]:
     """All sentences of a run's answer by what they are about."""
-    answer = run_answer(run_result(**changes))
+    answer = tuning_answer(run_result(**changes))
     return dict([*answer.why, *answer.facts])
 
 
@@ -32,7 +32,7 @@ def text(own: Scorecard) -> str:
     return " ".join(map(str, tiles_of(own)))
 
 
-def test_the_answer_is_what_ships_the_gain_and_the_cost():
+def test_the_answer_on_a_run_says_what_ships_the_gain_and_the_cost():
     answer = answer_to()
     assert [*answer] == ["Shipped", "Gain", "Cost", "Labels"]
     assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in answer["Gain"]
@@ -48,7 +48,7 @@ def of_verdicts(scores: list[float], human: list[float]) -> Scorecard:
     return Scorecard.brief(outputs(scores, people, documents, level="dataset", scale=(0, 1)))
 
 
-def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy():
+def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accuracy():
     people = [1.0, 0.0] * 40
     own = of_verdicts([1.0, 0.0, 1.0, 1.0] * 20, people)
     untuned = of_verdicts([1.0] * 80, people)
@@ -59,20 +59,20 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     assert "always pass: 50%" in kappa
     gained = answer_to(test=test)["Gain"]
     assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in gained
-    table = run_lines(run_result(test=test, unseen=test))[-5:]
+    table = tuning_lines(run_result(test=test, unseen=test))[-5:]
     assert table[3].startswith("new systems, untuned  1.000 [")
     assert max(map(len, table)) <= 80
-    (step,) = run_steps(run_result(test=test))
+    (step,) = tuning_steps(run_result(test=test))
     # 40 of 40 may well be 37 when labelled again, whose interval begins at .80; 20 of 40 be 12. A
     # judge that passes 79 % at random holds .79 and .17.
     assert "--min-tpr X --min-tnr X`. Labels are too few for a floor in CI with a" in step
 
 
-def test_without_fails_on_test_it_says_so_and_asks_for_them():
+def test_an_answer_without_fails_on_test_asks_for_them():
     both = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
     test = on_split(untuned=both, tuned=both, balanced=gain(NAN, None, None))
     assert "TNR" not in text(both)
-    step = run_steps(run_result(test=test))[0]
+    step = tuning_steps(run_result(test=test))[0]
     assert step == "Label 10 more fails for an interval: it needs 10 on test, from 5 documents."
 
 
@@ -105,13 +105,13 @@ DECIDES = "The gate, over the other 60 documents, decides."
         ({**NOT_SHIPPED, "test": gain(0.3, 0.1, 0.5)}, "On test summary-level rho is"),
     ],
 )
-def test_each_gain_gets_its_own_sentence(changes, says):
+def test_each_kind_of_gain_has_its_own_sentence(changes, says):
     splits = {k: on_split(v) if k in ("test", "unseen") else v for k, v in changes.items()}
     assert says in answer_to(**splits)["Gain"]
     assert DECIDES not in answer_to()["Gain"]
 
 
-def test_agreement_is_held_against_a_coin():
+def test_agreement_is_compared_with_a_coin():
     what = "Pairs of a document ordered as people do: 64%"
     assert text(card(None, order(0.64, 0.06))).startswith(f"{what} (58% to 70%); a coin reaches 50")
     assert text(card(None, order(0.64, None))).startswith(f"{what}; a coin reaches 50%.")
@@ -122,7 +122,7 @@ def test_failures_of_either_judge_are_counted():
     failures = card(rho(n_outputs=90, n_failed=10))
     assert answer_to(test=on_split(untuned=failures))["No score"].endswith("failed on 10 outputs.")
     assert "No score" not in answer_to()
-    own = run_answer(run_result(test=on_split(tuned=failures))).measured
+    own = tuning_answer(run_result(test=on_split(tuned=failures))).measured
     assert own.endswith("10 outputs got no score.")
 
 
@@ -135,14 +135,14 @@ def test_failures_of_either_judge_are_counted():
         ((None, None), "Summary-level rho is 0.400 (0.200 to 0.600): it beats a coin."),
     ],
 )
-def test_the_judge_is_told_beside_one_annotator(ends, says):
+def test_the_answer_compares_the_judge_with_one_annotator(ends, says):
     own = card(people=one_annotator(gain(-0.05, *ends)))
-    assert run_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
+    assert tuning_answer(run_result(test=on_split(tuned=own))).headline.endswith(says)
     assert "One annotator's rho with others: 0.470" in text(own)
     assert text(own).endswith("the judge's: 0.420; n=40.")
 
 
-def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say():
+def test_a_run_prints_at_most_24_lines_of_80_columns():
     far, people = rho(-0.123, 0.4, n_failed=30, n_outputs=70), one_annotator(gain(-0.05, -0.1, 0.1))
     own = {"untuned": order(0.4, 0.2), "tuned": order(0.45, 0.2)}
     cards = {name: card(far, share, people=people) for name, share in own.items()}
@@ -150,29 +150,29 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
     ends = {"shipped": "seed", "tuned_file": "tuned.json", "cached_calls": 1200, "max_cost": 5.0}
     why = "Shipped: the untuned judge. " + "Tuned prompts beat it. " * 6
     result = run_result(test=test, unseen=unseen, why=why, **ends)
-    lines = run_lines(result, "runs/relevance-001")
+    lines = tuning_lines(result, "runs/relevance-001")
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
 
 
-def test_a_run_without_a_test_says_so():
-    lines = run_lines(run_result(test=None))
+def test_the_answer_on_a_run_without_held_out_labels_says_so():
+    lines = tuning_lines(run_result(test=None))
     assert lines[1].startswith("Do not use it yet: no labels were held out")
     assert "Next: Measure it on labels that it has not seen:" in " ".join(lines)
 
 
-def test_where_the_untuned_judge_ships_labels_are_asked_for_unless_it_is_perfect():
+def test_if_the_untuned_judge_ships_more_labels_are_advised_unless_it_is_perfect():
     untuned = run_result(shipped="seed", test=on_split(gain(0.3, 0.1, 0.5)))
-    assert "Label more" in run_steps(untuned)[0]
+    assert "Label more" in tuning_steps(untuned)[0]
     perfect = card(None, order(1.0, 0.0))
     best = on_split(untuned=perfect, tuned=perfect)
-    assert "Label more" not in " ".join(run_steps(run_result(shipped="seed", test=best)))
+    assert "Label more" not in " ".join(tuning_steps(run_result(shipped="seed", test=best)))
 
 
-def test_nobody_is_told_to_raise_a_limit_that_was_not_reached():
+def test_raising_a_limit_is_advised_only_if_it_was_reached():
     untuned = run_result(shipped="seed", test=on_split(gain(0, 0, 0)))
-    assert "--max-cost" not in " ".join(run_steps(untuned))
-    assert "--max-cost" in " ".join(run_steps(replace(untuned, limit_reached=True)))
+    assert "--max-cost" not in " ".join(tuning_steps(untuned))
+    assert "--max-cost" in " ".join(tuning_steps(replace(untuned, limit_reached=True)))
 
 
 def verdicts(right: int) -> Scorecard:
@@ -194,7 +194,7 @@ def verdicts(right: int) -> Scorecard:
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
     ],
 )
-def test_the_verdict_says_whether_to_use_the_judge(own, says):
+def test_the_headline_says_whether_to_use_the_judge(own, says):
     sentence = recommendation(own, obstacle_to_use(own, DATA))
     assert says in sentence
     assert not sentence.startswith("Use it")
@@ -214,20 +214,20 @@ def test_only_a_judge_that_holds_its_floors_is_recommended(own, gate, says):
     assert recommendation(own, obstacle_to_use(own, DATA), gate).startswith(says)
 
 
-def test_the_next_step_never_says_use_it_below_a_verdict_not_to():
+def test_the_next_step_never_contradicts_a_headline_against_the_judge():
     result = run_result(test=on_split(tuned=verdicts(62), balanced=gain(0.1, 0.02, 0.2)))
-    answer = run_answer(result)
+    answer = tuning_answer(result)
     assert answer.headline.startswith("Do not use its verdicts yet")
     assert answer.steps[0].startswith("Label more documents")
     assert "Use it" not in " ".join(answer.steps)
 
 
-def test_screen_and_page_tell_the_same_figures_and_the_confidence_once():
+def test_screen_and_page_have_the_same_figures_and_name_the_confidence_once():
     misses, alarms, kappa = tiles_of(verdicts(76))
     assert (misses.number, misses.note) == ("100%", "it misses 0 of 20 fails")
     assert (alarms.number, alarms.note) == ("7%", "it fails 4 of 60 passes")
     assert kappa.note.startswith("always pass: 75%; kappa")
-    answer, lines = run_answer(run_result()), run_lines(run_result())
+    answer, lines = tuning_answer(run_result()), tuning_lines(run_result())
     assert [tile.number for tile in answer.tiles] == ["64%", "0.400"]
     assert answer.measured.startswith("Measured on 60 outputs of 20 documents that tuning did not")
     assert {str(tile) for tile in answer.tiles} <= {*lines}
@@ -252,24 +252,24 @@ def test_screen_and_page_tell_the_same_figures_and_the_confidence_once():
         ({}, "`dspy-judges verify FOLDER --data FILE --min-spearman X`."),
     ],
 )
-def test_the_next_step_follows_from_a_figure(tuned, says):
+def test_the_next_step_follows_from_the_figures(tuned, says):
     changes = tuned if isinstance(tuned, dict) else {"test": on_split(tuned=tuned)}
-    steps = run_steps(run_result(**changes))
+    steps = tuning_steps(run_result(**changes))
     assert says in " ".join(steps)
     assert len(steps) <= 3
 
 
-def test_an_attack_that_works_is_warned_of_by_its_share_of_the_scale():
-    strong, weak = (" ".join(run_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
+def test_a_step_warns_of_an_attack_by_its_share_of_the_scale():
+    strong, weak = (" ".join(tuning_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
     assert "(order) raises them by 40%" in strong
     assert "raises" not in weak
 
 
-def test_constructed_labels_have_one_thing_to_do():
+def test_constructed_labels_give_one_step():
     summary = run_result(data=replace(DATA, sha256=starter().sha256))
-    (step,) = run_steps(summary)
+    (step,) = tuning_steps(summary)
     assert "Tune on labels of your own: `dspy-judges tune --dimension relevance" in step
-    assert "were constructed" in run_answer(summary).headline
+    assert "were constructed" in tuning_answer(summary).headline
 
 
 def judge(name: str, value: float, dollars: float, error: float | None = None) -> ComparedJudge:
@@ -301,7 +301,7 @@ def test_the_cheaper_judge_is_advised_only_within_a_standard_error():
     assert ("Not known", "whether it is better than cheap.") in comparison_answer(unclear).facts
 
 
-def test_a_clear_best_is_said_to_be_one():
+def test_a_clearly_best_judge_is_called_the_best():
     clear = comparison(0.2, 0.05)
     assert comparison_step(clear) == "dear is the best of these judges."
     lines = comparison_lines(clear, 3, "runs/c")

@@ -18,7 +18,7 @@ class Result:
     reason: str | None = None
 
 
-def test_intervals_are_two_ends_and_what_does_not_exist_is_null_or_left_out():
+def test_json_has_intervals_as_two_ends_and_missing_values_as_null_or_absent():
     share, part = IntervalEstimate(1 / 3, Interval(0.25, math.inf)), IntervalEstimate(-0.0, None)
     result = Result(share=share, total=None, part=part)
     # Six digits, and no infinity; what is flat stands among the others; the total has another key.

@@ -39,7 +39,7 @@ def noise(seed: int) -> Vector:
 LONGER = np.tile(np.arange(OUTPUTS, dtype=float), DOCUMENTS)
 
 
-def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
+def test_a_judge_that_follows_length_more_than_people_do_gets_a_warning():
     quality = noise(0)
     result, text = verify_both(LONGER, quality + noise(1))
     length = result["length"]
@@ -54,7 +54,7 @@ def test_a_judge_that_follows_length_more_than_people_do_is_said_to():
     assert f"{FOLLOWS}-1.000 against " in text
 
 
-def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to():
+def test_a_judge_that_follows_length_no_more_than_people_do_gets_no_warning():
     people = LONGER + noise(0)
     for judge in (people + 0.2 * noise(1), noise(2)):
         result, text = verify_both(judge, people)
@@ -68,7 +68,7 @@ def test_a_judge_that_follows_length_as_people_do_or_less_is_not_said_to():
 @pytest.mark.parametrize(
     ("first", "place"), [(18, "first in 68% of cases"), (0, "second in 78% of cases"), (11, "")]
 )
-def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, place):
+def test_a_preference_for_one_position_is_reported_if_it_exceeds_chance(first, place):
     """Of 40 pairs 18 are decided by quality, `first` for the first place, the others the second."""
     orders = [("A", "B")] * 18 + [("A", "A")] * first + [("B", "B")] * (22 - first)
     sides = {"response_a": "a", "response_b": "b", "preferred": "A"}
@@ -83,13 +83,13 @@ def test_a_preference_for_a_place_is_said_where_it_is_more_than_chance(first, pl
     assert ("It prefers the output shown" in text, place in text) == (bool(place), True)
 
 
-def test_pairs_of_one_document_do_not_tell_a_preference_for_a_place():
+def test_pairs_of_one_document_show_no_preference_for_a_position():
     position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position_bias
     assert position.value == 1
     assert not exceeds_people(position.value, position.interval)
 
 
-def test_samples_tell_how_often_a_verdict_repeats():
+def test_repeated_samples_show_how_often_a_verdict_repeats():
     names = [f"d{n}" for n in range(20)]
 
     def repeats(*verdicts: Judgement) -> float | None:

@@ -28,7 +28,7 @@ from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import choose_objective
 
 
-def test_it_is_the_mean_of_the_share_of_passes_and_the_share_of_fails_that_are_right() -> None:
+def test_balanced_accuracy_is_the_mean_of_tpr_and_tnr() -> None:
     # Of four passes three are passed, of two fails one is failed: (3/4 + 1/2) / 2.
     human = [1, 1, 1, 1, 0, 0]
     assert balanced_accuracy([1, 1, 1, 0, 0, 1], human) == pytest.approx(0.625)
@@ -53,14 +53,14 @@ TEN = [0] * 5 + [1] * 5
         ([0.1] * 4 + [0.2] * 6, [0] * 4 + [1] * 6, 0.5),
     ],
 )
-def test_the_threshold_is_the_midpoint_that_is_best_and_of_several_the_one_next_to_a_half(
+def test_the_threshold_is_the_best_midpoint_and_of_equal_ones_the_nearest_to_a_half(
     scores, human, threshold
 ):
     assert best_threshold(scores, human) == pytest.approx(threshold)
     assert verdicts([threshold, threshold - 0.01], threshold).tolist() == [1, 0]
 
 
-def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges():
+def test_the_balanced_contrast_is_the_difference_and_changes_sign_with_the_judges():
     rng = stream(0, "contrast")
     human, document = rng.integers(0, 2, 120), np.repeat(np.arange(30), 4)
     a, b = rng.integers(0, 2, (2, 120)).astype(float)
@@ -81,7 +81,7 @@ def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges():
     assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
 
 
-def test_a_judge_that_is_stricter_with_passes_and_fails_alike_differs_by_nothing_anywhere():
+def test_equal_strictness_on_passes_and_fails_gives_zero_terms():
     """Five documents of passes, five of fails: half of each are failed, and before none was."""
     human, document = np.repeat([1.0, 0.0], 20), np.repeat(np.arange(10), 4)
     strict = np.tile([1.0, 0.0], 20)
@@ -103,10 +103,10 @@ def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     ]
 
 
-def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins():
+def test_a_search_for_balanced_accuracy_finds_instruction_and_threshold():
     train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
-    assert result.decision.ship
+    assert result.decision.ships
     assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
@@ -118,7 +118,7 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
     assert evaluator.budget.total_cost > 0
 
 
-def test_a_threshold_is_not_moved_by_the_labels_that_decide():
+def test_the_threshold_does_not_depend_on_the_labels_that_it_is_tested_on():
     """Dev's labels turned around leave the threshold of what train has taught."""
     train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
     mirror = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
@@ -132,7 +132,7 @@ def test_a_threshold_is_not_moved_by_the_labels_that_decide():
     assert thresholds[0] == thresholds[1] != 0.5
 
 
-def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others():
+def test_a_judge_that_shows_all_labels_has_each_folds_threshold_from_other_folds():
     train, dev = with_verdicts(world(16)), with_verdicts(world(12, first=100))
     result, records, _ = search(
         train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
@@ -142,13 +142,13 @@ def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_oth
     assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
 
 
-def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them():
+def test_scores_become_verdicts_at_their_best_threshold():
     items = with_verdicts(world(10))
     scores = items.human / 10
     assert objective(scores, items, "balanced") == 1
 
 
-def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise():
+def test_binary_labels_are_tuned_for_balanced_accuracy_unless_a_level_is_given():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
     two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
     items, ratings = with_verdicts(world(4)), world(4)
@@ -164,7 +164,7 @@ def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_say
         choose_objective("balanced", "auto", five, ratings)
 
 
-def test_a_learned_threshold_is_worth_more_than_the_best_midpoint_on_labels_that_it_never_saw():
+def test_the_smoothed_threshold_beats_the_best_midpoint_on_unseen_labels():
     """On 200 sheets of 100 rows, scores of passes are a normal deviate higher than those of fails.
 
     The best threshold for all rows is halfway between the two means, at a balanced accuracy of

@@ -18,7 +18,7 @@ BILLED = (*WITHHELD, "429", "500", "503")
 
 @pytest.fixture(autouse=True)
 def _quick(here: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer) -> None:
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     openai_server.models = ("gpt-4.1-mini",)
 
 
@@ -26,7 +26,7 @@ def tune(*arguments: str) -> Result:
     return run(command, "--dimension", "relevance", "--lm", LM, "--out", "run", *arguments)
 
 
-def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_truly(
+def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_truly(
     openai_server: OpenAIServer,
 ) -> None:
     # Faults of every billed and unbilled kind, the first time only.
@@ -41,7 +41,7 @@ def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_tr
     assert calls == sum(row["calls"] for row in summary["spending"])
 
 
-def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_raised(
+def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_raised(
     openai_server: OpenAIServer,
 ) -> None:
     # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
@@ -63,7 +63,7 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
     assert Path("run/report.html").exists()
 
 
-def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(openai_server):
+def test_a_judge_with_unreadable_replies_ends_the_run_early_and_shows_a_reply(openai_server):
     openai_server.judge = lambda body: "I would rather talk about the weather."
     result = tune()
     assert result.code == 1

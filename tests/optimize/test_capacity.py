@@ -17,7 +17,7 @@ from optimize.items import Item, Items
 from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import stream
-from optimize.statistics.two_values import two_values
+from optimize.statistics.two_values import verdict_agreement
 
 
 def items(documents: Sequence[Sequence[float]]) -> Items:
@@ -43,7 +43,7 @@ DOCUMENTS = st.lists(
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
 @given(DOCUMENTS)
-def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(level, documents):
+def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, documents):
     labels = items(documents)
     scores = labels.human + stream(0, "judge").normal(0, 2, len(labels))
     cell = correlation(level, scores, labels.human, labels.document_ids)
@@ -55,15 +55,15 @@ def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(level, documents
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
-def test_rates_lack_labels_exactly_where_they_have_no_interval(documents):
+def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
     labels = items(documents)
-    figures = two_values(labels.human, labels.human, labels.document_ids)
+    figures = verdict_agreement(labels.human, labels.human, labels.document_ids)
     n_missing = n_missing_for_intervals(labels, ("pass", "fail"), "dataset")
     assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)
     assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)
 
 
-def test_rare_fails_are_asked_for_by_their_number(tmp_path):
+def test_check_says_how_many_rare_fails_are_missing(tmp_path):
     rows = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
     texts = capacity_texts(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
     assert texts["labels"] == "label: 80% pass, 20% fail"
@@ -75,7 +75,7 @@ def test_rare_fails_are_asked_for_by_their_number(tmp_path):
     assert texts["contrast"].startswith("none within documents")
 
 
-def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path):
+def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
     rng = np.random.default_rng(0)
     rows = [
         {"id": f"{d}-{i}", "group": f"g{d}", "document": f"D {d}.", "summary": f"S {i}."}
@@ -94,7 +94,7 @@ def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path
     assert "second annotator" not in texts["collect"]
 
 
-def test_verdicts_on_few_documents_take_documents_with_them_and_not_outputs():
+def test_with_verdicts_on_few_documents_check_asks_for_documents_and_not_outputs():
     rows = [
         {"id": f"{d}-{i}", "group": f"g{d}", "input": f"I {d}.", "output": f"O {d} {i}."}
         | {"label": ["pass", "fail"][i % 2]}
@@ -106,7 +106,7 @@ def test_verdicts_on_few_documents_take_documents_with_them_and_not_outputs():
     assert collect.startswith("4 more documents with pass outputs for an interval of TPR on test")
 
 
-def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_label(tmp_path):
+def test_annotators_who_never_differ_have_a_kappa_of_1_also_in_a_crowd(tmp_path):
     same = "two annotators say the same in 100% of {} cases, kappa 1.00"
     # Of two labels each by 40 people the first and the second are the same: kappa 1.
     rows = ["id,input,output,annotator,label"]
@@ -129,13 +129,13 @@ def test_annotators_who_never_differ_agree_by_one_whoever_of_a_crowd_gave_which_
         (["a.csv"], ["--dimension", "label", "--data", "a.csv"]),
     ],
 )
-def test_check_and_a_dry_run_say_the_same_chance_of_a_gain(words, flags, here):
+def test_check_and_a_dry_run_print_the_same_chance_of_a_gain(words, flags, here):
     sheet(here / "a.csv", *["pass", "pass", "fail"] * 20)
     gain = json_of(check, *words)["bearing"]["gain"]
     assert gain in output_of(tune, *flags, "--dry-run")
 
 
-def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path):
+def test_check_mentions_single_outputs_and_annotators_without_common_outputs(tmp_path):
     words = ["pass,Ann,g0", "fail,Ann,g0", *(f"pass,Ben,g{i}" for i in range(1, 18))]
     path = sheet(tmp_path / "labels.csv", *words, header="label,annotator,group")
     texts = capacity_texts(data.read_labels(path), "label")

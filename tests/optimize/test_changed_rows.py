@@ -41,7 +41,7 @@ def label_file(rows: Sequence[int], people: Sequence[int] = PEOPLE) -> str:
     return write_jsonl("labelled.jsonl", entries)
 
 
-def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_same():
+def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     words = [*flags(), "--changed", "changed.jsonl"]
     first, second = (run(command, *words) for _ in range(2))
     rows = read_jsonl("changed.jsonl")
@@ -54,7 +54,7 @@ def test_the_outputs_that_change_are_written_for_the_label_page_and_again_the_sa
     assert "no changed output has a label yet" in first.err
 
 
-def test_where_many_change_a_random_part_is_drawn_that_decides():
+def test_of_many_changed_rows_a_random_sample_of_sufficient_size_is_drawn():
     new = [1 - label if n % 8 in (0, 3) else label for n, label in enumerate([1, 0] * 400)]
     words = [*flags(new, [1, 0] * 400), "--changed", "changed.jsonl", "--margin", "0.1"]
     samples = []
@@ -66,7 +66,7 @@ def test_where_many_change_a_random_part_is_drawn_that_decides():
     assert samples[0] == samples[1]
 
 
-def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly():
+def test_with_labels_on_all_changed_rows_the_difference_is_exact():
     words = [*flags(), "--changed", label_file(CHANGED)]
     end = run(command, *words)
     assert end.code == 1, end.err
@@ -77,7 +77,7 @@ def test_all_labels_of_changed_rows_give_the_difference_of_these_outputs_exactly
     assert (result["difference"]["value"], result["here"]["low"]) == (-0.05, -0.05)
 
 
-def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
+def test_a_new_judge_passes_if_it_wins_the_changed_rows_or_changes_none():
     out = output_of(command, *flags(PEOPLE, NEW), "--changed", label_file(CHANGED))
     assert out.startswith("On documents like these new is better than old.")
     out = output_of(command, *flags(PEOPLE, PEOPLE), "--changed", "changed.jsonl")
@@ -85,7 +85,7 @@ def test_a_judge_that_wins_what_changes_or_agrees_everywhere_passes():
     assert not Path("changed.jsonl").exists()
 
 
-def test_what_is_no_file_of_changed_rows_is_refused():
+def test_a_file_that_does_not_hold_the_changed_rows_is_refused():
     about = flags()
     label_file([*CHANGED, 1, 2])
     pairwise = ["--pairwise", "safe", *about[2:]]
@@ -100,7 +100,7 @@ def test_what_is_no_file_of_changed_rows_is_refused():
         assert (result.code, reason in result.err) == (code, True), result.err
 
 
-def test_scores_on_a_scale_are_refused_with_what_was_measured():
+def test_scores_on_a_rating_scale_are_refused():
     result = run(command, *flags([5.0, *map(float, NEW[1:])]), "--changed", "changed.jsonl")
     assert (result.code, "rank correlation" in result.err) == (2, True)
     assert "dspy-judges plan" in result.err
@@ -119,7 +119,7 @@ def test_a_judge_that_passes_nearly_everything_is_not_certified_by_accuracy() ->
     assert result["clear_loss"] == {"word": "fails", "n_gained": 0, "n_lost": 40}
 
 
-def test_rows_that_have_no_label_yet_are_passed_over():
+def test_changed_rows_without_a_label_are_left_out():
     words = [*flags(), "--changed", label_file(CHANGED)]
     rows = read_jsonl("labelled.jsonl")
     write_jsonl("labelled.jsonl", [*rows[:7], *(row | {"safe": None} for row in rows[7:])])
@@ -132,7 +132,7 @@ gains = st.lists(st.tuples(st.booleans(), st.sampled_from((-1, 0, 1)), st.intege
 
 
 @given(gains.filter(lambda rows: any(changes for changes, _, _ in rows)))
-def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
+def test_with_all_labels_the_mean_of_the_terms_is_the_difference_over_all_rows(rows):
     changes, gain, document = (np.array(column) for column in zip(*rows, strict=True))
     difference = float(np.where(changes, gain, 0).mean())
     terms, least = gain_terms(gain.astype(float), changes, document)
@@ -143,7 +143,7 @@ def test_with_all_labels_the_terms_mean_the_difference_over_all_rows(rows):
     assert least > 0
 
 
-def test_more_margin_and_fewer_changes_take_fewer_labels() -> None:
+def test_a_larger_margin_and_fewer_changes_need_fewer_labels() -> None:
     # (2.486 * share / margin)^2, at least 30.
     sizes = (200, 1000), (2000, 10_000), (1000, 10_000), (100, 10_000), (10, 10_000)
     assert [rows_to_label(*each, 0.03) for each in sizes] == [275, 275, 69, 30, 30]

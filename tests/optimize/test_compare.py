@@ -75,7 +75,7 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
         assert reach == pytest.approx(wider * (alone.interval.high - alone.value), abs=1e-5)
 
 
-def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone():
+def test_as_good_means_within_one_standard_error_and_worse_means_by_the_interval():
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
     unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
     result = compare_json(*records(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear))
@@ -96,7 +96,7 @@ def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_
     assert result["judges"][1]["difference"]["low"] is None
 
 
-def test_judges_are_compared_on_what_all_have():
+def test_judges_are_compared_on_outputs_that_all_have_scored():
     result = compare_json(*records(), *scores_of(short=FAIR[:17]))
     assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
     assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
@@ -112,7 +112,7 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason():
     assert left_out["why"].startswith("none of 80 judgements has a score; 80 of them: ")
 
 
-def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all():
+def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
     judge = replace(load("relevance"), plan=SamplingPlan(kind="weighted"))
     items = items_of(starter(), "relevance", judge.subject)
     keys = [texts_digest(item.texts) for item in items.items]
@@ -142,7 +142,7 @@ def test_pairs_are_compared_by_accuracy_in_both_orders():
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_judges_that_cannot_be_compared_are_refused():
     flags, embedded = records(), ["--lm", "embedded"]
     unknown = "or a JUDGE (a run folder"
     for words, message in (
@@ -158,7 +158,7 @@ def test_what_cannot_be_compared_is_refused():
     assert not Path("runs").exists()
 
 
-def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dimension():
+def test_a_bare_model_gets_the_first_judges_prompt_if_no_catalogue_judge_fits():
     Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
     flags = ["charm.yaml", "--lm", "embedded", "--data", write_jsonl("labels.jsonl", rows)]
@@ -205,7 +205,7 @@ def bill(openai_server: OpenAIServer) -> Bill:
     return Bill(openai_server)
 
 
-def test_what_each_model_takes_is_what_its_server_bills(bill, openai_server):
+def test_the_calls_and_costs_of_each_model_are_those_that_its_server_counts(bill, openai_server):
     whole = compare_json(*bill.flags, "--out", "whole")
     assert [*openai_server.n_answered.values()] == [1] * 240
     assert whole["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
@@ -215,7 +215,7 @@ def test_what_each_model_takes_is_what_its_server_bills(bill, openai_server):
         assert row["seconds_per_1000_rows"] > 0
 
 
-def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
+def test_all_models_share_one_limit_and_the_same_command_continues(
     bill: Bill, openai_server: OpenAIServer
 ) -> None:
     # 80 calls cost about $0.0016, $0.0065 and $0.032.
@@ -234,7 +234,7 @@ def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
     assert result["cost_usd"] == pytest.approx(bill.dollars, abs=1e-6)
 
 
-def test_what_each_model_may_take_is_said_before_anything_is_sent(bill, openai_server):
+def test_a_dry_run_estimates_each_models_requests_and_sends_none(bill, openai_server):
     flags = [*bill.flags, "--lm", "own=openai/local", "--price", "1,2", "--lm", "embedded"]
     out = run(compare.command, *flags, "--dry-run").stdout
     assert re.search(r"gpt-4.1: estimate: 80 requests, about [\d,]+ tokens in and 320 out", out)
@@ -244,7 +244,7 @@ def test_what_each_model_may_take_is_said_before_anything_is_sent(bill, openai_s
     assert (openai_server.log, Path("runs").exists()) == ([], False)
 
 
-def test_a_given_price_is_of_the_only_model_or_of_those_that_no_table_lists(openai_server):
+def test_a_given_price_applies_to_a_single_model_or_to_unlisted_models(openai_server):
     # A token of a reply costs a dollar, and the 306 replies have four tokens each.
     flags = ["--dimension", "relevance", "--price", "0,1000000", "--lm", "a=openai/gpt-4.1"]
     out = run(compare.command, *flags, "--lm", "embedded", "--dry-run").stdout
@@ -268,7 +268,7 @@ def test_a_model_that_fails_is_listed_and_the_others_are_compared(openai_server)
     assert result["cost_usd"] is None
 
 
-def test_metrics_of_one_tools_results_are_compared_by_their_names():
+def test_several_metrics_in_one_result_file_are_compared_by_name():
     rows = [
         {"id": f"d{d}s{s}", "user_input": f"Text {d}.", "response": f"Summary {s} of {d}."}
         | {"good": score, "poor": -score}

@@ -53,16 +53,16 @@ class TestGepa(OptimizerContract):
 class TestHillClimbOfThePage(OptimizerContract):
     optimizer = staticmethod(define(BLOCKS[0])["hill_climb"])
 
-    def test_it_finds_the_line_that_helps(self):
+    def test_hill_climbing_finds_the_line_that_helps(self):
         exploration, *_ = self.explore()
         assert "kindness and candour" in exploration.finalists[0].instruction
 
 
-def test_the_examples_of_the_page_have_at_most_forty_lines():
+def test_the_examples_on_the_page_about_extending_have_at_most_forty_lines():
     assert all(len(block.splitlines()) <= 40 for block in BLOCKS)
 
 
-def test_an_optimizer_of_the_users_tunes_from_the_command_line(here, monkeypatch):
+def test_a_users_optimizer_runs_from_the_command_line(here, monkeypatch):
     Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
     monkeypatch.syspath_prepend(here)
     flags = ["--dimension", "relevance", "--max-calls", "400", "--out", "run"]
@@ -80,7 +80,7 @@ def spend_all(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=[candidate], candidate_ids=[candidate.id])
 
 
-def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_path):
+def test_the_test_of_finalists_stays_paid_if_an_optimizer_spends_its_whole_budget(tmp_path):
     tune("relevance", optimizer=spend_all, out=tmp_path / "run", max_calls=1000)
     trials = read_jsonl(tmp_path / "run" / "trials.jsonl")
     flags = [trial["n_documents"] > 0 for trial in trials if trial["stage"] == "dev"]
@@ -88,7 +88,7 @@ def test_an_optimizer_that_spends_all_leaves_the_test_of_its_finalists_paid(tmp_
 
 
 @pytest.mark.parametrize("name", ["hill_climb", "nowhere:explore", "optimize.items:nothing"])
-def test_an_optimizer_that_is_not_found_is_refused_by_its_name(name):
+def test_the_error_on_an_unknown_optimizer_names_it(name):
     with pytest.raises(SettingsError, match=f"--optimizer .?{name}"):
         find_optimizer(name)
     with pytest.raises(SettingsError, match="lambda"):
@@ -107,14 +107,14 @@ class TestConcordanceOfThePage(CoefficientContract):
         coefficient = define(BLOCKS[3])["COEFFICIENTS"]["concordance"]
 
 
-def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch):
+def test_a_users_coefficient_is_measured_like_the_built_in_ones(monkeypatch):
     monkeypatch.setitem(COEFFICIENTS, "concordance", TestConcordanceOfThePage.coefficient)
     # Of 1 2 3 and 2 3 4 the covariance is 2/3, the variances 2/3 each, and the shift 1.
     value = summary_level([1, 2, 3], [2, 3, 4], [0] * 3, coefficient="concordance").value
     assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
 
 
-def test_a_command_prints_a_coefficient_that_a_module_of_the_users_adds(tmp_path):
+def test_verify_prints_a_coefficient_that_a_users_module_adds(tmp_path):
     (tmp_path / "concordance.py").write_text(BLOCKS[3], encoding="utf-8")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     env = {"DSPY_JUDGES_EXTENSIONS": "concordance", "PYTHONPATH": path}
@@ -168,7 +168,7 @@ class TestLabelExportOfThePage(LabelExportContract):
         monkeypatch.setattr(tool_exports, "PLACES", self.places)
 
 
-def test_a_model_of_the_users_is_named_by_its_providers_word():
+def test_a_users_model_is_named_by_its_provider_prefix():
     define(BLOCKS[2])
     frame = pd.DataFrame([{"document": "It rains.", "summary": text} for text in ("Rain.", "Sun.")])
     judge = judges.load("relevance")

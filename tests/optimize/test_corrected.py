@@ -52,7 +52,7 @@ def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, lab
     assert 0.93 - 0.013 <= share_of(300, 0, covers) <= most + 0.013
 
 
-def test_sixteen_labels_that_all_pass_prove_little():
+def test_sixteen_passing_labels_leave_a_wide_interval():
     label = np.append(np.ones(16), np.full(284, math.nan))
     score = (np.arange(300) % 10 > 0).astype(float)
     result = estimate_mean(label, score, bounds=(0, 1))
@@ -70,7 +70,7 @@ def test_sixteen_labels_that_all_pass_prove_little():
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9)])
-def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n, share):
+def test_a_nearly_perfect_judge_does_not_make_intervals_too_narrow(n, share):
     def covers(rng: np.random.Generator) -> bool:
         human = (rng.random(1000) < share).astype(float)
         score = np.where(rng.random(1000) < 0.1, 1 - human, human)
@@ -81,7 +81,7 @@ def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n, share):
     assert share_of(400, n, covers) >= 0.93 - 0.02
 
 
-def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected():
+def test_a_good_judge_narrows_intervals_and_a_lenient_judge_is_corrected():
     everything, rng = (
         pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2),
         np.random.default_rng(2),
@@ -110,7 +110,7 @@ def test_independent_outputs_agree_with_ppi_python():
     assert result.interval.half_width == pytest.approx((high - low) / 2 * ratio, rel=0.01)
 
 
-def test_labels_alone_give_students_interval_over_documents():
+def test_labels_alone_have_students_interval_over_documents():
     labels = [4.0, 2, 5, 3, 3]
     expected = pytest.approx(tuple(stats.ttest_1samp(labels, 0).confidence_interval()))
     once = estimate_mean(labels, labels).interval
@@ -119,7 +119,7 @@ def test_labels_alone_give_students_interval_over_documents():
     assert [(each.low, each.high) for each in (once, twice)] == [expected, expected]
 
 
-def test_labels_needed_make_the_width_they_promise():
+def test_with_the_labels_needed_the_interval_has_the_requested_width():
     result = estimate_mean(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
     target = result.interval.half_width
     number = labels_needed(result, target)
@@ -130,7 +130,7 @@ def test_labels_needed_make_the_width_they_promise():
     assert labels_needed(result, 1e-6) is None
 
 
-def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing():
+def test_missing_values_are_counted_or_refused_and_a_constant_judge_adds_nothing():
     result = estimate_mean([1, 2, 3, math.nan], [1, 2, math.nan, 4])
     assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
     with pytest.raises(ValueError, match="1 labels on 1 documents"):
@@ -158,7 +158,7 @@ def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(la
     assert of_these < of_all * (1 - labelled / 120) ** 0.5 * 1.35
 
 
-def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
+def test_if_all_outputs_have_labels_the_interval_of_their_mean_has_width_0():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1600).astype(float)
     result = estimate_mean(labels, rng.random(1600), np.repeat(np.arange(100), 16), bounds=(0, 1))
@@ -166,7 +166,7 @@ def test_where_all_have_a_label_the_mean_of_the_given_outputs_is_certain():
     assert result.interval.half_width > 0.01
 
 
-def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_outputs():
+def test_intervals_cover_the_mean_of_the_given_outputs_if_documents_are_weighted():
     def covers(rng: np.random.Generator) -> bool:
         people = rng.normal(size=300)
         score = people + rng.normal(size=300)
@@ -177,7 +177,7 @@ def test_documents_drawn_with_unequal_chances_cover_the_mean_of_the_given_output
     assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
 
 
-def test_what_a_document_does_to_both_systems_drops_out_of_their_difference():
+def test_a_documents_difficulty_cancels_in_the_difference_of_two_systems():
     document, system = np.repeat(np.arange(100), 2), np.tile(["new", "old"], 100)
 
     def covers(rng: np.random.Generator) -> bool:
@@ -202,7 +202,7 @@ def differences(names: tuple[str, ...], *vectors: Any) -> Any:
     return system_differences(names, *vectors, weight=weight, bounds=(-9.0, 9.0))
 
 
-def test_differences_are_of_documents_that_both_answered_and_hold_together():
+def test_system_differences_use_common_documents_and_hold_simultaneously():
     document, system = np.repeat(np.arange(40), 3), np.tile(["a", "b", "c"], 40)
     system[(document >= 25) & (system == "c")] = "d"
     human, score = np.random.default_rng(7).normal(size=(2, 120))
@@ -221,3 +221,17 @@ def test_differences_are_of_documents_that_both_answered_and_hold_together():
     wider = stats.t.ppf(1 - 0.025 / 6, 39 + 4 - 1) / stats.t.ppf(0.975, 39 + 4 - 1)
     reach = results[0].together_interval.half_width / estimate.interval.half_width
     assert reach == pytest.approx(wider, rel=0.02)
+
+
+def test_systems_with_equal_labels_on_a_few_documents_may_still_differ():
+    # Nobody failed on 20 documents: either rate of fails may be 3 / 20 by the rule of three.
+    document, system = np.repeat(np.arange(100), 2), np.tile(["a", "b"], 100)
+    label = np.where(document < 20, 1.0, math.nan)
+    (difference,) = system_differences(
+        ("a", "b"),
+        *(label, np.ones(200), document, system),
+        weight=np.ones(200),
+        bounds=(0.0, 1.0),
+    )
+    assert difference.estimate.value == 0
+    assert 0.13 <= difference.estimate.interval.half_width <= 0.17

@@ -65,7 +65,7 @@ def by_document(rows: Outputs, coefficient: str) -> list[float]:
     return values
 
 
-def test_the_level_can_change_the_sign() -> None:
+def test_the_level_can_change_the_sign_of_rho() -> None:
     # Each document reversed: rho = -1. Over all, squared rank differences sum to 16, so
     # rho = 1 - 6 * 16 / (6 * 35) = 19/35. System means are 4.5, 3.5, 2.5 against 2.5, 3.5, 4.5.
     judge, human, document = [3, 2, 1, 6, 5, 4], [1, 2, 3, 4, 5, 6], [1, 1, 1, 2, 2, 2]
@@ -102,7 +102,7 @@ def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(seed, coeffici
             assert rho(level, *rows) == pytest.approx(whole.value, abs=1e-12)
 
 
-def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
+def test_undefined_documents_count_0_or_are_left_out_and_are_always_counted() -> None:
     # Document 1: rho 1. Document 2: the judge sees no difference. 3: people see none. 4: neither
     # does. 5: one output. 6: one of two outputs failed. 7: both failed.
     seven = (
@@ -130,14 +130,14 @@ def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
     ],
 )
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_is_constant_has_no_rho_and_a_judge_that_is_counts_0(level, judge, human, expected):
+def test_constant_ratings_have_no_rho_and_constant_scores_count_0(level, judge, human, expected):
     for undefined, value in (("left_out", math.nan), ("judge_zero", expected)):
         one = correlation(level, judge, human, [1, 1, 1], [1, 2, 3], undefined=undefined)
         assert one.value == pytest.approx(value, nan_ok=True)
         assert one.interval is None
 
 
-def test_bad_vectors_are_named():
+def test_the_error_on_invalid_vectors_names_them():
     with pytest.raises(ValueError, match=r"judge and document .* \(3,\) and \(2,\)"):
         summary_level([1, 2, 3], [1, 2, 3], [1, 1])
     with pytest.raises(ValueError, match=r"human\[1\] is nan"):
@@ -148,7 +148,7 @@ def test_bad_vectors_are_named():
         correlation("system", [1, 2], [1, 2], [1, 1])
 
 
-def test_a_sum_in_another_order_breaks_no_tie() -> None:
+def test_rounding_errors_of_sums_break_no_ties() -> None:
     # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last bit; the systems' means are equal.
     human = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.5, 0.5, 0.5]
     judge = [1, 1, 1, 1, 1, 1, 2, 2, 2]
@@ -156,7 +156,7 @@ def test_a_sum_in_another_order_breaks_no_tie() -> None:
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (0.0, 1e200), (0.0, 1e-200)])
-def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, scale: float) -> None:
+def test_pearson_is_precise_for_large_offsets_and_scales(offset: float, scale: float) -> None:
     # The squares of the last two leave the range of floats.
     judge, human = np.array([1.0, 3, 2, 5, 4, 4]), np.array([2.0, 3, 1, 4, 5, 2])
     result = correlate(judge[None], (offset + scale * human)[None], "pearson")
@@ -164,7 +164,7 @@ def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, sca
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
-def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
+def test_the_terms_have_rho_as_mean_and_the_jackknifes_variance(level):
     rows = random_rows(3, documents=120)
     terms = document_terms(read_rows(rows.judge, rows.human, rows.document), level)
     assert np.nanmean(terms) == pytest.approx(rho(level, *rows), abs=1e-12)
@@ -179,7 +179,7 @@ def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(level):
+def test_a_contrast_is_the_difference_on_common_outputs_and_changes_sign_with_the_judges(level):
     rows = random_rows(4, documents=60)
     other = np.round(rows.human + np.random.default_rng(0).normal(0, 3, rows.human.size))
     there = contrast_judges(rows.judge, other, *rows[1:], level=level)
@@ -197,7 +197,7 @@ def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judge
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_people_who_rate_all_alike_leave_nothing_to_compare(level):
+def test_equal_ratings_leave_no_documents_in_a_contrast(level):
     sides = [1, 2, 3], [3, 2, 1], [4, 4, 4], [1, 1, 2], [1, 2, 1]
     nothing = contrast_judges(*sides, level=level)
     assert math.isnan(nothing.value)

@@ -16,11 +16,11 @@ from simulated_model import tune_folder
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
-from optimize.search.candidates import Candidate, agreed_comment, draw_demo_set
+from optimize.search.candidates import Candidate, draw_demo_set, unanimous_comment
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -37,7 +37,7 @@ def comment_on(items: Items, *ratings: float) -> Items:
 
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
-def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
+def test_the_proposer_sees_comments_of_its_own_half_only(optimizer):
     train, dev = comment_on(world(16)), comment_on(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 1500, "options": SearchOptions(seed=1)}
@@ -50,34 +50,36 @@ def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer):
     assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.requests])
 
 
-def test_a_demonstration_has_peoples_comment_for_its_reason():
+def test_a_demonstration_shows_peoples_comment_as_its_reason():
     items = comment_on(world(3, systems=2))
     draw = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
     candidate = Candidate(instruction="Rate it.", demo_set=draw)
     assert "CRITIQUE" not in str(candidate.prompt(SEED).template())
     for form in ("brief", "steps"):
         demos = replace(candidate, reasoning=form).prompt(SEED).demos
-        assert [demo["rationale"] for demo in demos] == [f"CRITIQUE-{name}." for name in draw.ids]
+        assert [demo["rationale"] for demo in demos] == [
+            f"CRITIQUE-{name}." for name in draw.item_ids
+        ]
     silent = Items(tuple(replace(item, comment="") for item in items.items))
     draw = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
     demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
-def test_a_comment_is_no_reason_where_annotators_differ():
+def test_a_comment_is_no_reason_if_annotators_differ():
     for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
-        assert bool(agreed_comment(comment_on(world(1), *ratings).items[0])) is agree
+        assert bool(unanimous_comment(comment_on(world(1), *ratings).items[0])) is agree
 
 
-def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
+def test_long_comments_are_shown_whole_and_commented_mistakes_come_first():
     items = world(30, systems=1)
     ids = {item.id for item in items.items[::5]}
     comment = "It names no source, " * 50
     some = Items(tuple(replace(i, comment=comment if i.id in ids else "") for i in items.items))
     judgements = [each.judgement for each in judge(SEED, items.items)]
-    evidence = JudgedItems(some, judgements, SEED).evidence([stream(0, n) for n in range(40)])
+    evidence = JudgedItems(some, judgements, SEED).write_evidence([stream(0, n) for n in range(40)])
     assert json.dumps(comment) in "".join(evidence)
-    before = JudgedItems(items, judgements, SEED).evidence([stream(0, n) for n in range(40)])
+    before = JudgedItems(items, judgements, SEED).write_evidence([stream(0, n) for n in range(40)])
     texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in ids]
     places = [
         np.mean([text in evidence for evidence in each for text in texts])
@@ -86,7 +88,7 @@ def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first():
     assert places[1] > places[0]
 
 
-def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypatch, tmp_path):
+def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from simulated_server import JUDGE_MODEL, MODELS, PROPOSER_MODEL, SimulatedServer
     from simulated_worlds import JUDGES, World
@@ -107,7 +109,7 @@ def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(monkeypa
     server.answer = record
     flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **MODELS}
     tune_folder({**flags, "max_cost": 2.0}, tmp_path / "run", server)
-    ids = {item.id for item in prepare(Settings(**flags)).labels.measured.test.items}
+    ids = {item.id for item in prepare_run(Settings(**flags)).labels.held_out.test.items}
     critiques: dict[str, set[str]] = {JUDGE_MODEL: set(), PROPOSER_MODEL: set()}
     for body in bodies:
         names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))

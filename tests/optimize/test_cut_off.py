@@ -39,7 +39,7 @@ def judge_of(folder: str) -> list[dict[str, Any]]:
     return [frozen, summary]
 
 
-def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(here: Path) -> None:
+def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(here: Path) -> None:
     # Ratings past a thousand are none that a frozen judge takes.
     rows = [
         {"id": f"{d}-{s}", "group": f"d{d}", "document": f"text {d}", "summary": f"c {s}"}
@@ -53,17 +53,15 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(here: Path
     assert not (here / "run").exists()
 
 
-def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_on_the_same(
-    few, monkeypatch
-):
+def test_after_a_full_disk_or_a_second_process_the_run_resumes_to_the_same_result(few, monkeypatch):
     from optimize.tuning import folder as run_folder
     from optimize.tuning import pipeline
 
-    write, tune, seconds = run_folder.write_atomically, pipeline.run, list[Result]()
+    write, tune, seconds = run_folder.write_atomically, pipeline.run_prepared, list[Result]()
 
     def while_another_starts(*words: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline, "run", tune)
+            patch.setattr(pipeline, "run_prepared", tune)
             seconds.append(run(command, *FEW, "--out", "run"))
         return tune(*words)
 
@@ -83,7 +81,7 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "run", while_another_starts)
+        patch.setattr(pipeline, "run_prepared", while_another_starts)
         result = run(command, *FEW, "--out", "run")
     assert (result.code, "goes on with run" in result.err) == (0, True)
     assert [second.code for second in seconds] == [1]
@@ -95,7 +93,7 @@ def test_a_full_disk_or_another_process_in_the_folder_is_named_and_the_run_goes_
     assert not Path("run/replies.sqlite").exists()
 
 
-def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path):
+def test_trials_are_not_written_through_a_link(tmp_path):
     (victim := tmp_path / "victim").write_text("kept")
     (path := tmp_path / "trials.jsonl").symlink_to(victim)
     Trials(path).record("search")

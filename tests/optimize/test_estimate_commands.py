@@ -66,6 +66,13 @@ def test_a_system_with_too_few_labels_has_no_mean(files):
     assert json_of(estimate, *files)["systems"]["plain"] is None
 
 
+def test_labels_of_one_system_only_are_no_random_sample(files):
+    relabel(annotations=lambda row: row["annotations"] if row["system"] == "plain" else {})
+    # 20 random labels would miss one of two systems with a chance of 2 / 2^20.
+    assert json_of(estimate, *files)["unlabelled_systems"] == ["tuned"]
+    assert "1 of 2 systems have no label" in output_of(estimate, *files)
+
+
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
     first, counts, alone, size, labels, *systems = run(estimate, *files).stdout.splitlines()
@@ -90,7 +97,7 @@ def test_estimates_are_printed_with_interval_and_counts(files):
     assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in output_of(estimate, *files)
 
 
-def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
+def test_equal_labels_do_not_show_their_scale(here):
     rows = [{"id": f"{n}", "group": f"{n}", "output": f"text {n}"} for n in range(200)]
     outputs = write_jsonl("outputs.jsonl", rows)
 
@@ -112,7 +119,7 @@ def test_labels_that_are_all_alike_do_not_tell_their_scale(here):
     assert "true mean of outputs" in text_of("relevance", 5)
 
 
-def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):
+def test_labels_by_id_in_a_separate_file_need_no_dimension(here):
     rows = [{"id": f"o{n}", "output": f"text {n}"} for n in range(90)]
     Path("l.csv").write_text("id,label\n" + "".join(f"o{n},pass\n" for n in range(30)))
     scores = [{"id": row["id"], "label": 1} for row in rows]
@@ -121,7 +128,7 @@ def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(here):
     assert out.startswith("label: true rate of outputs like these 1.000 [0.8")
 
 
-def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here):
+def test_the_judge_alone_passes_the_share_of_scores_of_at_least_a_half(here):
     rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
     labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]
     # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
@@ -131,7 +138,7 @@ def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(here):
     assert "the judge alone 0.800" in out
 
 
-def test_bad_scores_are_named(files):
+def test_the_error_on_bad_scores_names_them(files):
     for rows, message in (
         ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),
         ([{"id": "x", "dimension": "other", "score": 1}], "no score on 'clarity'"),
@@ -143,7 +150,7 @@ def test_bad_scores_are_named(files):
         assert (result.code, message in result.err) == (1, True), result.err
 
 
-def test_the_starter_set_is_estimated_by_its_name(here):
+def test_estimate_takes_the_starter_set_by_name(here):
     scores = [
         {"id": output.id, "dimension": "relevance", "score": output.rating("relevance")}
         for output in data.starter().outputs

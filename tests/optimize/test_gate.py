@@ -15,7 +15,7 @@ from optimize.search import gate, power
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.gate import Finalist
-from optimize.search.optimizer import CrossFit
+from optimize.search.optimizer import CrossValidation
 from optimize.search.problem import Goal, SearchOptions
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.contrasts import contrast_judges
@@ -46,7 +46,7 @@ def finalist(
         candidate=Candidate(instruction="tuned"),
         items=Items(tuple(items)),
         scores=scale * (truth + noise * rng.normal(size=truth.size)),
-        untuned=truth + rng.normal(size=truth.size),
+        untuned_scores=truth + rng.normal(size=truth.size),
     )
 
 
@@ -58,10 +58,10 @@ def halves(
     return [finalist(rng, n, noise, first=first, outputs=outputs) for first in (0, n)]
 
 
-def gain_of(row: Vector, rng: np.random.Generator, risk: float) -> gate.Gain:
+def largest_gain(row: Vector, rng: np.random.Generator, risk: float) -> gate.Gain:
     """The gain of one finalist with these differences, one a document."""
     names = [f"d{number:03}" for number in range(len(row))]
-    return gate.gain_of([[[mean_of_differences(row, names)]]], rng, risk)
+    return gate.largest_gain([[[mean_of_differences(row, names)]]], rng, risk)
 
 
 def at_most(runs: int, risk: float) -> float:
@@ -72,27 +72,27 @@ def at_most(runs: int, risk: float) -> float:
 def verdict(
     finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> gate.ShipDecision:
-    return gate.decision_on([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
+    return gate.decide_by_gain([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
 
 
 @pytest.mark.parametrize(
     ("goal", "documents"), [("summary", 12), ("dataset", 24), ("balanced", 10)]
 )
-def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(goal, documents):
+def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documents):
     rng, ships = stream(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
         gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
         for risk in ships:
-            ships[risk] += gate.decision_on([gains], goal, rng, risk).ship
+            ships[risk] += gate.decide_by_gain([gains], goal, rng, risk).ships
     assert all(number <= at_most(RUNS, risk) for risk, number in ships.items())
 
 
 def passing(each: Finalist) -> Finalist:
     """The outputs that people and the judges rate above 0 pass."""
     items = Items(tuple(replace(item, human=float(item.human > 0)) for item in each.items.items))
-    scores, untuned = (each.scores > 0).astype(float), (each.untuned > 0).astype(float)
-    return replace(each, items=items, scores=scores, untuned=untuned)
+    scores, untuned = (each.scores > 0).astype(float), (each.untuned_scores > 0).astype(float)
+    return replace(each, items=items, scores=scores, untuned_scores=untuned)
 
 
 def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector, Vector]:
@@ -106,7 +106,7 @@ def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector
     return human, np.round(fine), np.floor(np.minimum(coarse + 1.7, 0))
 
 
-def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
+def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
     """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
     human, *judges = tied_world(stream(0, "population"), 50_000)
     fine, coarse = (rho("dataset", scores, human) for scores in judges)
@@ -117,50 +117,50 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one():
         for _ in range(2):
             human, *judges = tied_world(rng, 60)
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
-        choices.append(gate.decision_on([contrasts], "dataset", rng))
-    assert sum(choice.ship for choice in choices) <= at_most(RUNS, DEFAULT_RISK)
+        choices.append(gate.decide_by_gain([contrasts], "dataset", rng))
+    assert sum(choice.ships for choice in choices) <= at_most(RUNS, DEFAULT_RISK)
     # The gain of a run has a standard deviation of about .06, the mean one of .007.
     gains = [choice.gain.value for choice in choices if choice.gain is not None]
     assert np.mean(gains) == pytest.approx(0, abs=0.02)
 
 
-def test_the_gain_on_both_halves_weighs_each_by_its_documents():
+def test_the_gain_over_both_halves_is_weighted_by_documents():
     contrasts = [
         [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
     ]
-    gain = gate.gain_of([contrasts], stream(0))
+    gain = gate.largest_gain([contrasts], stream(0))
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
-def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swapped_together():
+def test_the_gain_is_the_finalists_mean_and_a_document_is_swapped_for_all_of_them():
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
     first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
-    gain = gate.gain_of([[[both, first]]], stream(0), 0.3)
+    gain = gate.largest_gain([[[both, first]]], stream(0), 0.3)
     assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
     # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
     # .45, and the next one .25.
     assert gain.low == pytest.approx(0.45 - 0.25)
 
 
-def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over_all():
+def test_nearly_constant_labels_are_too_alike_for_the_gate_at_dataset_level():
     """Either half has 4 or 5 documents of 30 with another label than 1: ten are the least."""
     for each, ships in ((4, False), (5, True)):
         human = (np.arange(30) >= each).astype(float)
         noise = stream(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
-        choice = gate.decision_on(
+        choice = gate.decide_by_gain(
             [[[contrast_judges(*sides, level="dataset")]] * 2], "dataset", stream(1)
         )
-        assert choice.ship == ships
+        assert choice.ships == ships
         assert ("scores too alike" in choice.why) != ships
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
 def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     choice = verdict(halves(stream(0), 40, 0.3, outputs=16), level, stream(1))
-    assert choice.ship
+    assert choice.ships
     assert choice.gain.low > 0
     assert choice.why.startswith("Shipped: the tuned judge.")
     gain = f"{choice.gain.value:.3f} {level}-level rho"
@@ -168,19 +168,19 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level):
     assert f"{reason} If tuning did nothing, 10% of such runs" in choice.why
 
 
-def test_what_does_not_ship_says_why_and_so_does_what_its_user_asks_for():
+def test_the_decision_gives_a_reason_also_if_the_user_forces_it():
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
-    assert not worse.ship
+    assert not worse.ships
     assert "on 40 documents, tuned prompts fall short of the untuned judge by 0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "over 2.5% of runs would show as much" in unclear.why
-    choice = replace(unclear, ship=True, is_forced=True)
+    choice = replace(unclear, ships=True, is_forced=True)
     assert choice.why.startswith("Shipped: the tuned judge, by --ship tuned. Cross-validated on")
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(DEFAULT_RISK, 4), (0.025, 6), (0.3, 2)])
-def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
+def test_a_gain_ships_only_from_the_fewest_documents_on_that_can_show_it(
     risk: float, fewest: int
 ) -> None:
     # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
@@ -188,72 +188,71 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     for n_documents in (fewest - 1, fewest):
         perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
         choice = verdict([perfect], "summary", stream(1), risk)
-        assert choice.ship == (n_documents == fewest)
-        assert ("are too few, or" in choice.why) != choice.ship
+        assert choice.ships == (n_documents == fewest)
+        assert ("are too few, or" in choice.why) != choice.ships
 
 
 @pytest.mark.parametrize("documents", [12, 40])
-def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documents):
+def test_three_gains_among_zeros_are_significant_only_at_a_risk_of_an_eighth(documents):
     """All three are of one sign in one of eight draws (.125), five are in one of 32 (.03)."""
     row = np.zeros(documents)
     for n, risk, is_clear in ((3, DEFAULT_RISK, False), (5, DEFAULT_RISK, True), (5, 0.025, False)):
         row[:n] = 0.1
-        assert gain_of(row, stream(0, documents), risk).is_clear == is_clear
+        assert largest_gain(row, stream(0, documents), risk).is_significant == is_clear
 
 
 @pytest.mark.parametrize(("documents", "risk"), [(20, 0.1), (3, 0.5), (12, 0.5)])
-def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well(documents, risk):
+def test_the_low_end_is_above_zero_exactly_if_few_permutations_reach_the_gain(documents, risk):
     rng = stream(0, "exact")
     for _ in range(40):
         row = rng.normal(0.08, 0.2, documents)
         one = mean_of_differences(row, [f"d{number:03}" for number in range(documents)])
         signs = np.vstack(
-            [np.ones(documents), stream(7).choice([-1.0, 1.0], (gate.SWAPS, documents))]
+            [np.ones(documents), stream(7).choice([-1.0, 1.0], (gate.N_PERMUTATIONS, documents))]
         )
-        own, gain = one.swapped(signs[:1])[0], gain_of(row, stream(7), risk)
+        own, gain = one.swapped(signs[:1])[0], largest_gain(row, stream(7), risk)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.low > 0) == (own > 0 and p_value <= risk)
         assert gain.low <= gain.high
 
 
-def test_the_power_is_that_of_the_simulated_decision():
+def test_the_computed_power_equals_the_simulated_power():
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
-    rng = stream(0, "power")
+    rng, sd = stream(0, "power"), power.RHO_DIFFERENCE_SD / 3**0.5
     clear = [
-        gain_of(rng.normal(0.1, power.DIFFERENCE_SD / 3**0.5, 60), rng, DEFAULT_RISK).is_clear
-        for _ in range(120)
+        largest_gain(rng.normal(0.1, sd, 60), rng, DEFAULT_RISK).is_significant for _ in range(120)
     ]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
-def test_more_documents_outputs_and_gain_have_more_power():
+def test_power_grows_with_documents_outputs_and_gain():
     assert power.power(3, 8, 0.3) == 0
     assert power.power(20, 4, 0.1) < power.power(40, 4, 0.1) < power.power(40, 8, 0.1)
     assert power.power(40, 4, 0.1) < power.power(40, 4, 0.2)
     assert power.power(40, 4, 0.0) == pytest.approx(DEFAULT_RISK)
-    fewest = power.documents_for(0.8, 8, 0.1, DEFAULT_RISK)
+    fewest = power.documents_needed(0.8, 8, 0.1, DEFAULT_RISK)
     assert power.power(fewest - 1, 8, 0.1) < 0.8 <= power.power(fewest, 8, 0.1)
 
 
-def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_too_alike():
+def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_labels():
     items = finalist(stream(0), 30, 1.0).items
     nine = {document: n < 9 for n, document in enumerate(items.documents)}
     alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
     # Of four outputs over all four compare, within a document three beyond the first.
     for goal, labels, chance in (
-        ("dataset", items, power.power(30, 4, power.GAIN)),
-        ("summary", items, power.power(30, 3, power.GAIN)),
+        ("dataset", items, power.power(30, 4, power.PLANNED_GAIN)),
+        ("summary", items, power.power(30, 3, power.PLANNED_GAIN)),
         ("dataset", alike, 0),
     ):
-        promise, _ = power.chance_of_gain(labels, labels, goal=goal)
+        promise, _ = power.describe_power(labels, labels, goal=goal)
         assert f"a chance of {chance:.0%};" in promise
 
 
-def test_a_search_judges_either_half_by_what_the_other_taught():
+def test_each_half_is_judged_by_what_was_learned_on_the_other():
     train, dev = world(16), world(14, first=100)
     result, records, _ = written_search(train, dev)
-    assert result.decision.ship
+    assert result.decision.ships
     assert result.decision.gain.n_documents == 16 + 14
     assert "kindness" in result.tuned.instruction
     assert "candour" in result.tuned.instruction
@@ -262,7 +261,7 @@ def test_a_search_judges_either_half_by_what_the_other_taught():
     assert [record["stage"] for record in records].count("gate") == 1
 
 
-def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest():
+def test_a_finalist_that_often_fails_does_not_ship():
     def failing(share: float) -> SearchResult:
         def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
             failure = ItemJudgement(Judgement.failed("no rating"))
@@ -273,23 +272,23 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 
         return written_search(world(16), world(14, first=100), by=by)[0]
 
-    assert failing(0.03).decision.ship
+    assert failing(0.03).decision.ships
     often = failing(0.3)
-    assert not often.decision.ship
+    assert not often.decision.ships
     assert often.tuned.instruction == SEED.instruction
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
-EVERYTHING = SearchOptions(max_demos=1000)
+ALL_OUTPUTS = SearchOptions(max_demos=1000)
 
 
-def test_with_few_documents_or_little_room_there_are_no_versions():
-    assert not CrossFit(world(7), SEED, EVERYTHING).is_feasible
-    assert not CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
-    assert not CrossFit(Items(()), SEED, EVERYTHING).is_feasible
+def test_cross_validation_is_not_feasible_with_few_documents_or_short_prompts():
+    assert not CrossValidation(world(7), SEED, ALL_OUTPUTS).is_feasible
+    assert not CrossValidation(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
+    assert not CrossValidation(Items(()), SEED, ALL_OUTPUTS).is_feasible
 
 
-def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document():
+def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_document():
     requests: list[tuple[Prompt, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
@@ -299,11 +298,11 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     train, dev = world(16), world(12, first=100)
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
-    result, records, evaluator = search(train, dev, options=EVERYTHING, by=watching)
+    result, records, evaluator = search(train, dev, options=ALL_OUTPUTS, by=watching)
     assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
-    assert result.tuned.documents == set(whole.documents)
+    assert result.tuned.shown_documents == set(whole.documents)
     assert len(result.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents.
     versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in requests if prompt.demos}
@@ -314,7 +313,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     assert len(requests) == 2 * len(whole) == evaluator.budget.total_cost
 
 
-def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():
+def test_if_not_all_labels_can_be_shown_demonstrations_come_from_the_other_half():
     train, dev = world(16), world(12, first=100)
     _, records, _ = search(train, dev, options=SearchOptions(max_demos=16))
     trials = [record for record in records if record["stage"] == "dev"]
@@ -323,12 +322,12 @@ def test_where_not_all_can_be_shown_each_half_teaches_for_the_other():
         assert set(trial["demos"]) <= {item.id for item in half.items}
     nothing, records, _ = search(train, dev, options=SearchOptions(max_demos=0))
     assert not records
-    assert not nothing.decision.ship
+    assert not nothing.decision.ships
 
 
 @pytest.mark.parametrize("calls", [1, 60, 250])
-def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_for(calls):
-    result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
+def test_a_judge_that_shows_all_labels_is_tested_on_as_many_documents_as_calls_allow(calls):
+    result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=ALL_OUTPUTS)
     assert evaluator.budget.total_cost <= calls
     n_documents = result.decision.gain.n_documents
     # A document is 8 outputs for two judges.

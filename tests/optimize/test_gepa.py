@@ -19,7 +19,7 @@ def rate(items: Items, ratings: np.ndarray) -> Items:
     return Items(tuple(replace(item, human=rating) for item, rating in pairs))
 
 
-def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(capsys):
+def test_gepa_uses_its_own_prompt_with_our_evidence(capsys):
     model, options = Model(write_instruction), SearchOptions(seed=1)
     train, dev = world(16), world(12, first=100)
     search(train, dev, optimizer="gepa", calls=1500, proposer=model, options=options)
@@ -53,7 +53,7 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal, kind):
         assert np.mean(list(terms.values())) == pytest.approx(expected, abs=1e-9)
 
 
-def test_documents_told_apart_by_the_judge_as_by_people_score_higher():
+def test_documents_that_the_judge_orders_as_people_do_score_higher():
     items = rate(world(4, 1), np.array([1.0, 2, 3, 4]))
     # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
     terms = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
@@ -65,14 +65,14 @@ def test_documents_told_apart_by_the_judge_as_by_people_score_higher():
 
 
 @pytest.mark.parametrize("goal", ["dataset", "balanced"])
-def test_every_row_is_used_where_all_of_a_label_stand_together(goal):
+def test_gepa_uses_every_row_if_rows_are_sorted_by_label(goal):
     train, watch = rate(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()
     dev, model = world(9, 1, first=100), Model(write_instruction)
     explore(problem_of(train, dev, by=watch, proposer=model, goal=goal))
     assert {item.id for _, item in watch.requests} == {item.id for item in train.items}
 
 
-def test_documents_that_people_rate_alike_are_counted_and_not_paid_for():
+def test_documents_that_people_rate_alike_are_counted_and_not_judged():
     train, lines, watch = world(12, 4), list[str](), Watch()
     train = rate(train, np.where(np.arange(48) < 8, 3.0, train.human))
     model = Model(write_instruction)

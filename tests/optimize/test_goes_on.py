@@ -45,7 +45,7 @@ def server(
     openai_server: OpenAIServer, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> OpenAIServer:
     """Two judges that err, and the labels that they are measured on."""
-    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     worth = np.random.default_rng(5).integers(1, 6, size=(DOCUMENTS, SYSTEMS))
     fire = "Of {}: a fire broke out in the mill at night. Nobody was hurt."
     rows = [
@@ -114,7 +114,7 @@ def without_bill(value: Any) -> Any:
     return [without_bill(one) for one in value] if isinstance(value, list) else value
 
 
-def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server):
+def test_a_run_killed_at_any_moment_resumes_to_the_same_trials_and_judge(server):
     limit = ["--max-calls", "700"]
     whole, other = kill_at(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)
@@ -129,7 +129,7 @@ def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server):
     assert n_calls == sum(row["calls"] for row in other["spending"])
 
 
-def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(server):
+def test_a_limit_in_dollars_holds_over_kills_with_lost_requests_at_their_worst_cost(server):
     words, server.latency = [*TUNE, "--max-cost", "0.1", "--out", "killed"], 0.01
     kill(server, 200, "optimize", *words)
     server.latency = 0.0
@@ -140,7 +140,7 @@ def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_wor
     assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= bill * 1.001
 
 
-def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(server):
+def test_requests_without_an_answer_stay_booked_at_the_next_start(server):
     server.fault = lambda number, body: "drop"
     counts = []
     for _ in range(2):
@@ -154,9 +154,7 @@ def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(se
     ("module", "flags", "share"),
     [("optimize.compare", COMPARE, 0.7), ("optimize.panel", PANEL, 0.4)],
 )
-def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
-    server, module, flags, share
-):
+def test_a_killed_comparison_or_panel_resumes_to_the_same_figures(server, module, flags, share):
     server.fault, server.retry_after = some_faults(0.1, ("429", "500", "503", "drop")), "0.02"
     whole, other = kill_at(server, module, *flags, shares=(share,))
     assert without_bill(other) == without_bill(whole)
@@ -167,7 +165,7 @@ def test_a_comparison_or_panel_killed_among_faults_ends_with_the_same_figures(
         assert sum(row["lm_calls"] for row in other["judges"]) >= len(server.log)
 
 
-def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(server):
+def test_without_out_the_newest_unfinished_run_with_these_settings_continues(server):
     for seed in ("0", "1", "0", "2"):
         error_of("optimize", *LABELLED, "--seed", seed)
     for number in (1, 2, 3):
@@ -180,7 +178,7 @@ def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(server)
 
 
 @pytest.mark.parametrize("module", COMMANDS)
-def test_another_run_and_one_that_has_ended_are_left_as_they_are(server, module):
+def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, module):
     flags = [*OF_COMMAND[module], "--out", "run"]
     error_of(module, *flags)
 

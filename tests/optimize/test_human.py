@@ -26,7 +26,7 @@ def people(rng: np.random.Generator, documents: int = 40) -> tuple[Vector, Matri
     return quality + rng.normal(0, 0.7, document.size), marks, document, system
 
 
-def test_two_annotators_are_compared_by_hand() -> None:
+def test_agreement_of_two_annotators_equals_hand_derived_values() -> None:
     # Equal on 2 of 4 outputs. Square gaps 0, 0, 1, 1 average 1/2; strangers' 5/4 + 1/4 + 0; kappa
     # 1 - (1/2) / (6/4). Ranks 1 2 3 4 and 1.5 1.5 3.5 3.5. The judge's 1.2 is the nearest label 1.
     ratings, scores = [[1, 2], [2, 2], [3, 3], [4, 3], [5, NAN]], [1.2, NAN, 3, 3, 3]
@@ -38,14 +38,14 @@ def test_two_annotators_are_compared_by_hand() -> None:
     assert (judge.first, judge.second, judge.equal, judge.n_outputs) == (None, 0, 2 / 4, 4)
 
 
-def test_annotators_who_share_no_output_have_no_line():
+def test_annotators_who_share_no_output_are_not_compared():
     assert annotator_agreement([[1, NAN], [2, NAN], [NAN, 1], [NAN, 2]]) == ()
     assert one_annotator([1, 2], [[1, NAN], [NAN, 2]]) is None
     with pytest.raises(ValueError, match=r"shape \(2, 2\) for 3 outputs"):
         annotator_agreement([[1, 2], [2, 1]], [1, 1, 2])
 
 
-def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves():
+def test_an_annotators_own_ratings_as_judge_are_as_good_as_that_annotator():
     _, marks, document, _ = people(np.random.default_rng(0))
     marks[3, 1], marks[:12, 2] = NAN, NAN
     pair = one_annotator(marks[:, 0], marks[:, :2], document)
@@ -59,7 +59,7 @@ def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves():
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])
-def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level):
+def test_a_judge_with_an_annotators_noise_is_as_good_as_one_annotator(level):
     judge, marks, document, system = people(np.random.default_rng(1), 200)
     judge[::10] = NAN
     result = one_annotator(judge, marks, document, level=level, system=system)
@@ -81,7 +81,7 @@ def test_people_and_judge_are_measured_on_the_same_documents() -> None:
     assert result.gap.interval is None
 
 
-def test_reliability_is_spearman_browns_and_its_root_bounds_rho():
+def test_reliability_is_by_spearman_brown_and_its_root_bounds_rho():
     rng = np.random.default_rng(2)
     quality = rng.normal(size=20_000)
     ratings = quality[:, None] + rng.normal(size=(quality.size, 4))
@@ -96,7 +96,7 @@ def test_reliability_is_spearman_browns_and_its_root_bounds_rho():
     assert math.isnan(reliability([[1, NAN], [NAN, 2]]))
 
 
-def test_alpha_of_krippendorffs_own_example() -> None:
+def test_alpha_equals_krippendorffs_published_example() -> None:
     # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", part C: four observers,
     # twelve units, missing data: interval .849.
     marks = [

@@ -51,7 +51,7 @@ def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level) -> N
         assert 0.93 - 0.028 <= share <= 0.97 + 0.028
 
 
-def test_the_interval_of_a_mean_is_students():
+def test_the_interval_of_a_mean_is_students_t_interval():
     values = np.random.default_rng(0).normal(size=20)
     expected = stats.ttest_1samp(values, 0).confidence_interval()
     interval = interval_of_mean(values)
@@ -60,7 +60,7 @@ def test_the_interval_of_a_mean_is_students():
     assert interval_of_mean(values[:14]) is None
 
 
-def test_spearmans_interval_over_systems_is_bonett_and_wrights_from_15_on():
+def test_the_interval_over_15_systems_or_more_is_bonett_and_wrights():
     judge, human = np.arange(16.0), np.arange(16.0)
     human[::2], human[1::2] = human[1::2].copy(), human[::2].copy()
     result = system_level(judge, human, range(16))
@@ -71,7 +71,7 @@ def test_spearmans_interval_over_systems_is_bonett_and_wrights_from_15_on():
     assert system_level(judge[:14], human[:14], range(14)).interval is None
 
 
-def test_intervals_are_withheld_where_they_would_not_hold():
+def test_intervals_are_withheld_if_they_would_not_cover():
     a, _, human, document = outputs(np.random.default_rng(2), 14)
     for level in (dataset_level, summary_level):
         assert level(a, human, document).interval is None
@@ -89,6 +89,6 @@ def test_intervals_are_withheld_where_they_would_not_hold():
     assert dataset_level(scores, np.arange(60) >= 15).interval is not None
 
 
-def test_a_stream_is_its_seeds_and_purposes_alone():
+def test_a_random_stream_depends_only_on_seed_and_purpose():
     first, again, other = (stream(1, purpose).random() for purpose in ("a", "a", "b"))
     assert first == again != other

@@ -47,16 +47,16 @@ INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
         ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
     ],
 )
-def test_a_judge_reads_what_was_asked_and_answered_and_nothing_about_the_label(columns, unread):
+def test_a_new_judge_reads_question_and_answer_and_no_column_about_labels(columns, unread):
     assert texts_of(**columns) == tuple(name for name in columns if name != unread)
 
 
-def test_headers_of_several_words_are_known_by_one_of_them():
+def test_a_header_of_several_words_is_recognised_by_one_word():
     columns = {"User Input": "Ask {}.", "modelOutput": "Say {}.", "Output Language": "en"}
     assert texts_of(**columns) == ("user_input", "model_output")
 
 
-def test_where_it_is_open_what_is_judged_one_flag_says_so():
+def test_if_it_is_unclear_which_text_is_judged_one_flag_tells():
     with pytest.raises(LabelError, match="--map output=answer or --map output=response"):
         texts_of(question="{}?", answer="A {}.", response="Reply {}.")
     with pytest.raises(LabelError, match="--map output=bot_says"):
@@ -65,7 +65,7 @@ def test_where_it_is_open_what_is_judged_one_flag_says_so():
     assert texts == ("question", "output")
 
 
-def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(here):
+def test_the_mapping_file_of_check_names_no_metadata_column(here):
     about = {"output": "Say.", "date": "2026-10-01"}
     rows = [{"input": f"{n}?", "label": n % 2, **about} for n in range(8)]
     sheet = write_jsonl("sheet.jsonl", rows)

@@ -96,7 +96,7 @@ def refuse(code: int, message: str, *words: str) -> None:
     assert (result.stdout, result.stderr.count("\n")) == ("", 1)
 
 
-def test_it_says_where_labels_go_and_what_comes_next(serve):
+def test_label_prints_the_file_of_labels_and_the_next_command(serve):
     def work(session: LabelSession) -> None:
         label(session, 4)
         label(session, 5, "Ben")
@@ -113,12 +113,12 @@ def test_it_says_where_labels_go_and_what_comes_next(serve):
     assert all(DRAWN.items() <= row.items() for row in read_jsonl("outputs.relevance.jsonl"))
 
 
-def test_where_nothing_was_labelled_it_does_not_say_tune(serve):
+def test_without_new_labels_tuning_is_not_advised(serve):
     code, out, _ = serve(lambda session: label(session, "", mark="unsure"), *TASK, "relevance")
     assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
 
 
-def test_a_command_killed_while_labels_are_posted_keeps_what_it_acknowledged_and_goes_on():
+def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
     names, counts = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
     with running(*words) as (process, address):
@@ -154,7 +154,7 @@ def test_a_second_command_on_the_same_file_is_refused(serve):
     assert len(read_jsonl("outputs.helpful.jsonl")) == 1
 
 
-def test_where_another_program_changed_the_file_no_count_is_printed(serve):
+def test_no_count_is_printed_if_another_program_changed_the_file(serve):
     def work(session: LabelSession) -> None:
         label(session, "pass")
         session.path.write_bytes(b"")
@@ -189,7 +189,7 @@ def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
     assert serve(work, *words).code == 0
 
 
-def test_a_judge_is_asked_first_and_seen_in_the_review_alone(serve):
+def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve):
     def work(session: LabelSession) -> None:
         state = session.state("Anna")
         assert state["has_judge"]
@@ -217,7 +217,7 @@ def test_a_judge_with_other_words_answers_in_the_words_of_the_task(serve):
     assert serve(work, *TASK, "good=It is.", "--judge", "mine.yaml").code == 0
 
 
-def test_turns_says_what_of_a_conversation_is_labelled(serve):
+def test_the_turns_flag_selects_what_is_labelled_in_a_conversation(serve):
     turns = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here."}]
     write_jsonl("chats.jsonl", [{"id": "c", "messages": turns}])
 
@@ -265,7 +265,7 @@ def files() -> dict[Path, bytes]:
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
     ],
 )
-def test_what_is_wrong_is_said_before_a_page_opens(words, code, message):
+def test_errors_are_printed_before_a_page_opens(words, code, message):
     before = files()
     refuse(code, message, *words)
     assert files() == before

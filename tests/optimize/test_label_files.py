@@ -32,18 +32,18 @@ def lines(value: str, *, words: bool = False) -> list[dict[str, Any]]:
     return [*rows, rows[0] | {"changed_after": "annotators"}, rows[1] | {"rating": None}]
 
 
-def test_ratings_are_checked_and_the_last_one_stands():
+def test_ratings_are_checked_and_the_last_rating_counts():
     file = write_jsonl("outputs.relevance.jsonl", lines("relevance"))
     page = output_of(check, file)
     assert "relevance: 1 to 5, 180 outputs rated by 2 annotators" in page
     assert "text document; text summary; ratings rating comments comment" in page
-    assert "1 label changed after seeing others'" in page
+    assert "1 label changed after the annotator saw others'" in page
     assert "not read" not in page
     labelled = data.read_labels(file).outputs
     assert [len(output.ratings["relevance"]) for output in labelled] == [1] + [2] * 179
 
 
-def test_pass_and_fail_are_a_judge_of_these_words_also_beside_the_outputs():
+def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
     file = write_jsonl("outputs.helpful.jsonl", lines("helpful", words=True))
     assert "2 annotators: " in output_of(check, file)
     output_of(tune, "--dimension", "helpful", "--data", file, "--out", "run", "--max-calls", "500")
@@ -74,7 +74,7 @@ def test_votes_are_checked():
     assert "text post; text response_a; text response_b; ratings votes from preferred" in page
 
 
-def test_a_file_without_labels_is_told_how_to_get_some():
+def test_the_error_on_a_file_without_labels_says_how_to_get_some():
     result = run(check, "starter_unlabelled")
     columns = "id, group, system, document, summary"
     problem = f"no column of labels was recognised; the columns are {columns}"
@@ -82,7 +82,7 @@ def test_a_file_without_labels_is_told_how_to_get_some():
     assert "or give labels: dspy-judges label FILE --dimension NAME" in result.out
 
 
-def test_the_unlabelled_set_tells_nothing_of_its_faults():
+def test_the_unlabelled_starter_set_does_not_name_the_systems():
     items = read_items("starter_unlabelled")
     assert (len(items.items), len(items.documents)) == (30, 10)
     names = {name for item in items.items for name in (item.id, item.document_id, str(item.system))}

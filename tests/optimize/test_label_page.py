@@ -129,7 +129,7 @@ def label_all(page: Page, key: str, number: int) -> None:
         press(page, key)
 
 
-def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_command(
+def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_command(
     browser, tmp_path
 ):
     path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
@@ -174,7 +174,7 @@ def test_what_was_pressed_is_saved_once_over_reloads_windows_faults_and_a_dead_c
     assert rows[-1]["comment"] == "too long"
 
 
-def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(browser, tmp_path):
+def test_the_output_chosen_on_the_page_is_the_preferred_one_of_the_pair(browser, tmp_path):
     path = tmp_path / "pairs.jsonl"
     sides = {"response_a": "the first", "response_b": "the second"}
     write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
@@ -191,7 +191,7 @@ def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(browser, tmp
     assert {*choices} == {*sides.values()}  # whichever stands first in the file
 
 
-def test_the_keyboard_does_all_and_a_held_or_modified_key_or_a_double_click_nothing(
+def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_nothing(
     browser, tmp_path
 ):
     path = outputs(tmp_path, 2, 2)

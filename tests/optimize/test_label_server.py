@@ -28,7 +28,7 @@ CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": No
 def server(tmp_path: Path) -> Iterator[LabelServer]:
     texts = {"summary": MARKUP, "dimension": "helpful"}
     rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
-    subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
+    subject = loading.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
     session = LabelSession(
         subject=subject,
@@ -73,7 +73,7 @@ HEADERS = {
 }
 
 
-def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server):
+def test_each_page_has_its_own_nonce_and_no_other_script_may_run(server):
     nonces = set()
     for _ in range(2):
         status, page, headers = ask(server, "GET", "")
@@ -87,7 +87,7 @@ def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server)
     assert len(nonces) == 2
 
 
-def test_labels_are_given_and_taken_back_and_texts_with_markup_travel_as_json(server):
+def test_labels_can_be_given_and_withdrawn_and_markup_travels_as_json(server):
     def request(method: str, word: str, body: Any = None, name: str = "127.0.0.1") -> Any:
         host = f"{name}:{server.server_port}"
         origin = {"Origin": f"http://{host}"} if body else {}
@@ -107,7 +107,7 @@ def test_labels_are_given_and_taken_back_and_texts_with_markup_travel_as_json(se
     assert request("GET", "review?annotator=Anna") == {"items": []}
 
 
-def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server):
+def test_a_second_window_is_told_of_changes_and_unsaved_labels_are_refused(server):
     ask(server, "POST", "label", CLICK)
     status, text, _ = ask(server, "POST", "label", {**CLICK, "value": 2})
     assert (status, "another window" in json.loads(text)["error"]) == (409, True)
@@ -130,7 +130,9 @@ def test_a_second_window_is_told_and_what_cannot_be_saved_is_refused(server):
         *((method, "label", {}) for method in ("PUT", "OPTIONS", "TRACE")),
     ],
 )
-def test_strangers_and_strange_requests_get_nothing(server, method, word, headers):
+def test_requests_without_the_secret_word_or_to_other_paths_get_an_empty_404(
+    server, method, word, headers
+):
     body = CLICK if method == "POST" else None
     status, text, head = ask(server, method, word, body, **headers)
     assert (status, text) == (404, "")
@@ -152,7 +154,7 @@ def test_strangers_and_strange_requests_get_nothing(server, method, word, header
         *(({**CLICK, **more}, {}, 400) for more in ({"after": "me"}, {"other": 1})),
     ],
 )
-def test_what_is_no_click_is_refused_with_a_sentence(server, body, headers, expected):
+def test_an_invalid_label_request_is_refused_with_a_sentence(server, body, headers, expected):
     try:
         status, text, _ = ask(server, "POST", "label", body, **headers)
     except ConnectionError:  # it may be closed while too much is sent
@@ -162,7 +164,7 @@ def test_what_is_no_click_is_refused_with_a_sentence(server, body, headers, expe
     assert server.session.path.read_bytes() == b""
 
 
-def test_silent_and_half_open_connections_keep_nobody_waiting(server):
+def test_silent_or_half_open_connections_do_not_block_others(server):
     address = ("127.0.0.1", server.server_port)
     open_ones = [socket.create_connection(address) for _ in range(20)]
     head = f"POST /{server.token}/label HTTP/1.1\r\nHost: {server.hosts[0]}\r\n"
@@ -178,7 +180,7 @@ def test_silent_and_half_open_connections_keep_nobody_waiting(server):
             each.close()
 
 
-def test_windows_at_once_lose_nothing(server):
+def test_labels_from_simultaneous_windows_are_all_saved(server):
     def clicks(who: str) -> None:
         for item in range(3):
             assert ask(server, "POST", "label", {**CLICK, "annotator": who, "item": item})[0] == 200
@@ -190,7 +192,7 @@ def test_windows_at_once_lose_nothing(server):
     assert sorted(row["annotator"] for row in rows) == sorted(names * 3)
 
 
-def test_nothing_is_printed_of_what_is_asked(server, capfd):
+def test_the_server_prints_nothing_about_requests(server, capfd):
     ask(server, "GET", "state")
     ask(server, "GET", "", token="x")
     with socket.create_connection(("127.0.0.1", server.server_port)) as peer:

@@ -24,9 +24,9 @@ from optimize.label_page.session import Click, JudgeAnswer, LabelSession
 TEXTS = ["document", "summary"]
 N = 6
 SUBJECTS: dict[str, Any] = {
-    "rating": loading.dimension_on("helpful", (1, 5), TEXTS, "It helps."),
-    "verdict": loading.dimension_on("helpful", ("pass", "fail"), TEXTS),
-    "pairwise": loading.comparison_on("better", ["document"], "response"),
+    "rating": loading.make_dimension("helpful", (1, 5), TEXTS, "It helps."),
+    "verdict": loading.make_dimension("helpful", ("pass", "fail"), TEXTS),
+    "pairwise": loading.make_comparison("better", ["document"], "response"),
 }
 ANSWERS = {"rating": [1, 2, 3, 4, 5], "verdict": ["pass", "fail"], "pairwise": ["A", "B", "tie"]}
 COUNTS = {"pass": 1, "fail": 0}
@@ -83,7 +83,7 @@ def shown_ids(folder: Path, kind: str) -> list[str]:
     return ids
 
 
-def test_skips_and_doubts_stand_apart_from_labels_and_readers_pass_over_them(here):
+def test_skips_and_doubts_are_no_labels_for_other_commands(here):
     session = start(here)
     first = session.state("Ann")["item"]["item"]
     second = label(session, "Ann", first, "", mark="skipped")["item"]["item"]
@@ -148,7 +148,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=20), st.sampled_from([*ANSWERS]))
-def test_the_file_holds_what_was_acknowledged_whatever_happens(steps, kind):
+def test_every_acknowledged_label_is_in_the_file(steps, kind):
     """Labels with right and outdated windows, undos, full disks, kills and restarts."""
     answers, standing = ANSWERS[kind], dict[tuple[str, str], tuple[Any, str]]()
     with TemporaryDirectory() as name:
@@ -207,7 +207,7 @@ def label_all(session: LabelSession, who: str, values: list[Any]) -> Any:
     return [label(session, who, item, value) for item, value in enumerate(values)][-1]
 
 
-def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(here):
+def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_systems(here):
     session = start(here)
     state, places = session.state("Anna"), []
     while (item := state["item"]) is not None:
@@ -222,7 +222,7 @@ def test_outputs_of_a_document_follow_each_other_by_the_seed_without_systems(her
     assert len({str(item["judged"]) for item in firsts}) == N
 
 
-def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(here):
+def test_a_line_of_the_log_has_the_output_the_label_and_the_draw_of_its_document(here):
     draw = {"sampling_weight": 2.5, "sampling_from": 90}
     session = start(here, draw=draw)
     label(session, "Anna", 0, 4, comment=" Fine. ")
@@ -246,7 +246,7 @@ def test_a_time_without_a_zone_is_utc(here):
     assert undo(start(here), "Anna")["item"]["item"] == 0
 
 
-def test_agreement_is_of_labels_given_before_seeing_the_others(here):
+def test_agreement_counts_only_labels_given_before_the_review(here):
     session = start(here)
     label_all(session, "Anna", [1, 5, 3, 4])
     label_all(session, "Ben", [1, 3, 3])
@@ -268,7 +268,7 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(here):
     assert marks == [None] * 7 + ["annotators"] + [None] * 6
 
 
-def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(here):
+def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_differ(here):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
     del judge[shown_ids(here, "rating")[4]]  # it failed
     session = start(here, judge_answers=judge)
@@ -329,7 +329,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
 
 
 @pytest.mark.parametrize("change", ["moved", "deleted", "cut", "grown"])
-def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here, change):
+def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(here, change):
     session = start(here)
     label_all(session, "Anna", [1, 2])
     path, content = session.path, session.path.read_bytes()
@@ -359,7 +359,7 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(here,
         ("whole  ", False),
     ],
 )
-def test_a_last_line_stays_where_it_is_whole(here, last, is_removed):
+def test_a_last_line_is_removed_only_if_it_was_cut_off(here, last, is_removed):
     session = start(here)
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()

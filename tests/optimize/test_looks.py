@@ -14,9 +14,9 @@ from scipy.stats import norm
 from optimize.check import command as check
 from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
-from optimize.statistics.floor import deciding_interval, labels_to_decide, round_up
+from optimize.statistics.floor import ceil_two_digits, interval_for_looks, labels_to_decide
 from optimize.statistics.intervals import cautious_interval
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson
+from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -31,14 +31,14 @@ def sheet(n: int, wrong: int = 10) -> list[str]:
     return ["--dimension", "safe", *data, "--scores", write_jsonl(f"{wrong}.jsonl", scores)]
 
 
-def test_each_look_has_sidak_s_share_of_the_error():
+def test_each_looks_error_rate_is_sidaks():
     """1 - .025 = .975 is the chance that four independent looks all hold at .975 to the 1/4."""
     z = norm.ppf(0.975**0.25)
     assert z == pytest.approx(2.494, abs=0.001)
     for share, n in ((0.0, 30), (0.8, 60), (1.0, 30)):
-        rate = Rate(share, wilson(share, n), n)
-        assert deciding_interval(rate, 1) is rate.interval
-        four = deciding_interval(rate, 4)
+        rate = Rate(share, wilson_interval(share, n), n)
+        assert interval_for_looks(rate, 1) is rate.interval
+        four = interval_for_looks(rate, 4)
         assert four
         # Wilson's ends e have (share - e)^2 = z^2 e (1 - e) / n.
         for end in (four.low, four.high):
@@ -46,7 +46,7 @@ def test_each_look_has_sidak_s_share_of_the_error():
     rng = np.random.default_rng(0)
     human = rng.normal(size=4000)
     rho = dataset_level(human + rng.normal(size=4000), human)
-    one, four = (deciding_interval(rho, looks) for looks in (1, 4))
+    one, four = (interval_for_looks(rho, looks) for looks in (1, 4))
     # On Fisher's z, with t of so many documents about normal.
     ends = (math.atanh(rho.value) - math.atanh(each.low) for each in (one, four))
     assert 1 / np.divide(*ends) == pytest.approx(z / norm.ppf(0.975), rel=0.001)
@@ -56,21 +56,21 @@ def test_each_look_has_sidak_s_share_of_the_error():
 
 
 @pytest.mark.parametrize("growth", [1.5, 2, 4])
-def test_a_judge_at_its_floor_passes_in_at_most_one_of_forty_of_four_looks(growth):
+def test_a_judge_at_its_floor_passes_one_of_four_looks_in_at_most_1_of_40_cases(growth):
     sizes = (40 * growth ** np.arange(4)).astype(int)
     rng, share, rates = np.random.default_rng(1), 0.8, []
     steps = [rng.binomial(n, share, 20_000) for n in np.diff(sizes, prepend=0)]
     for looks in (1, 4):
         hits = np.zeros(20_000, bool)
         for n, right in zip(sizes.tolist(), np.cumsum(steps, axis=0), strict=True):
-            least = next(k for k in range(n + 1) if wilson(k / n, n, looks).low >= share)
+            least = next(k for k in range(n + 1) if wilson_interval(k / n, n, looks).low >= share)
             hits |= right >= least
         rates.append(hits.mean())
     assert rates[1] <= 0.025 + 2 * 0.0011  # two standard errors
     assert rates[0] > 0.045
 
 
-def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_how_many():
+def test_a_floor_that_holds_for_one_look_may_be_undecided_for_four():
     gate = [*sheet(400), "--min-tpr", "0.895"]
     one, result = json_of(verify, *gate), run(verify, *gate, "--looks", "4", "--json")
     four = json.loads(result.stdout)
@@ -82,7 +82,7 @@ def test_a_floor_that_one_look_holds_may_be_open_of_four_and_the_gate_says_of_ho
     assert "Label more; add --looks 2 then" in run(verify, *gate[:-1], "0.91").out
 
 
-def test_a_swap_is_decided_by_one_of_so_many_looks():
+def test_looks_widen_the_interval_of_a_swap():
     swap = [*sheet(400, wrong=40), "--against", "80", *sheet(400, wrong=80)[4:], "--margin"]
     one, four = json_of(verify, *swap, "0.055"), run(verify, *swap, "0.055", "--looks", "4")
     assert (one["swap"], one["looks"]) == ("not worse", 1)
@@ -95,14 +95,14 @@ def test_a_swap_is_decided_by_one_of_so_many_looks():
 
 
 @pytest.mark.parametrize("words", [["--looks", "2"], ["--min-tpr", ".8", "--looks", "101"]])
-def test_looks_are_of_a_floor_or_a_swap(words):
+def test_looks_need_a_floor_or_a_swap(words):
     result = run(verify, *sheet(40), *words)
     assert (result.code, "it needs a floor" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("errors", [0.5, 0.75])
-def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
+def test_the_planned_number_of_labels_decides_nine_times_of_ten(fails, errors):
     """Within 10 % of what a simulation needs: a tenth fewer decide less often, a tenth more do."""
     floor, rng = 0.8, np.random.default_rng(2)
     n = labels_to_decide(FLOORS, fails, errors)
@@ -122,17 +122,17 @@ def test_so_many_labels_decide_nine_times_of_ten(fails, errors):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/ci.md"])
-def test_the_pages_have_the_numbers_of_labels_that_decide(page):
+def test_the_documentation_has_the_computed_numbers_of_labels(page):
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     for rate, errors in (("9", 0.5), ("85", 0.75)):
         row = re.search(rf"\| true rates of \.{rate} \|(.*)\|\n", text)
         assert row
         cells = [int(cell.replace(",", "")) for cell in row[1].split("|")]
         numbers = [labels_to_decide(FLOORS, fails, errors) for fails in (0.05, 0.2, 0.5)]
-        assert cells == [round_up(number) for number in numbers if number]
+        assert cells == [ceil_two_digits(number) for number in numbers if number]
 
 
-def test_check_and_plan_say_how_many_labels_decide_and_plan_draws_as_many():
+def test_check_and_plan_give_the_same_number_of_labels_and_plan_draws_it():
     """A fourth of the labels are fails; the numbers are those of `labels_to_decide`, rounded up."""
     least, more = (labels_to_decide(FLOORS, 0.25, errors) for errors in (0.5, 0.75))
     assert (least, more) == (556, 2483)

@@ -49,7 +49,7 @@ def test_scores_by_id_are_measured_at_every_level_the_data_has():
     assert measure(numbers, labelled).rho == result.rho
 
 
-def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level():
+def test_missing_scores_do_not_change_the_level():
     """Four of six have a score, two a document: by what is labelled, it is summary level still."""
     scores = {name: score for name, score in SCORES.items() if name not in ("d0s1", "d1s0")}
     rho = measure(scores).rho
@@ -75,7 +75,7 @@ def test_a_judge_is_measured_as_the_command_measures_it(capsys):
     assert capsys.readouterr().out == f"{result}\n"
 
 
-def test_a_judge_without_a_model_asks_the_lm_of_dspy_and_ends_at_the_limit(capsys):
+def test_measure_uses_the_lm_configured_in_dspy_and_obeys_max_calls(capsys):
     path, engine = write_jsonl("weather.jsonl", weather_rows(5, 4)), Engine(lambda _: "3")
     with dspy.context(lm=lm_of(engine)):
         result = optimize.measure("relevance", path)
@@ -103,6 +103,6 @@ LEVELS = "level word: these labels have the levels summary, dataset, system"
         (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),
     ],
 )
-def test_what_cannot_be_measured_says_what_is_wanted(call, error, says):
+def test_arguments_that_cannot_be_measured_raise_errors_that_say_what_is_needed(call, error, says):
     with pytest.raises(error, match=says):
         call()

@@ -44,9 +44,7 @@ OF_THE_PROPOSER = [
 ]
 
 
-def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them(
-    folder, openai_server
-):
+def test_judge_and_proposer_are_asked_as_the_flags_say_also_on_resume(folder, openai_server):
     refusal = (400, "Unrecognized request argument supplied: seed", "invalid_request_error")
     openai_server.habit = lambda number, body: error(*refusal) if "seed" in body else None
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]
@@ -66,7 +64,7 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
     assert summary()["request_changes"] == changes
 
 
-def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(folder, openai_server, capsys):
+def test_a_given_price_limits_a_run_with_an_unlisted_model(folder, openai_server, capsys):
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--max-cost", "0.6", "--out", "run"]
     assert command(flags) == 2
     assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
@@ -77,7 +75,7 @@ def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(folder, open
     assert bill <= 0.6
 
 
-def test_verify_asks_as_its_flags_say(folder, openai_server):
+def test_verify_asks_the_model_as_its_flags_say(folder, openai_server):
     prices = ["--price", "1,10", "--max-cost", "1"]
     assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *prices]) == 0
     assert options_of(openai_server, "judge-1") == {(700, "low", f"Bearer {KEYS['JUDGE_KEY']}")}
@@ -87,7 +85,7 @@ def settings(**values):
     return read_settings({"dimension": "relevance", **values})
 
 
-def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked():
+def test_the_judges_key_is_sent_only_to_the_judges_address():
     key = {"api_key_env": "JUDGE_KEY"}
     same = settings(lm=JUDGE, proposer_lm=PROPOSER, api_base="http://h/v1", **key)
     assert same.proposer.api_key_env == "JUDGE_KEY"
@@ -102,7 +100,7 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked():
     assert models.proposer.api_key_env == "WRITER_KEY"
 
 
-def test_a_price_that_is_missing_is_asked_for_by_its_flag_or_by_its_argument(here, capsys):
+def test_the_error_on_a_missing_price_names_the_flag_or_the_argument(here, capsys):
     says = "the price of openai/writer-1 is not known; give"
     flags = ["--lm", JUDGE, "--price", "1,10", "--proposer-lm", PROPOSER, "--max-cost", "1"]
     assert command(["--dimension", "relevance", *flags]) == 2
@@ -113,7 +111,7 @@ def test_a_price_that_is_missing_is_asked_for_by_its_flag_or_by_its_argument(her
 
 
 @pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
-def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name):
+def test_a_key_given_as_a_variable_name_is_refused_and_not_printed(name):
     with pytest.raises(SettingsError, match="takes the name of an environment variable") as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)

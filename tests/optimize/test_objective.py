@@ -21,7 +21,7 @@ def items(human):
     )
 
 
-def test_a_document_that_people_rate_alike_is_left_out_and_a_judge_that_does_earns_nothing():
+def test_a_document_counts_0_if_only_the_judge_ties_it_and_is_left_out_if_people_do():
     those, scores = items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
     assert objective(scores, those, "summary") == pytest.approx(1)
     assert contrast(scores, -scores, those, "summary").documents == ("d1",)
@@ -29,7 +29,7 @@ def test_a_document_that_people_rate_alike_is_left_out_and_a_judge_that_does_ear
         assert objective(np.array([4.0, 4, 4]), items([[1, 2, 3]]), level) == 0
 
 
-def test_a_failed_output_is_missing_and_no_candidate_gains_by_failing():
+def test_failed_outputs_are_missing_and_failing_never_helps_a_candidate():
     those = items([[1, 2, 3, 4]])
     seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
     # In order among the three that it judged; the seed, too, among those.
@@ -37,7 +37,7 @@ def test_a_failed_output_is_missing_and_no_candidate_gains_by_failing():
     assert contrast(candidate, seed, those, "summary").value == pytest.approx(0)
 
 
-def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add():
+def test_a_documents_dataset_level_term_is_the_derivative_of_rho_by_its_weight():
     """The infinitesimal jackknife is the derivative of rho by a document's weight.
 
     Weighted rho is taken from its definition: mid-ranks among weighted outputs.
@@ -78,11 +78,11 @@ def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add():
         ([[0, 1, 1]] * 10, "dataset"),
     ],
 )
-def test_the_level_follows_the_outputs_a_document_has_and_where_people_tie(human, level):
+def test_the_default_level_depends_on_outputs_per_document_and_ties(human, level):
     assert choose_level(items(human)) == level
 
 
-def test_two_documents_suffice_for_an_error_at_system_level():
+def test_a_system_level_contrast_has_an_error_from_two_documents_on():
     those = items([[1, 2, 3, 4], [2, 1, 4, 3]])
     one, other = np.array([1.0, 2, 3, 4, 1, 3, 2, 4]), np.array([4.0, 3, 2, 1, 1, 2, 3, 4])
     assert 0 < contrast(one, other, those, "system").error < np.inf

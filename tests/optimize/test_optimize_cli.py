@@ -7,7 +7,7 @@ from jsonl import write_jsonl
 from rating_files import weather_rows
 
 from dspy_judges.errors import UsageError
-from judges.cli.main import parser as judges_parser
+from judges.cli.main import make_parser
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command
@@ -45,7 +45,7 @@ def folder(here):
     ],
     ids=["one document", "constant", "outside the scale", "a missing text", "no such rating"],
 )
-def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(folder, capsys, labels, says):
+def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(folder, capsys, labels, says):
     write_labels(**labels)
     assert command(OWN) == 1
     out, err = capsys.readouterr()
@@ -82,7 +82,7 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
     assert not re.search("Traceback|secret", err)
 
 
-def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_frozen(capsys):
+def test_rows_left_out_are_reported_and_the_plan_flag_is_used_and_frozen(capsys):
     write_labels(change=lambda n: {"liveliness": None} if n < 8 else {})
     plan = ["--plan", "mean", "--samples", "3"]
     assert command([*OWN, "--max-calls", "300", "--out", "run", *plan]) == 0
@@ -112,7 +112,7 @@ def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_f
         *(({"risk": risk}, "--risk") for risk in (0, -0.1, 0.51, True, "much")),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(wrong, message):
+def test_a_wrong_value_gives_one_line_that_names_it(wrong, message):
     with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         read_settings({"dimension": "relevance", **wrong})
 
@@ -132,11 +132,11 @@ def test_every_command_takes_numbers_as_people_write_them(flag, value, words):
         results = [read_settings({"dimension": "relevance", flag: word})]
         if flag != "risk":
             ask = ["score", "fluency", "--data", "x", f"--{flag.replace('_', '-')}", word]
-            results.append(judges_parser().parse_args(ask))
+            results.append(make_parser().parse_args(ask))
         assert {getattr(settings, flag) for settings in results} == {value}
 
 
-def test_columns_are_mapped_by_pairs_and_by_a_file(folder):
+def test_columns_can_be_mapped_by_flags_or_by_a_mapping_file(folder):
     ask = {"dimension": "relevance", "map": ["map.yaml", "id=key"], "scale": (0, 100)}
     (folder / "map.yaml").write_text("votes: [ann, bob]\nsummary: text\n", encoding="utf-8")
     settings = read_settings(ask)
@@ -149,7 +149,7 @@ def test_columns_are_mapped_by_pairs_and_by_a_file(folder):
         read_settings(ask)
 
 
-def test_a_file_without_a_flag_is_taken_for_the_labels(capsys):
+def test_a_file_given_without_a_flag_is_read_as_the_labels(capsys):
     with pytest.raises(SystemExit):
         command(["labels.jsonl"])
     assert "did you mean --data labels.jsonl?" in capsys.readouterr().err

@@ -36,7 +36,7 @@ def read(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(finished):
+def test_a_run_prints_its_scorecard_and_writes_a_complete_folder(finished):
     folder, out, err = finished
     lines = out.splitlines()
     assert lines[-1] == "Its errors: runs/relevance-001/report.html"
@@ -73,7 +73,9 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(finished):
     assert "judges.load" not in todo
 
 
-def test_scrambled_test_labels_change_neither_trials_nor_choice(here, finished, monkeypatch):
+def test_shuffled_test_labels_change_neither_the_trials_nor_the_decision(
+    here, finished, monkeypatch
+):
     folder, *_ = finished
     splits = read(folder / "splits.json")
     ids = {*splits["test"], *splits["test_unseen_systems"]}

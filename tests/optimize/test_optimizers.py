@@ -26,7 +26,7 @@ WRITTEN = ("rank", "gepa")
 def run(name, model=None, **settings):
     """A search of the optimizer; "labels" is `rank` where nobody writes instructions."""
     if name == "labels":
-        options = SearchOptions(max_demos=1000, longest_demos=10**6)
+        options = SearchOptions(max_demos=1000, max_demo_characters=10**6)
         return search(TRAIN, DEV, **{"options": options, **settings})
     settings = {"calls": 4000, "options": SearchOptions(seed=1), **settings}
     proposer = model or Model(write_instruction)
@@ -45,7 +45,7 @@ writers = pytest.mark.parametrize("name", WRITTEN)
 
 
 @every
-def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
+def test_every_optimizer_returns_a_complete_judge_that_can_be_saved(name, tmp_path):
     result = whole(name)[0].result
     assert result.n_tried
     prompt = result.tuned.prompt(SEED)
@@ -57,9 +57,9 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name, tmp_path):
 
 
 @writers
-def test_the_planted_instruction_is_found_and_ships(name):
+def test_every_optimizer_finds_the_best_instruction_and_ships_it(name):
     outcome = whole(name)[0]
-    assert outcome.result.decision.ship, outcome.result.decision.why
+    assert outcome.result.decision.ships, outcome.result.decision.why
     words = {word for word in QUALITIES if word in outcome.result.tuned.instruction}
     assert words == {"kindness", "candour"}
 
@@ -77,7 +77,7 @@ def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
 
 
 @writers
-def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
+def test_each_judged_item_is_charged_in_the_unit_of_the_budget(name):
     def tokens_in(prompt):
         return 100 + 25 * len(prompt.demos)
 
@@ -96,7 +96,7 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name):
 
 
 @every
-def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_seed(name):
+def test_an_interrupted_search_resumes_to_the_same_trials_and_judge(name):
     memo = {}
 
     def store(watch):
@@ -121,7 +121,7 @@ def test_an_interrupted_search_goes_on_and_makes_the_trials_and_judge_of_its_see
 
 
 @every
-def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
+def test_failed_judgements_are_counted_as_missing_and_never_help_a_judge(name):
     gains = [
         outcome.result.decision.gain
         for outcome in (run(name, by=Watch(fails_on="d100")), whole(name)[0])
@@ -135,26 +135,26 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name):
         pairs = zip(fails, judge(prompt, items), strict=True)
         return [failure if fail else one for fail, one in pairs]
 
-    assert not run(name, by=behave).result.decision.ship
+    assert not run(name, by=behave).result.decision.ships
 
 
 @writers
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
-def test_proposals_that_cannot_be_read_end_well(name, reply):
+def test_a_search_with_unreadable_proposals_ends_without_an_error(name, reply):
     outcome = run(name, Model(lambda *_: reply), calls=600)
     assert outcome.budget.total_cost <= 600
     assert outcome.result.decision.why
 
 
 @writers
-def test_a_proposer_without_money_leaves_the_best_so_far(name):
+def test_if_the_proposers_budget_is_spent_the_best_candidate_so_far_remains(name):
     model = Model(write_instruction)
     outcome = run(name, model, account=Budget(max_calls=3).account())
     assert (model.calls, bool(outcome.trials), bool(outcome.result.decision.why)) == (3, True, True)
 
 
 @writers
-def test_a_wrong_key_of_the_proposer_ends_the_run(name):
+def test_a_wrong_proposer_key_ends_the_run(name):
     def refuse(*_):
         raise FatalModelError("wrong key")
 
@@ -162,12 +162,12 @@ def test_a_wrong_key_of_the_proposer_ends_the_run(name):
         run(name, Model(refuse))
 
 
-def test_labels_that_say_nothing_seldom_ship_a_tuned_judge():
+def test_with_random_labels_a_tuned_judge_seldom_ships():
     # At a risk of 10 %, four or more of 8 have a chance of .5 %.
     n_ships = 0
     for seed in range(8):
         train, dev = (shuffle(world(10, 6, first=n, seed=seed), seed) for n in (0, 100))
-        options = SearchOptions(seed=seed, rounds=2)
+        options = SearchOptions(seed=seed, max_rounds=2)
         outcome = search(train, dev, proposer=Model(write_instruction), options=options)
-        n_ships += outcome.result.decision.ship
+        n_ships += outcome.result.decision.ships
     assert n_ships <= 3

@@ -16,12 +16,12 @@ from optimize.measuring.misses import Miss, Remarks, rank_differences, rows_by_m
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.misses import Article, MissGroup, miss_groups
+from optimize.report.misses import MissArticle, MissGroup, miss_groups
 from optimize.report.page import (
     Page,
     Section,
     backticks_as_code,
-    html,
+    page_html,
     sentence_difference,
     successful_attacks,
 )
@@ -72,7 +72,7 @@ def page_with(text):
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
     fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
     change = Miss(kind="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
-    miss = Article("a-1", change, both, both, both)
+    miss = MissArticle("a-1", change, both, both, both)
     by_y = replace(change, system="y", remarks=replace(change.remarks, decided_by="y"))
     other = replace(miss, miss=by_y, people=[("y", "y")])
     tile = Tile(text, reaching(0.5, 0.1), text)
@@ -84,7 +84,7 @@ def page_with(text):
     rest = Section(title="Rest", tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
     figures = Section(title="Figures", charts=[row, dots])
-    return html(Page(answer=answer, groups=groups, sections=[rest, figures]))
+    return page_html(Page(answer=answer, groups=groups, sections=[rest, figures]))
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -93,13 +93,13 @@ def test_a_page_has_the_same_tags_whatever_its_texts_hold(text):
     assert Tags(page_with(f"-{text}")).tags == Tags(page_with("x")).tags
 
 
-def test_what_hides_letters_or_turns_them_round_is_written_out():
+def test_invisible_and_text_reversing_characters_are_made_visible():
     page = page_with("a\x1b[8mb\u202ec")
     assert page.count("a\\u001b[8mb\\u202ec") > 15
     assert not re.search("[\x1b\u202e]", page)
 
 
-def test_the_policy_forbids_every_request_and_no_address_stands_on_a_page():
+def test_the_security_policy_forbids_requests_and_pages_have_no_addresses():
     page = page_with("x")
     assert page.index("default-src 'none'") < page.index("<title>")
     assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
@@ -129,7 +129,7 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
 
 
 @pytest.mark.parametrize("name", POOR)
-def test_poor_data_give_a_page_without_a_stray_nan(name, tmp_path):
+def test_poor_data_give_a_page_without_nan(name, tmp_path):
     card = Scorecard.brief(POOR[name])
     test = on_split(untuned=card, tuned=card)
     text = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
@@ -137,7 +137,7 @@ def test_poor_data_give_a_page_without_a_stray_nan(name, tmp_path):
     assert "Not tried: not now." in text
 
 
-def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path):
+def test_hostile_texts_are_escaped(tmp_path):
     scores = [Judgement(score=score, rationale=HOSTILE) for score in (1.0, 5.0)]
     texts = {"texts": {HOSTILE: HOSTILE}, "comments": (HOSTILE, HOSTILE)}
     names = {"systems": [HOSTILE] * 3, "annotators": (HOSTILE, "b")}
@@ -167,7 +167,7 @@ def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp
     assert "s" * 450 in text
 
 
-def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
+def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
     # Of five places the judge swaps the first two, which is one place of four; of eight, of seven.
     for number, ids in ((5, ["d/0", "d/1"]), (8, [])):
         people = [[rating] for rating in range(1, number + 1)]
@@ -175,7 +175,7 @@ def test_only_what_is_a_quarter_of_the_places_off_is_a_miss_of_a_rating():
         assert [miss.miss.id for group in miss_groups(evidence) for miss in group.misses] == ids
 
 
-def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
+def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss():
     # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
     evidence = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
     assert rank_differences(evidence).tolist() == [-1, 0, 1]
@@ -207,11 +207,11 @@ def test_the_worst_miss_comes_first_and_equal_numbers_are_none():
     ],
     ids=["verdicts", "pairs"],
 )
-def test_verdicts_and_pairs_are_counted_by_what_people_say(outputs_of, rows):
+def test_verdicts_and_pairs_are_counted_by_peoples_labels(outputs_of, rows):
     assert [*charts.count_table(outputs_of).rows][:2] == rows
 
 
-def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale():
+def test_the_dot_chart_has_a_diagonal_if_judge_and_people_share_a_scale():
     dots, systems = charts.dot_charts(
         outputs([1, 2, 5, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
     )
@@ -223,7 +223,7 @@ def test_ratings_are_dots_with_a_diagonal_where_judge_and_people_share_a_scale()
     assert not other.band
 
 
-def test_both_means_of_a_system_are_of_what_the_judge_has_scored():
+def test_both_means_of_a_system_are_over_outputs_that_the_judge_scored():
     # System x: people say 1 and 5, and the judge scored the first alone.
     _, systems = charts.dot_charts(
         outputs([1, 2, NAN, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
@@ -232,7 +232,7 @@ def test_both_means_of_a_system_are_of_what_the_judge_has_scored():
     assert (x, name) == (y, "x")
 
 
-def test_marks_stand_where_the_axis_says():
+def test_chart_positions_match_the_axis():
     unknown = ("b", reaching(NAN, None))
     (chart,) = charts.figure_charts([("a", reaching(0.75, 0.1)), unknown], "rho")
     ((name, mark, ends, words),) = chart.rows
@@ -243,7 +243,7 @@ def test_marks_stand_where_the_axis_says():
     assert charts.figure_charts([unknown], "rho") == []
 
 
-def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
+def test_an_attacks_effect_is_the_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
     moves = {"order": (4.0, 5.0, 5.0)}
     shifts = [(attack, measure_shift(CLEAN, moves.get(attack.title, CLEAN))) for attack in ATTACKS]
@@ -254,7 +254,7 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line():
 
 
 @given(TEXT, TEXT)
-def test_a_difference_holds_both_texts_and_marks_only_the_sentences_that_changed(before, after):
+def test_a_text_difference_marks_only_the_changed_sentences(before, after):
     difference = sentence_difference("Read it. Rate it.", "Read it. Rate it. Say why.")
     assert difference == "Read it. Rate it. <ins>Say why.</ins>"
     difference = sentence_difference(before, after)
@@ -263,6 +263,6 @@ def test_a_difference_holds_both_texts_and_marks_only_the_sentences_that_changed
         assert text_of(without).split() == text.split()
 
 
-def test_code_in_a_step_is_marked_and_a_lone_backtick_stays():
+def test_code_between_backticks_is_marked_and_a_single_backtick_stays():
     assert backticks_as_code("try `read --all`") == "try <code>read --all</code>"
     assert backticks_as_code("a ` b <") == "a ` b &lt;"

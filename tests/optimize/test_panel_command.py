@@ -62,7 +62,7 @@ def refusal_of(capsys, *arguments, code=2):
     return line
 
 
-def test_recordings_are_measured_beside_the_best_of_them_and_freeze_no_judge(capsys):
+def test_a_panel_of_recordings_is_compared_with_the_best_and_freezes_no_judge(capsys):
     flags = [*world(), "relevance@embedded", *RECORDED]
     result = join(capsys, *flags)
     assert (result["folder"], result["shipped"]) == ("runs/panel-001", "learned")
@@ -90,9 +90,7 @@ def members(openai_server):
     return [f"{name}=relevance@openai/{name}" for name in openai_server.models]
 
 
-def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_member(
-    members, capsys
-):
+def test_a_shipped_panel_scores_each_output_as_measured_and_is_refused_as_a_member(members, capsys):
     flags = [*world(), *members]
     result = join(capsys, *flags, "--price", "1,4")
     assert result["shipped"] == "learned"
@@ -110,7 +108,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured_and_is_no_mem
     assert "is a panel itself; join its members instead" in line
 
 
-def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(capsys):
+def test_rows_that_a_member_was_tuned_on_are_not_used(capsys):
     start = [*world(), *RECORDED]
     rows = read_jsonl("labels.jsonl")
     # A newline more makes no other text of it.
@@ -136,7 +134,7 @@ def test_rows_that_a_member_was_tuned_on_weigh_and_measure_nobody(capsys):
         (["--replies", "mute.jsonl", "--replies", "too=mute.jsonl"], "no judge can be a member"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_in_a_line(capsys, flags, message):
+def test_judges_that_cannot_be_joined_give_one_line(capsys, flags, message):
     start = world()
     write_jsonl("huge.jsonl", [{"id": "d0s0", "score": 1e308}])
     write_jsonl("strange.jsonl", [{"id": "x", "score": 3}])
@@ -147,7 +145,7 @@ def test_what_cannot_be_joined_is_refused_in_a_line(capsys, flags, message):
     assert not Path("runs/panel-001").exists()
 
 
-def test_there_is_no_panel_without_labels(capsys):
+def test_a_panel_needs_labels(capsys):
     line = refusal_of(capsys, "relevance", "mine=relevance", "--dimension", "relevance")
     assert "without labels nobody knows whether a panel is better" in line
 

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.panel_learning import learn_panel
 from optimize.statistics.correlations import summary_level
-from optimize.statistics.joining import joining_weights
+from optimize.statistics.joining import fit_joining_weights
 
 Scores = dict[str, np.ndarray]
 
@@ -37,13 +37,13 @@ def weights(fit):
     return {member.name: member.weight for member in fit.members}
 
 
-def test_weights_are_between_least_squares_and_the_prior_by_the_ridge():
+def test_ridge_weights_lie_between_least_squares_and_the_prior():
     # Of n orthogonal answers with a mean square of 1, least squares gives c, and the ridge
     # (n c + s f p) / (n + s), where f = p c / p p is how well the prior's sum fits.
     answers = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     c, prior, shrinkage = np.array([0.5, 0.1]), np.array([0.25, 0.75]), 2
     ridge = 4 * c + shrinkage * (prior @ c / (prior @ prior)) * prior
-    weights = joining_weights(answers, answers @ c, prior, shrinkage)
+    weights = fit_joining_weights(answers, answers @ c, prior, shrinkage)
     assert weights == pytest.approx(ridge / ridge.sum())
 
 
@@ -52,15 +52,15 @@ FLOATS = st.floats(-3, 3)
 
 @given(arrays(float, (12, 3), elements=FLOATS), arrays(float, 12, elements=FLOATS))
 def test_weights_are_never_negative_and_sum_to_one(answers, human):
-    weights = joining_weights(answers, human, np.array([0.5, 0.25, 0.25]))
+    weights = fit_joining_weights(answers, human, np.array([0.5, 0.25, 0.25]))
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1)
     # What goes against people leaves the prior.
     answers, prior = np.array([[1.0, 1.0], [-1.0, -1.0]]), np.array([0.5, 0.5])
-    assert joining_weights(answers, np.array([-1.0, 1.0]), prior) == pytest.approx(prior)
+    assert fit_joining_weights(answers, np.array([-1.0, 1.0]), prior) == pytest.approx(prior)
 
 
-def test_a_judge_that_says_nothing_new_has_little_weight():
+def test_a_redundant_judge_has_little_weight():
     world = World(1, documents=80)
     better = world.judge(1.0)
     copy = better + 3 * world.rng.normal(size=better.size)
@@ -70,7 +70,7 @@ def test_a_judge_that_says_nothing_new_has_little_weight():
     assert weights(fit).get("c", 0) < 0.1
 
 
-def test_a_judge_that_goes_against_people_has_no_weight():
+def test_a_judge_that_contradicts_people_has_no_weight():
     world = World(2)
     fit = world.fit({"a": world.judge(1.0), "b": world.judge(1.0), "c": -world.judge(1.0)})
     assert weights(fit).keys() == {"a", "b"}
@@ -78,7 +78,7 @@ def test_a_judge_that_goes_against_people_has_no_weight():
 
 
 @pytest.mark.parametrize("others", [{}, {"b": 1.0, "c": 1.0}], ids=["alone", "copies"])
-def test_the_best_judge_is_kept_where_others_change_nothing(others):
+def test_the_best_judge_is_kept_if_others_add_nothing(others):
     world = World(3)
     own = world.judge(1.0)
     fit = world.fit({"a": own, **dict.fromkeys(others, own)})
@@ -86,7 +86,7 @@ def test_the_best_judge_is_kept_where_others_change_nothing(others):
     assert fit.scores({"a": own}) == pytest.approx(own)
 
 
-def test_rho_alone_is_summary_level_rho_and_a_panel_adds_what_dropping_its_member_loses():
+def test_a_members_contribution_is_what_the_panel_loses_without_it():
     world = World(5)
     own = world.judge(1.0)
     fit = world.fit({"a": own, "b": world.judge(1.0), "c": world.judge(8.0)})
@@ -97,7 +97,7 @@ def test_rho_alone_is_summary_level_rho_and_a_panel_adds_what_dropping_its_membe
     assert adds["c"] < 0.01 < adds["b"]
 
 
-def test_the_gain_is_on_average_what_the_panel_gains_on_other_documents():
+def test_the_panels_gain_is_unbiased_for_other_documents():
     errors = []
     for seed in range(7):
         world = World(100 + seed, documents=12)
@@ -122,7 +122,7 @@ def test_neither_scale_nor_order_of_members_matters_and_scores_have_peoples_mean
     assert (panel.mean(), panel.std()) == pytest.approx((world.human.mean(), world.human.std()))
 
 
-def test_members_that_often_fail_or_say_one_thing_have_no_part_and_a_failure_fails_the_row():
+def test_constant_or_failing_members_are_left_out_and_a_failure_fails_the_row():
     world = World(8)
     often, seldom = world.judge(0.5), world.judge(1.0)
     often[::5], seldom[3] = np.nan, np.nan
@@ -138,7 +138,7 @@ def test_members_that_often_fail_or_say_one_thing_have_no_part_and_a_failure_fai
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
-def test_one_document_and_labels_that_are_all_alike_teach_nothing(level):
+def test_one_document_or_equal_labels_teach_nothing(level):
     one, alike = World(9, documents=1, systems=30), World(9)
     alike.human = np.full(192, 3.0)
     for world in (one, alike):
@@ -147,7 +147,7 @@ def test_one_document_and_labels_that_are_all_alike_teach_nothing(level):
             world.fit(scores, level)
 
 
-def test_over_all_outputs_scores_are_ranked_together():
+def test_at_dataset_level_scores_are_ranked_together():
     world = World(10, documents=120, systems=1)
     scores = {"a": world.judge(1.0), "b": world.judge(1.0)}
     fit = world.fit(scores, "dataset")
@@ -155,7 +155,7 @@ def test_over_all_outputs_scores_are_ranked_together():
     assert fit.rho_alone["a"] == pytest.approx(spearmanr(scores["a"], world.human).statistic)
 
 
-def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_sign():
+def test_swapping_the_sides_of_pairs_keeps_the_panel_and_flips_margins():
     rng = np.random.default_rng(1)
     truth = rng.normal(size=120)
     margins = {

@@ -41,7 +41,7 @@ def misses_of(path):
         return list(csv.DictReader(file))
 
 
-def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms():
+def test_the_first_screen_counts_false_passes_and_false_alarms():
     code, out, _ = run(command, *files(documents=30))
     lines = out.splitlines()
     text = " ".join(lines)
@@ -67,7 +67,7 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms():
     assert "dataset-level rho" in out
 
 
-def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_is_room_for_misses():
+def test_agreement_is_compared_with_that_of_annotators_and_misses_still_fit():
     votes = [{"ann": n % 4 > 0, "bob": n % 4 > 0} for n in range(80)]
     rows = [
         {"id": f"o{n}", "output": f"A{n}", "annotations": {"charm": votes[n]}} for n in range(80)
@@ -83,7 +83,7 @@ def test_where_annotators_are_known_agreement_is_held_against_theirs_and_there_i
     assert len(out.splitlines()) <= 12
 
 
-def test_json_has_the_card_at_its_top():
+def test_the_scorecard_is_at_the_top_level_of_json():
     result = json_of(command, *files())
     counts = {"pass_pass": 100, "pass_fail": 20, "fail_pass": 20, "fail_fail": 40}
     assert result["confusion"] == counts
@@ -107,14 +107,14 @@ def test_json_has_the_card_at_its_top():
         (["--min-tpr", "1.5"], 2, None, "--min-tpr"),
     ],
 )
-def test_the_gate_compares_the_interval(floors, code, gate, says):
+def test_the_gate_compares_the_whole_interval_with_the_floor(floors, code, gate, says):
     arguments = [*files(), *floors]
     result = run(command, *arguments)
     assert (result.code, says in result.err) == (code, True)
     assert gate is None or json_of(command, *arguments, code=code)["gate"] == gate
 
 
-def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here):
+def test_a_gate_that_holds_prints_the_figure_and_the_next_step(here):
     floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
     out = run(command, *files(), *floors, "--report=page.html").stdout
     gate = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
@@ -127,7 +127,7 @@ def test_a_gate_that_holds_says_by_how_much_and_what_is_next(here):
     assert "Next:</b> The same command checks it in CI." in text
 
 
-def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_a_note_names():
+def test_a_note_names_the_flag_that_swaps_reversed_labels():
     rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
     scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
     arguments = of_rows(rows, scores, "kind")
@@ -154,7 +154,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
     ],
     ids=["of labels", "of scores"],
 )
-def test_floors_of_rates_need_two_values(card, code, says):
+def test_floors_for_rates_need_labels_of_pass_or_fail(card, code, says):
     assert not {"misses", "confusion"} & json_of(command, *files(card)).keys()
     status, _, err = run(command, *files(card), "--min-tpr", "0.5")
     assert (status, says in err) == (code, True)

@@ -21,7 +21,7 @@ NAN = math.nan
 SCORES = st.lists(st.integers(0, 6).map(float), min_size=9, max_size=9)
 
 
-def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all():
+def test_pair_accuracy_counts_ties_half_and_leaves_out_pairs_tied_by_people():
     # Five pairs: agreed, opposed, the judge's tie (.5), people's tie (undecided), a failed one.
     judge, human = [1, -0.5, 0, 1, NAN], [0.4, 1, -1, 0, 1]
     result = pair_accuracy(judge, human, [*"abcde"])
@@ -33,7 +33,7 @@ def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all():
     assert (math.isnan(nothing.value), nothing.interval) == (True, None)
 
 
-def test_a_share_has_the_interval_of_the_correlation_that_it_is():
+def test_the_interval_of_a_share_is_that_of_the_correlation_2s_minus_1():
     # 12 of 15 pairs right: D = 2 * .8 - 1 = .6, each pair adds 2 or 0 less 1.6 to it, and the error
     # of Fisher's z is sd / sqrt(15) / (1 - .36).
     right = [1.0] * 12 + [-1.0] * 3
@@ -43,7 +43,7 @@ def test_a_share_has_the_interval_of_the_correlation_that_it_is():
     assert (result.interval.low, result.interval.high) == pytest.approx(tuple(ends))
 
 
-def test_pairs_are_of_one_document_and_a_tie_is_half_right():
+def test_order_agreement_pairs_outputs_of_one_document_and_counts_ties_half():
     # Document a: people order 3 pairs; the judge has 1 < 2 right, 1 < 3 right, 2 < 3 as a tie.
     # Document b: people rate both alike, which is no pair. So 2.5 of 3. A failed score: no pair.
     agreement = order_agreement([1, 2, 2, 5, 1, NAN], [1, 2, 3, 4, 4, 5], list("aaabba"))
@@ -55,7 +55,7 @@ def test_pairs_are_of_one_document_and_a_tie_is_half_right():
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=30))
 @example([(1, 2), (2, 1), (2, 3), (3, 2)])
-def test_it_is_somers_d_given_people_moved_to_the_unit_interval(rows):
+def test_order_agreement_is_somers_d_mapped_to_the_unit_interval(rows):
     judge, human = np.array(rows, float).T
     agreement = order_agreement(judge, human, range(len(rows)), level="dataset")
     if np.ptp(human) == 0:
@@ -69,7 +69,7 @@ def test_it_is_somers_d_given_people_moved_to_the_unit_interval(rows):
 
 
 @pytest.mark.parametrize(("level", "per_document"), [("summary", 5), ("dataset", 1)])
-def test_the_interval_holds_the_true_share_in_95_of_100(level, per_document):
+def test_the_interval_of_order_agreement_covers_in_95_percent_of_draws(level, per_document):
     """Of 400 intervals 95 % hold it within 4 standard errors, .044: between .90 and .99."""
 
     def draw(rng, n):
@@ -87,7 +87,7 @@ def test_the_interval_holds_the_true_share_in_95_of_100(level, per_document):
     assert order_agreement(scores, np.arange(60) < 5, range(60), level="dataset").interval is None
 
 
-def test_a_judge_that_is_mean_is_noticed_and_a_like_one_is_not():
+def test_a_judge_with_lower_scores_is_shifted_and_one_with_equal_scores_is_not():
     rng = np.random.default_rng(0)
     human, documents = rng.normal(3, 1, 200), np.arange(200) // 4
     like, low = (
@@ -100,14 +100,14 @@ def test_a_judge_that_is_mean_is_noticed_and_a_like_one_is_not():
     assert compare_scales([NAN], [1]) is None
 
 
-def test_scores_are_put_on_any_scale():
+def test_scores_are_rounded_to_the_nearest_rating_of_any_scale():
     assert nearest_ratings([0.2, 1.5, 2.4, 99], (1, 2, 3)).tolist() == [1, 2, 2, 3]
     assert nearest_ratings([20, 30, 76], (0, 50, 100)).tolist() == [0, 50, 100]
     assert np.isnan(nearest_ratings([NAN], (1, 2)))
 
 
 @given(SCORES, SCORES)
-def test_kappa_equals_the_weighted_table(a, b):
+def test_quadratic_kappa_equals_its_value_from_the_weighted_table(a, b):
     table = np.zeros((7, 7))
     for x, y in zip(a, b, strict=True):
         table[int(x), int(y)] += 1 / len(a)

@@ -41,7 +41,7 @@ def lines_of(capsys, *words, code=0):
     return (output.err if code else output.out).splitlines()
 
 
-def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(capsys):
+def test_each_figure_has_a_line_and_the_last_line_is_the_label_command(capsys):
     write_labels(range(60))
     first, rate, balanced, tpr, tnr, sample, command = lines_of(capsys, *LINE)
     assert first == "60 of 200 documents labelled; how many more give a width of 0.15:"
@@ -78,7 +78,7 @@ def test_whole_documents_are_written_together(capsys):
     assert groups == [group for group in dict.fromkeys(groups) for _ in range(4)]
 
 
-def test_without_labels_a_first_round_is_drawn_at_random_and_replaces_no_file_but_the_same(capsys):
+def test_without_labels_a_random_first_round_is_drawn_and_no_other_file_is_replaced(capsys):
     summary, sample, command = first = lines_of(capsys)
     assert summary == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
     assert sample == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
@@ -91,7 +91,7 @@ def test_without_labels_a_first_round_is_drawn_at_random_and_replaces_no_file_bu
     assert sample.startswith("next.jsonl: 18 documents")
 
 
-def test_when_all_are_labelled_or_the_width_is_reached_nothing_is_left(capsys):
+def test_nothing_is_planned_if_all_are_labelled_or_the_width_is_reached(capsys):
     write_labels(range(N))
     lines = lines_of(capsys, *LINE, "--target-width", "0.01")
     assert lines[1].endswith(": not reached")
@@ -103,14 +103,14 @@ def test_when_all_are_labelled_or_the_width_is_reached_nothing_is_left(capsys):
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_without_scores_the_mean_alone_is_planned(capsys):
+def test_without_scores_only_the_mean_is_planned(capsys):
     write_labels(range(40))
     lines = lines_of(capsys, *LABELS)
     assert lines[1].startswith("true rate          0.750 [")
     assert len(lines) == 4
 
 
-def test_too_few_fails_are_asked_for_before_a_width(capsys):
+def test_missing_fails_are_planned_before_a_narrower_interval(capsys):
     write_labels([n for n in range(60) if n % 4 or n < 16])  # four fails
     figures = json.loads("\n".join(lines_of(capsys, *LINE, "--json")))["figures"]
     # Six fails are lacking, and 4 of 49 documents had one.
@@ -118,7 +118,7 @@ def test_too_few_fails_are_asked_for_before_a_width(capsys):
     assert figures["TNR"]["more_documents"] == figures["balanced accuracy"]["more_documents"] == 74
 
 
-def test_ratings_have_a_mean_and_a_rho(capsys):
+def test_ratings_are_planned_by_mean_and_rho(capsys):
     rng = np.random.default_rng(0)
     ratings = rng.integers(1, 6, 60).tolist()
     write_labels(
@@ -140,7 +140,7 @@ def test_rows_without_ids_get_the_ids_that_labels_will_name(capsys):
     assert all(row["output"] == f"T {int(row['id']) - 1}" for row in rows)
 
 
-def test_labels_with_unequal_weights_are_not_planned_on(capsys):
+def test_plan_refuses_labels_with_unequal_weights(capsys):
     write_labels(range(40), lambda n: {"sampling_weight": 5 + n % 3, "sampling_from": 200})
     (error,) = lines_of(capsys, *LINE, code=2)
     assert "its documents were drawn with unequal chances" in error
@@ -157,7 +157,7 @@ def test_labels_with_unequal_weights_are_not_planned_on(capsys):
         ([*LABELS, "--scores", "else.jsonl"], 1, "no id is the id of an output in outputs"),
     ],
 )
-def test_a_wrong_use_is_one_line(words, code, reason, capsys):
+def test_wrong_usage_gives_one_line(words, code, reason, capsys):
     write_labels(range(40))
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
@@ -169,7 +169,7 @@ def test_a_wrong_use_is_one_line(words, code, reason, capsys):
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_labels_in_the_file_itself_count(capsys):
+def test_labels_in_the_file_of_outputs_count(capsys):
     labels = ["pass" if n % 2 else None for n in range(9)]
     rows = [{"id": f"o{n}", "output": f"A{n}.", "label": label} for n, label in enumerate(labels)]
     assert plan([write_jsonl("partly.jsonl", rows), "--map", "ok=label", "--json"]) == 0

@@ -48,13 +48,13 @@ def test_a_larger_limit_finds_the_form_that_helps(runs):
     assert max(finals, key=lambda trial: trial["value"])["reasoning"] in ("steps", "questions")
 
 
-def test_no_form_is_sought_where_one_is_named(runs):
+def test_no_other_reasoning_is_tried_if_the_settings_name_one(runs):
     _, trials, _ = runs(LIMITS[0], reasoning="none")
     assert {trial["reasoning"] for trial in trials if trial["stage"] == "race"} == {None}
 
 
 @pytest.mark.parametrize("dollars", LIMITS)
-def test_what_is_reported_is_what_was_billed_and_within_the_limit(runs, dollars):
+def test_the_reported_cost_is_the_billed_cost_and_within_the_limit(runs, dollars):
     summary, _, bill = runs(dollars)
     assert summary["cost_usd"] == pytest.approx(bill, rel=0.01)
     # A limit is there to be used.

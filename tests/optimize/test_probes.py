@@ -6,7 +6,7 @@ import pytest
 from behaving_model import Model
 from report_cases import outputs, pairs, plain
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
@@ -21,7 +21,7 @@ def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
     assert shift.raised_share == pytest.approx(1 / 3)
 
 
-def test_attacks_are_named_apart_and_one_asks_for_nothing():
+def test_attacks_have_distinct_names_and_one_is_a_neutral_control():
     assert len({attack.title for attack in ATTACKS}) == len(ATTACKS)
     assert [attack.title for attack in ATTACKS if attack.is_control] == ["neutral line"]
 
@@ -38,11 +38,13 @@ def gullible(text, *_):
 def probes_of(model, evidence, name="relevance", **limits):
     """What each attack moves, by its title."""
     client = Client(model, account=Budget(**limits).account())
-    probes = probe_judge(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
+    probes = probe_judge(
+        Judge.of(find_subject(name)), client, evidence.items, evidence.scores, seed=0
+    )
     return {attack.title: shift for attack, shift in probes.shifts}
 
 
-def test_an_attack_that_works_shows_by_how_much_and_the_others_stay():
+def test_an_attack_that_works_raises_scores_and_the_others_do_not():
     model = Model(gullible)
     shifts = probes_of(model, outputs([2] * 6, [[i % 5 + 1] for i in range(6)], "aabbcc"))
     # The order speaks of the top score: 2 becomes 5.
@@ -51,13 +53,13 @@ def test_an_attack_that_works_shows_by_how_much_and_the_others_stay():
     assert model.calls == 6 * len(ATTACKS)
 
 
-def test_of_a_pair_the_side_not_preferred_attacks():
+def test_in_a_pair_the_attack_is_added_to_the_side_that_the_judge_rejected():
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
     assert probes_of(Model(gullible), evidence, "tldr_concise")["order"].mean > 0
 
 
-def test_so_many_outputs_are_attacked_and_the_same_ones_again():
+def test_a_fixed_number_of_outputs_is_attacked_and_always_the_same_ones():
     evidence = plain(n_documents=30, n_systems=4)
     shifts = probes_of(Model(gullible), evidence)
     assert {shift.n_outputs for shift in shifts.values()} == {N_PROBED_OUTPUTS}

@@ -66,7 +66,7 @@ def propose(replies, calls=1000):
     trials = []
     source, problem = proposer_of(model, calls=calls, trials=trials)
     problem.evaluator.scores(problem.untuned, problem.train)
-    evidence = source.evidence(problem.untuned, problem.train, [stream(0, "lesson")])
+    evidence = source.write_evidence(problem.untuned, problem.train, [stream(0, "lesson")])
     fresh = source.propose(SEED.instruction, evidence, [("Rate it.", 0.25)], 1)
     return fresh, [trial["why"] for trial in trials], model, problem.evaluator.budget
 
@@ -75,7 +75,7 @@ def reply(instruction):
     return f"{ANALYSIS}\n{HEADER}\n{instruction}\n\n[[ ## completed ## ]]"
 
 
-def test_a_reply_is_counted_and_its_instruction_taken():
+def test_a_reply_is_charged_and_its_instruction_is_used():
     fresh, faults, model, _ = propose([reply(TEXT)])
     assert (fresh, faults, model.calls) == ([TEXT], [], 1)
     (prompt,) = model.prompts
@@ -96,7 +96,7 @@ COPIED = world(1).items[0].texts["text"]
         ("People seem to mind length.", "no instruction stands under the header"),
     ],
 )
-def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, fault):
+def test_after_a_faulty_reply_the_proposer_is_told_the_fault_and_asked_once_more(faulty, fault):
     fresh, faults, model, budget = propose([faulty, reply(TEXT)])
     assert (fresh, faults) == ([TEXT], [])
     *_, second = model.prompts
@@ -112,7 +112,7 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(faulty, f
     assert fault in why
 
 
-def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
+def test_a_proposer_without_a_usable_reply_in_two_rounds_is_not_asked_again():
     lines = []
     calls = []
     model = Model(lambda *_: "I cannot help with that.")
@@ -125,13 +125,13 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more():
     assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
 
 
-def test_without_the_means_for_another_a_faulty_reply_stays_rejected():
+def test_a_faulty_reply_is_not_asked_again_if_the_budget_is_too_small():
     fresh, faults, model, _ = propose([reply(SEED.instruction)], calls=len(HALVES[0]) + 1)
     assert (fresh, model.calls) == ([], 1)
     assert faults == ["known already"]
 
 
-def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
+def test_if_the_budget_pays_for_some_replies_these_are_read():
     model = Model(write_instruction)
     lessons = ["one", "two", "three", "four"]
     fresh = proposer_of(model, money=2)[0].propose(SEED.instruction, lessons, [], 1)
@@ -139,7 +139,7 @@ def test_where_not_all_replies_can_be_paid_those_that_can_are_read():
     assert fresh
 
 
-def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
+def test_a_run_whose_limit_pays_for_no_proposal_continues_with_a_larger_limit():
     model = Model(lambda *_: f"{HEADER}\n{TEXT}")
     account = Budget(max_calls=0).account()
     outcome = search(*HALVES, proposer=model, account=account, options=SearchOptions(max_demos=0))
@@ -149,12 +149,12 @@ def test_where_the_limit_pays_for_no_proposal_a_larger_one_goes_on():
     )
 
 
-def test_a_proposer_whose_answers_cannot_be_used_is_named_and_not_the_limit():
+def test_if_unusable_replies_spend_the_budget_the_message_names_the_proposer():
     def fail(*_):
         raise TransientError("the reply is not JSON", billed=True)
 
     account = Budget(max_calls=2).account()
-    options = SearchOptions(max_demos=0, proposals=1, rounds=1)
+    options = SearchOptions(max_demos=0, proposals=1, max_rounds=1)
     lines = list[str]()
     outcome = search(*HALVES, proposer=Model(fail), account=account, options=options, lines=lines)
     assert not outcome.result.decision.limit_reached

@@ -21,7 +21,7 @@ from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer
-from optimize.search.questions import NotTestedError, ask_questions, held_out_scores
+from optimize.search.questions import QuestionsNotTestedError, ask_questions, held_out_scores
 from optimize.search.two_fold_search import two_fold_search
 from optimize.statistics.intervals import mean_of_differences, stream
 
@@ -73,7 +73,7 @@ def search(documents=12, by=judge, **settings):
     )
 
 
-def answers_of(columns, human, documents, choices=(1, 2, 3, 4, 5)):
+def read_answers(columns, human, documents, choices=(1, 2, 3, 4, 5)):
     """Answers by columns, of which `own` is the rating or verdict."""
     fields = tuple(
         Field(name=name, description=name, role="output", choices=choices) for name in columns
@@ -93,7 +93,7 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     low, high = {1: (1, 5), "yes": (0, 1), "A": (-1, 1)}[choices[0]]
     columns = {name: rng.uniform(low, high, 40) for name in ("first", "second", "own")}
     human = rng.uniform(low, high, 40) + (-1 if reverse else 1) * columns["first"]
-    answers = answers_of(columns, human, np.repeat(np.arange(10), 4), choices)
+    answers = read_answers(columns, human, np.repeat(np.arange(10), 4), choices)
     weights = answers.fit_weights()
     assert weights.problem(answers.fields) is None
     assert all(slope > 0 for slope in weights.slopes.values())
@@ -101,12 +101,12 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     assert np.clip(scores, low, high) == pytest.approx(scores, abs=1e-6)
 
 
-def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked():
+def test_a_decisive_answer_gets_most_of_the_weight_and_random_answers_are_dropped():
     rng, documents = np.random.default_rng(0), np.repeat(np.arange(25), 8)
     truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
-    answers = answers_of(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
+    answers = read_answers(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
     assert [field.name for field in answers.useful_questions()] == ["true"]
     useful = answers.of_questions(answers.useful_questions())
     shares = useful.fit_weights().shares(useful.fields)
@@ -114,32 +114,32 @@ def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_where_nothing_is_known_the_own_rating_counts_alone():
+def test_if_labels_teach_nothing_only_the_judges_own_rating_counts():
     rng = np.random.default_rng(1)
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
-    flat = answers_of(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
+    flat = read_answers(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
     assert set(flat.fit_weights().slopes) == {"own"}
     assert flat.useful_questions() == ()
-    silent = answers_of({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
+    silent = read_answers({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
     assert silent.fit_weights().slopes == {"own": 1.0}
     assert np.isnan(silent.scores(silent.fit_weights())).all()
 
 
-def test_beside_a_verdict_that_goes_against_labels_the_answers_that_follow_them_count():
+def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
     human = np.tile([1.0, 0.0], 60)
     useful = np.where(np.arange(120) % 5 == 0, 1 - human, human)
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
     columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
-    answers = answers_of(columns, human, documents, ("yes", "no"))
+    answers = read_answers(columns, human, documents, ("yes", "no"))
     assert [field.name for field in answers.useful_questions()] == ["useful"]
     shares = answers.fit_weights().shares(answers.fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.
-    mirror = answers_of(columns, 1 - useful, documents, ("yes", "no"))
+    mirror = read_answers(columns, 1 - useful, documents, ("yes", "no"))
     assert mirror.fit_weights().slopes == {"own": 1.0}
 
 
-def test_a_documents_own_labels_have_no_part_in_its_scores():
+def test_a_documents_scores_do_not_depend_on_its_own_labels():
     items = world(20)
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     judgements = [one.judgement for one in judge(prompt, items.items)]
@@ -153,16 +153,16 @@ def test_a_documents_own_labels_have_no_part_in_its_scores():
         assert held_out_scores(other, everything, problem)[own] == pytest.approx(scores[own])
 
 
-def test_questions_that_decide_for_people_are_found_weighed_and_ship():
+def test_decisive_questions_are_found_weighted_and_shipped():
     outcome = search_halves(world(20), world(20, first=100))
     tuned = outcome.result.tuned
     assert {field.name for field in tuned.questions or ()} == TRUE
     assert set(tuned.weights.slopes) == {*TRUE, "rating"}
-    assert outcome.result.decision.ship
+    assert outcome.result.decision.ships
     assert [len(trial["questions"]) for trial in outcome.of_stage("questions")] == [4, 4]
 
 
-def test_each_question_is_asked_once_of_an_output():
+def test_each_question_is_asked_once_per_output():
     keys = []
 
     def watch(prompt, items):
@@ -173,39 +173,39 @@ def test_each_question_is_asked_once_of_an_output():
     assert len(keys) == len(set(keys)) == 3 * 12 * 8  # untuned, all questions, the useful ones
 
 
-def test_shuffled_labels_ship_no_questions():
+def test_with_shuffled_labels_no_questions_ship():
     n_ships = 0
     for n in range(7):
         halves = (shuffle(world(12, first=first, seed=n), n) for first in (0, 50))
-        n_ships += search_halves(*halves).result.decision.ship
+        n_ships += search_halves(*halves).result.decision.ships
     assert n_ships <= 3  # the risk is .10; chance exceeds this once in 370
 
 
-def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search():
+def test_a_budget_too_small_for_questions_does_not_change_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
         search(8, calls=200)
     result = search_halves(world(8), world(8, first=50), calls=200).result
-    assert (result.decision.ship, result.tuned.questions) == (False, None)
+    assert (result.decision.ships, result.tuned.questions) == (False, None)
 
 
 def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     problem = problem_of(world(20), world(20, first=100), by=judge)
     evaluator = replace(problem.evaluator, untuned=prompt)
-    result = two_fold_search(RANK, replace(problem, evaluator=evaluator, new_questions=False))
+    result = two_fold_search(RANK, replace(problem, evaluator=evaluator, may_add_questions=False))
     assert result.tuned.questions == QUESTIONS
-    assert result.decision.ship
+    assert result.decision.ships
     assert result.tuned.weights
 
 
-def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing():
+def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]
     weak, strong = (mean_of_differences(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
-    alone = gate.gain_of([[[strong]]], stream(0))
-    assert gate.gain_of([[[strong]], [[strong]]], stream(0)) == alone
-    both = gate.gain_of([[[weak]], [[strong]]], stream(0))
-    assert (both.kind, both.value) == (1, alone.value)
+    alone = gate.largest_gain([[[strong]]], stream(0))
+    assert gate.largest_gain([[[strong]], [[strong]]], stream(0)) == alone
+    both = gate.largest_gain([[[weak]], [[strong]]], stream(0))
+    assert (both.kind_index, both.value) == (1, alone.value)
     # The larger of two means is larger by chance as well, so the interval is wider.
     assert both.low <= alone.low
 
@@ -221,9 +221,7 @@ def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_no
         (9, 6, 0, True),
     ],
 )
-def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
-    worse, better, gain, ships
-):
+def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, gain, ships):
     """Of 40 fails so many get worse or better, and so many of 40 passes better."""
     human = np.repeat([0.0, 1.0], 40)
     labels = zip(world(80, 1).items, human, strict=True)
@@ -233,8 +231,8 @@ def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     untuned[worse : worse + better] = 1
     untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
-    finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned=untuned)
-    reason = gate.true_rate_objection([finalist])
+    finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned_scores=untuned)
+    reason = gate.rate_objection([finalist])
     assert (reason is None) == ships
     assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
 
@@ -259,7 +257,7 @@ WORDS = world(4).items[0].texts["text"].replace("=", " ").split()
         ),
     ],
 )
-def test_a_proposers_questions_are_read_line_by_line_and_kept_if_a_judge_may_ask_them(lines, read):
+def test_proposed_questions_are_read_line_by_line_and_kept_if_valid(lines, read):
     reply = f"[[ ## instruction ## ]]\nRate the kindness.\n\n[[ ## questions ## ]]\n{lines}"
     problem = problem_of(world(4), world(4, first=9), proposer=Model(lambda *_: reply))
     proposer = Proposer(problem, problem.proposer)
@@ -269,15 +267,15 @@ def test_a_proposers_questions_are_read_line_by_line_and_kept_if_a_judge_may_ask
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added(new):
+def test_the_proposer_is_asked_for_questions_only_if_they_may_be_added(new):
     model = Model(lambda *_: "[[ ## instruction ## ]]\nRate the kindness.")
     problem = problem_of(world(12), world(12, first=50), by=judge, proposer=model)
-    two_fold_search(RANK, replace(problem, new_questions=new))
+    two_fold_search(RANK, replace(problem, may_add_questions=new))
     assert model.prompts
     assert any("[[ ## questions ## ]]" in prompt for prompt in model.prompts) == new
 
 
-def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked():
+def test_questions_are_given_up_early_if_the_judge_often_fails():
     ids = []
 
     def failing(prompt, items):
@@ -288,7 +286,9 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 
-    with pytest.raises(NotTestedError, match="of its judgements failed, for example: cut short"):
+    with pytest.raises(
+        QuestionsNotTestedError, match="of its judgements failed, for example: cut short"
+    ):
         search(by=failing)
     assert len(ids) == 2 * 192
 

@@ -73,7 +73,7 @@ def run(tmp_path_factory):
     return optimize.tune(REPLY, list(rows()), **models, out=out, quiet=True)
 
 
-def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run):
+def test_the_useful_question_ships_with_its_weight_and_its_contribution(run):
     assert run.summary["shipped"] == "tuned"
     deadline, verdict = run.summary["answers"]
     assert (deadline["name"], verdict["name"]) == ("deadline", "verdict")
@@ -86,7 +86,7 @@ def test_the_useful_question_ships_with_its_weight_and_what_it_is_worth(run):
     assert questions == {("weather", "deadline")}
 
 
-def test_screen_and_page_say_what_is_asked_and_what_it_costs(run):
+def test_screen_and_page_list_the_questions_and_their_cost(run):
     text = " ".join(str(run).split())
     assert re.search(r"Asks: deadline \(\d+%\), in addition to its own verdict \(\d+%\)\.", text)
     assert re.search(r"1,000 rows will cost \$[\d.]+, untuned \$[\d.]+ \(", text)
@@ -97,7 +97,7 @@ def test_screen_and_page_say_what_is_asked_and_what_it_costs(run):
     assert set(misses["decided_by"]) <= {"deadline = no", "deadline = yes", "verdict = fail"}
 
 
-def test_show_score_and_python_name_the_questions_and_the_answer_that_decided(run, here, capsys):
+def test_show_score_and_python_name_the_questions_and_the_deciding_answer(run, here, capsys):
     assert judges_main(["show", str(run.folder)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert re.search(r"\d+% deadline \(yes/no\) \(-0\.\d+\): does the reply say until when", text)

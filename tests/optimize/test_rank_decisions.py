@@ -12,7 +12,7 @@ from dspy.experimental import Choice, Noul, Score
 from rated_programs import ROWS, compile_with, form
 
 import judges
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from judges.modules import ScoredProgram
 from optimize.tuning.program_answer import ProgramAnswer, ProgramError, answer_of
 
@@ -67,7 +67,7 @@ def lm(decision_server):
     return DecidingLM(opinion, decision_server.url.removesuffix("/v1"), decision_server.key or "")
 
 
-def test_questions_of_a_program_are_weighed_by_their_probabilities(lm, tmp_path):
+def test_a_programs_questions_are_weighted_by_their_probabilities(lm, tmp_path):
     program = dspy.Predict(Rating)
     program.fields = {"clear": {"threshold": 0.7}, "rating": {"cuts": [0.4, 1.5, 2.5, 3.5]}}
     tuned = compile_with(program, ROWS, lm=lm, max_calls=1200, output="rating", price=(0.1, 0.0))
@@ -97,7 +97,7 @@ def passes(program, rows):
 
 
 @pytest.mark.parametrize("signature", [Passing, Naming])
-def test_a_decision_between_two_gets_the_threshold_that_labels_teach(signature, lm, tmp_path):
+def test_a_decision_between_two_labels_gets_a_learned_threshold(signature, lm, tmp_path):
     program = dspy.Predict(signature)
     program.fields = {"ok": {"instructions": "Is it a good summary?"}}
     tuned = compile_with(program, VERDICTS, lm=lm, max_calls=1200, ships=False)
@@ -117,7 +117,7 @@ def test_a_verdict_judge_s_program_gets_the_threshold_with_the_judges_own_model(
     lm, decision_server, monkeypatch
 ):
     monkeypatch.setenv("SYSTEMONE_API_KEY", decision_server.key or "")
-    subject = dimension_on("good", ("pass", "fail"), ["document", "summary"], "is it good")
+    subject = make_dimension("good", ("pass", "fail"), ["document", "summary"], "is it good")
     judge = judges.Judge.of(subject).with_model("systemone/jev", decision_server.url)
     tuned = compile_with(judge.program(), VERDICTS, max_calls=1200, ships=False)
     assert tuned.detailed_results.summary["lm"] == "systemone/jev"
@@ -189,7 +189,7 @@ def answer_to(kind):
         (Choice[("A", None), ("B", None)], ("A", "B"), True),
     ],
 )
-def test_ratings_and_choices_are_known_by_their_type(kind, values, is_choice):
+def test_ratings_and_choices_are_recognised_by_their_type(kind, values, is_choice):
     assert answer_to(kind) == ProgramAnswer(name="x", values=values, is_choice=is_choice)
 
 
@@ -210,6 +210,6 @@ def test_labels_without_an_order_are_refused(kind):
         (dspy.Predict("document, summary -> ok: bool"), "'ok' requires an OutputField"),
     ],
 )
-def test_what_a_decision_model_cannot_be_asked_is_refused(program, says, lm):
+def test_a_program_that_a_decision_model_cannot_answer_is_refused(program, says, lm):
     with pytest.raises(ProgramError, match=f"cannot be tuned with systemone/jev: .*{says}"):
         compile_with(program, VERDICTS, lm=lm, max_calls=1200)

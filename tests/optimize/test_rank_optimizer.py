@@ -13,9 +13,9 @@ from rated_programs import INPUTS, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
-from judges.loading import dimension_on
+from judges.loading import make_dimension
 from optimize import RankOptimizer
-from optimize.tuning.program import Program
+from optimize.tuning.program import UserProgram
 
 RELEVANCE = judges.load("relevance").program()
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
@@ -100,13 +100,13 @@ NO_RATING = "of which 0 are the rating or choice that people labelled"
         ),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_with_what_can(student, says):
+def test_the_error_on_an_untunable_program_says_what_can_be_tuned(student, says):
     with pytest.raises(TypeError, match=says) as error:
         RankOptimizer(quiet=True).compile(student, trainset=SOME)
     assert "\n" not in str(error.value)
 
 
-def test_a_module_of_ones_own_stays_what_it_is_and_so_does_a_predictor_that_is_left_alone(server):
+def test_a_users_module_keeps_its_class_and_its_compiled_predictors(server):
     with dspy.context(lm=lm_of(server)):
         tuned = compile_with(Retrieving(), RATED, max_calls=500)
         prediction = tuned(**INPUTS)
@@ -152,7 +152,7 @@ def test_a_limit_in_dollars_accepts_a_proposer_whose_price_the_user_gives(server
         (SOME, "the examples have 3 documents; at least 10 are needed"),
     ],
 )
-def test_examples_that_cannot_carry_a_choice_are_refused(train, says):
+def test_examples_without_valid_labels_of_a_choice_are_refused(train, says):
     with pytest.raises(ValueError, match=says):
         RankOptimizer(quiet=True).compile(RELEVANCE, trainset=train)
 
@@ -169,20 +169,20 @@ def test_examples_that_cannot_carry_a_choice_are_refused(train, says):
 def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(output, label, says):
     rows = [{"text": "A text.", "human": 1}, {"text": "Another.", "human": label}]
     with pytest.raises(ValueError, match=f"example 1: human: {says}"):
-        Program(dspy.Predict(f"text -> {output}")).read(rows, None, None)
+        UserProgram(dspy.Predict(f"text -> {output}")).read_examples(rows, None, None)
 
 
 def test_votes_and_labels_of_a_choice_become_numbers():
-    pairwise = Program(judges.load("tldr_concise").program())
+    pairwise = UserProgram(judges.load("tldr_concise").program())
     texts = dict.fromkeys(pairwise.text_names, "A text.")
     rows = [{**texts, "human": cell} for cell in ("A", "B", "tie", 0.5)]
-    assert list(pairwise.read(rows, None, None).human) == [1, 0, 0.5, 0.75]
-    asks = Program(dspy.Predict("text -> polite: bool"))
+    assert list(pairwise.read_examples(rows, None, None).human) == [1, 0, 0.5, 0.75]
+    asks = UserProgram(dspy.Predict("text -> polite: bool"))
     rows = [{"text": "A text.", "polite": cell} for cell in (True, False)]
-    assert list(asks.read(rows, None, None).human) == [1, 0]
+    assert list(asks.read_examples(rows, None, None).human) == [1, 0]
 
 
-def test_a_judge_of_the_catalogue_is_tuned_by_the_embedded_model_and_shows_labels(capsys):
+def test_a_catalogue_judge_tuned_with_the_embedded_model_shows_labels(capsys):
     rows = [example(number, document_id=None) for number in range(40)]
     tuned = RankOptimizer().compile(RELEVANCE, trainset=rows)
     (line,) = capsys.readouterr().err.splitlines()
@@ -221,7 +221,7 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
     assert not [path for path in tmp_path.rglob("*.*") if KEY.encode() in path.read_bytes()]
 
 
-def test_the_other_choices_of_a_program_are_questions_that_stay_with_their_weights(server):
+def test_a_programs_other_choices_are_questions_that_keep_their_weights(server):
     question = judges.Question(name="short", text="is it short")
     weights = judges.AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "short": 1.0})
     judge = judges.Judge.of(judges.load("relevance").subject, questions=[question])
@@ -258,36 +258,40 @@ def test_the_other_choices_of_a_program_are_questions_that_stay_with_their_weigh
         ),
     ],
 )
-def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
+def test_the_compiled_program_scores_by_the_candidates_weights(
     outputs, answers, intercept, slopes, score
 ):
     weights = judges.AnswerWeights(intercept=intercept, slopes=slopes)
-    program = Program(dspy.Predict(f"text -> {outputs}"), "rating")
-    items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    prompt = program.describe(items)[1]
+    program = UserProgram(dspy.Predict(f"text -> {outputs}"), "rating")
+    items = program.read_examples(
+        [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
+    )
+    prompt = program.describe_judge(items)[1]
     assert [field.name for field in prompt.choices] == list(answers)
     with dspy.context(lm=lm_in_process(Engine(lambda _: form(**answers)))):
-        prediction = program.tuned(prompt, weights)(text="A text.")
+        prediction = program.tuned_copy(prompt, weights)(text="A text.")
     assert prediction.score == pytest.approx(score)
     assert {name: prediction[name] for name in answers} == answers
     # It can be tuned again: the answer is known and the weights are its own.
-    again = Program(program.tuned(prompt, weights))
+    again = UserProgram(program.tuned_copy(prompt, weights))
     assert (again.answer, again.weights.slopes) == (program.answer, slopes)
 
 
-def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_judge():
-    safe = dimension_on("safe", ("pass", "fail"), ["text"], "is it safe")
+def test_a_verdict_program_with_weights_gets_the_tuned_threshold():
+    safe = make_dimension("safe", ("pass", "fail"), ["text"], "is it safe")
     weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
     calm = judges.Question(name="calm", text="is it calm")
     judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
-    program = Program(judge.program())
-    items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
-    tuned = program.tuned(program.describe(items)[1], None, 0.7)
+    program = UserProgram(judge.program())
+    items = program.read_examples(
+        [{"text": f"Text {n}.", "human": n} for n in range(2)], None, None
+    )
+    tuned = program.tuned_copy(program.describe_judge(items)[1], None, 0.7)
     again = judges.Judge.from_program(tuned, safe)
     assert (again.weights, again.threshold) == (weights, 0.7)
 
 
-def test_the_page_on_dspy_runs_as_it_stands(server, here, monkeypatch):
+def test_the_code_on_the_page_about_dspy_runs_unchanged(server, here, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(import dspy\nfrom optimize .*?)```", page, re.DOTALL)
     rated = [(row["document"], row["summary"], row["score"]) for row in RATED]

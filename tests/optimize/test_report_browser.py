@@ -54,7 +54,7 @@ def look(page, width, height, folder):
     return json.loads(dump.split("seen")[1].replace("&lt;", "<"))
 
 
-def test_the_policy_lets_the_page_s_own_script_run_and_no_other(tmp_path):
+def test_the_security_policy_allows_only_the_pages_own_script(tmp_path):
     n = 60
     scores = outputs([1] * n + [0], [[0]] * n + [[1]], [f"d{i}" for i in range(n + 1)])
     page = run_page(replace(scores, scale=(0, 1)), tmp_path)
@@ -82,7 +82,7 @@ document.body.textContent = "seen" + JSON.stringify(counts) + "seen";
 </script>"""
 
 
-def test_words_and_a_system_choose_among_the_misses(tmp_path):
+def test_misses_can_be_filtered_by_words_and_by_system(tmp_path):
     # All four are false passes; from the second on the output says "so".
     scores = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=["a", "b"] * 2, scale=(0, 1))
     page = re.sub("<meta http-equiv=[^>]*>", "", run_page(scores, tmp_path))
@@ -91,7 +91,7 @@ def test_words_and_a_system_choose_among_the_misses(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pairs", "long"])
-def test_nothing_is_wider_than_a_telephone(name, tmp_path):
+def test_the_page_fits_a_phone_screen(name, tmp_path):
     names = {"lm": LONG} if name == "long" else {}
     view = look(run_page(CASES[name], tmp_path, **names), 500, 740, tmp_path)
     assert (view["wide"], view["overflow"]) == (500, [])

@@ -12,9 +12,9 @@ from optimize.__main__ import command
 from optimize.figures.as_json import dataclass_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.budget_text import budget_line
+from optimize.tuning.budget_text import planned_line
 from optimize.tuning.models import spending_summary
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
 
 LM = "openai/gpt-4.1-mini"
@@ -25,41 +25,41 @@ SMALLEST = 0.21
 
 def plan(figures=None, **settings):
     settings = {"lm": LM, **settings}
-    prepared = prepare(read_settings({"dimension": "relevance", **settings}))
+    prepared = prepare_run(read_settings({"dimension": "relevance", **settings}))
     return plan_budget(prepared, measured=figures)
 
 
-def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once():
+def test_a_free_run_plans_its_judgements_by_purpose():
     budget = plan(lm="embedded")
     labels = budget.prepared.labels
-    n_test = labels.n_measured
+    n_test = labels.n_held_out
     # The untuned judge and one that shows the labels; six added lines on 16 outputs.
-    calls = {"search": 2 * len(labels.learned), "test": 2 * n_test, "probes": 6 * 16}
+    calls = {"search": 2 * len(labels.train_and_dev), "test": 2 * n_test, "probes": 6 * 16}
     assert {row.purpose: row.calls for row in budget.rows} == calls
     assert budget.expected.cost_usd == 0
 
 
-def test_what_measures_is_kept_and_the_search_spends_the_rest():
+def test_the_cost_of_the_final_measurement_is_reserved_and_the_search_may_spend_the_rest():
     budget = plan(max_cost=1.0)
-    assert budget.search.limit == pytest.approx(budget.limit - budget.reserve)
-    n_test = budget.prepared.labels.n_measured
-    assert budget.reserve >= 2 * n_test * budget.pricing.untuned_price
-    assert budget.reserve_calls == 2 * n_test
+    assert budget.search.limit == pytest.approx(budget.limit - budget.reserved_cost)
+    n_test = budget.prepared.labels.n_held_out
+    assert budget.reserved_cost >= 2 * n_test * budget.costs.pricing.untuned_price
+    assert budget.reserved_calls == 2 * n_test
     assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
 
-def test_more_money_is_never_less_to_search_with_or_to_show():
+def test_a_larger_limit_never_lowers_the_search_budget_or_the_demonstrations():
     budgets = [plan(max_cost=SMALLEST * 1.5**step) for step in range(11)]
     for less, more in pairwise(budgets):
         assert less.search.limit <= more.search.limit
-        assert less.options.longest_demos <= more.options.longest_demos
+        assert less.options.max_demo_characters <= more.options.max_demo_characters
 
 
 @pytest.mark.parametrize(
     ("limit", "smallest"),
     [({"max_cost": 0.01}, f"--max-cost {SMALLEST}"), ({"max_calls": 10}, "--max-calls ")],
 )
-def test_a_limit_too_small_to_learn_anything_names_the_smallest_that_can(limit, smallest):
+def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(limit, smallest):
     with pytest.raises(SettingsError) as error:
         plan(**limit)
     assert f"the smallest useful limit is {smallest}" in str(error.value)
@@ -67,33 +67,37 @@ def test_a_limit_too_small_to_learn_anything_names_the_smallest_that_can(limit, 
     assert plan(**dict.fromkeys(limit, enough)).search.limit > 0
 
 
-def test_judgements_that_prove_dearer_are_planned_by_what_they_took():
-    expected = plan(max_cost=2.0).pricing
+def test_a_running_budget_is_planned_from_measured_costs():
+    expected = plan(max_cost=2.0).costs.pricing
     dearer = plan((expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
-    assert dearer.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
+    assert dearer.costs.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
 
 
-def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one():
+def test_a_model_with_a_price_for_output_tokens_only_is_not_free():
     budget = plan(price="0,1.6", plan="mean", samples=2)
     assert budget.search.unit == "dollars"
-    assert budget.pricing.untuned_price == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    assert budget.costs.pricing.untuned_price == pytest.approx(
+        1.6e-6 * budget.costs.pricing.tokens_out
+    )
     assert plan(lm="openai/x", price="0,0").search.unit == "calls"
     assert not plan(lm="openai/x").costs.is_free
 
 
-def test_a_limit_on_calls_alone_is_a_limit_on_calls():
+def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.search.unit, budget.search.proposal) == ("calls", 1)
+        assert (budget.search.unit, budget.search.proposal_cost) == ("calls", 1)
         # A twentieth is kept for replies that have to be asked for again.
-        assert budget.search.limit + budget.reserve == pytest.approx(0.95 * 2000)
-        assert "at most 2,000 calls" in budget_line(budget)
+        assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
+        assert "at most 2,000 calls" in planned_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).search.unit == "dollars"
 
 
-def test_a_dry_run_needs_no_key_sends_and_writes_nothing(here, openai_server, monkeypatch, capsys):
+def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(
+    here, openai_server, monkeypatch, capsys
+):
     monkeypatch.delenv("OPENAI_API_KEY")
     assert command([*RUN, "--max-cost", "2", "--dry-run"]) == 0
     out = capsys.readouterr().out
@@ -113,7 +117,7 @@ def send(account):
     return account.book(b"", [{"role": "user", "content": "x" * 40}], Sampling(max_tokens=10))
 
 
-def test_a_request_is_counted_for_what_it_was_sent_for_whenever_its_answer_comes():
+def test_a_late_reply_counts_for_the_purpose_of_its_request():
     account = Budget().account(price=Price(per_token_in=1.0, per_token_out=1.0))
     with account.spending_on("search"):
         late = send(account)
@@ -124,7 +128,7 @@ def test_a_request_is_counted_for_what_it_was_sent_for_whenever_its_answer_comes
     assert spending == [("search", 1, 10, 11), ("test", 1, 7, 9)]
 
 
-def test_the_sums_by_purpose_are_the_totals_to_the_last_digit():
+def test_spending_by_purpose_sums_to_the_totals_exactly():
     budget, third = Budget(), Price(per_token_in=1 / 3e6, per_token_out=1 / 7e6)
     judge, proposer = budget.account("judge", third), budget.account("proposer", third)
     proposer.purpose = "proposals"

@@ -23,7 +23,7 @@ from optimize.search.candidates import (
     Candidate,
     DemoSet,
     rejection_reason,
-    word_runs,
+    word_run_hashes,
 )
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.problem import SearchOptions
@@ -36,7 +36,7 @@ from optimize.statistics.intervals import stream
 def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copies):
     words = [f"w{number}" for number in range(20)]
     run = " ".join(words[start : start + length]).upper()
-    wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_runs(" ".join(words))), [])
+    wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_run_hashes(" ".join(words))), [])
     assert bool(wrong) == copies
 
 
@@ -49,30 +49,32 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
         ("Rate the text well.", ""),
     ],
 )
-def test_an_instruction_may_be_neither_empty_nor_long_nor_known(instruction, why):
+def test_an_instruction_that_is_empty_too_long_or_known_is_rejected(instruction, why):
     assert rejection_reason(instruction, set(), ["rate the text"]) == why
 
 
-def test_the_budget_refuses_before_anything_is_asked():
-    budget, pricing = SearchBudget(14), Pricing(per_call=1, calls=2)
+def test_the_budget_raises_before_any_item_is_judged():
+    budget, pricing = SearchBudget(14), Pricing(price_per_call=1, item_calls=2)
     watch = Watch()
-    evaluator = Evaluator(untuned=SEED, judge=watch, budget=budget, pricing=pricing)
+    evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget, pricing=pricing)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
 
 
-def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to():
-    budget = SearchBudget(100, proposal=2, proposal_price=Price(per_token_in=1, per_token_out=1))
+def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
+    budget = SearchBudget(
+        100, proposal_cost=2, proposal_price=Price(per_token_in=1, per_token_out=1)
+    )
     budget.charge_proposal(1, 0)
-    assert budget.proposal == 2
+    assert budget.proposal_cost == 2
     budget.charge_proposal(4, 5)
-    assert (budget.proposal, budget.total_cost, budget.calls) == (9, 10, 2)
+    assert (budget.proposal_cost, budget.total_cost, budget.calls) == (9, 10, 2)
 
 
-def test_what_is_reserved_stays_reserved_while_more_is_reserved_within():
+def test_nested_reservations_add_up():
     amounts = []
-    budget = SearchBudget(100, set_aside=amounts.append)
+    budget = SearchBudget(100, on_reserve=amounts.append)
     with budget.reserving(30):
         with budget.reserving(20):
             assert budget.remaining == 50
@@ -116,7 +118,7 @@ def run_race(documents, calls, skills=SKILLS):
     return results, race.evaluator.budget.total_cost
 
 
-def test_half_the_calls_find_the_best_and_are_all_but_spent():
+def test_a_race_with_half_the_calls_finds_the_best_candidate_and_spends_nearly_all():
     # The untuned judge and four on s documents, the better two and it on as many more, the best and
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
     half = 5 * 120 * SYSTEMS // 2
@@ -129,19 +131,19 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent():
 
 
 @pytest.mark.parametrize("calls", [0, 7, 40, 100, 399, 1601])
-def test_a_race_never_spends_more_than_it_may(calls):
+def test_a_race_never_spends_more_than_its_limit(calls):
     assert run_race(40, calls)[1] <= calls
 
 
-def test_what_all_cannot_afford_the_first_candidates_run():
+def test_if_the_limit_does_not_pay_for_all_candidates_the_first_ones_race():
     # Twenty documents for the untuned judge and one candidate: 2 * 20 * 8 = 320 calls.
     results, _ = run_race(40, 330, (0.9, 0.2, 0.2, 0.2))
     assert [result.candidate for result in results] == [of_skill(0.9)]
 
 
-def test_documents_that_a_candidate_shows_are_passed_over():
+def test_a_candidate_is_not_judged_on_documents_that_it_shows():
     race = race_of(10, 0)
-    first, second, third, *_ = race.order
+    first, second, third, *_ = race.document_ids
     candidate = Candidate(instruction="1", demo_set=DemoSet(documents=frozenset({first, third})))
     assert race.documents(candidate, 1) == [second]
     assert len(race.documents(candidate, 10)) == 8
@@ -167,7 +169,7 @@ def buy(documents, calls, by=judge_for_tokens, **settings):
 FORMS = {"reasoning": ("brief", "steps")}
 
 
-def test_rounds_propose_then_compare_forms_then_show():
+def test_rounds_try_instructions_then_reasoning_then_demonstrations():
     outcome = buy(40, 8_000_000, options=SearchOptions(**FORMS, max_item_price=1000))
     by_round = {n: [t for t in outcome.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
@@ -175,12 +177,12 @@ def test_rounds_propose_then_compare_forms_then_show():
     assert {len(trial["demos"]) for trial in by_round[4]} >= {4, 8}
 
 
-def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read():
+def test_a_search_without_a_readable_proposal_still_tries_demonstrations():
     outcome = buy(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
     assert any(trial["demos"] for trial in outcome.of_stage("race"))
 
 
-def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search():
+def test_forms_of_reasoning_that_cost_too_much_neither_race_nor_end_a_search():
     # A token written is so dear that steps are not to be had, nor is a sentence.
     dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
     outcome = buy(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_price=300))
@@ -200,7 +202,7 @@ def search_with_dear_candidates(is_dear):
     return buy(16, 1_000_000, judge_dearly, options=options)
 
 
-def test_where_all_that_did_better_are_too_dear_none_within_the_limit_ships():
+def test_nothing_ships_if_all_better_candidates_exceed_the_limit():
     outcome = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in outcome.of_stage("race"))
     assert "No reliable candidate within the limit beat" in outcome.result.decision.why
@@ -208,7 +210,7 @@ def test_where_all_that_did_better_are_too_dear_none_within_the_limit_ships():
     assert outcome.result.decision.limit_reached
 
 
-def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist():
+def test_a_candidate_whose_measured_price_exceeds_the_bound_is_no_finalist():
     outcome = search_with_dear_candidates(lambda text: "kindness" in text)
     assert any("kindness" in trial["instruction"] for trial in outcome.of_stage("race"))
     assert not any("kindness" in trial["instruction"] for trial in outcome.of_stage("dev"))

@@ -58,12 +58,12 @@ def flip(*rows):
         (-0.2, -0.04, "worse"),
     ],
 )
-def test_the_interval_decides_by_where_the_margin_lies(low, high, outcome):
+def test_a_swap_is_decided_by_the_interval_and_the_margin(low, high, outcome):
     assert swap_outcome(Interval(low, high), 0.03) == outcome
     assert swap_outcome(None, 0.03) == "undecided"
 
 
-def test_two_values_show_what_changed_and_with_whom_people_side(here):
+def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here):
     """Rows 0 and 2 are passes that the new judge fails, 1 a fail that the old one passes.
 
     Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
@@ -103,7 +103,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(here):
     assert "\n1 output changes (0 fail" in run(command, *one, *AGAINST).stdout
 
 
-def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one():
+def test_a_judge_that_is_worse_by_more_than_the_margin_exits_with_1():
     flags = of_two_values(old=PEOPLE, new=flip(*range(80)))
     result = run(command, *flags, *AGAINST)
     assert (result.code, "Next: Keep the old judge" in result.stdout) == (1, True)
@@ -115,7 +115,7 @@ def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one():
     assert json_of(command, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
 
 
-def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could():
+def test_labels_that_cannot_decide_a_swap_exit_with_3_and_say_how_many_could():
     """It is the least number of which labels that repeat these decide."""
     old, new = flip(*range(30)), flip(*range(20, 54))
     flags = [*of_two_values(new, old), *AGAINST]
@@ -130,7 +130,7 @@ def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could():
     assert result["documents_to_decide"] is None
 
 
-def test_ratings_show_the_rows_that_moved_most():
+def test_for_ratings_the_rows_with_the_largest_changes_are_shown():
     """In twenty documents of four the new judge turns the order of the last one round."""
     people = [[1, 2, 3, 4]] * 20
     flags = [*of_ratings([*people[:19], [4, 3, 2, 1]], people), *AGAINST]
@@ -144,7 +144,9 @@ def test_ratings_show_the_rows_that_moved_most():
 
 
 @pytest.mark.parametrize(("documents", "each", "code"), [(90, 1, 3), (110, 1, 0), (90, 5, 3)])
-def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(documents, each, code):
+def test_judges_that_never_differ_on_n_pairs_pass_if_3_of_n_is_below_the_margin(
+    documents, each, code
+):
     """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
 
     Five pairs of one document may change at once: n counts documents.
@@ -164,7 +166,7 @@ def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(docu
 
 
 @pytest.mark.parametrize(("documents", "code"), [(95, 3), (110, 0)])
-def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none_of_n_shows(
+def test_equal_judges_of_ratings_pass_if_3_of_n_lost_documents_stay_below_the_margin(
     documents, code
 ):
     """Where rho falls from 1 to chance it loses 24 / 23 of it: 23 of 24 orders of four are wrong.
@@ -176,7 +178,7 @@ def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none
     assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
 
 
-def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out():
+def test_a_swap_refuses_weighted_labels_and_says_what_to_do():
     flags = [*of_two_values(new=flip(0), old=flip()), *AGAINST]
     rows = read_jsonl("labels.jsonl")
     for number, row in enumerate(rows[:90]):
@@ -191,7 +193,7 @@ def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out():
 
 
 @pytest.mark.parametrize(("number", "code"), [(40, 0), (41, 1)])
-def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code):
+def test_a_swap_is_not_decided_if_a_judge_fails_on_a_tenth(number, code):
     new = [None] * number + PEOPLE[number:]
     status, out, err = run(command, *of_two_values(new, flip()), *AGAINST)
     assert status == code
@@ -199,7 +201,7 @@ def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(number, code):
     assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 
 
-def test_rows_that_either_was_tuned_on_are_set_apart(here):
+def test_a_swap_leaves_out_rows_that_either_judge_was_tuned_on(here):
     subject = judges.load("relevance").subject
     items = items_of(data.starter(), "relevance", subject)
     some, every = (
@@ -229,7 +231,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(here):
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )
-def test_what_names_no_swap_is_refused(arguments, reason):
+def test_flags_that_do_not_name_two_judges_are_refused(arguments, reason):
     code, _, err = run(command, *arguments)
     assert code == 2
     assert reason in err
@@ -239,7 +241,7 @@ def test_what_names_no_swap_is_refused(arguments, reason):
     st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.3, 1.0]), min_size=15, max_size=60),
     st.floats(0, 3),
 )
-def test_the_interval_of_the_swap_back_is_its_mirror(values, least):
+def test_swapping_back_gives_the_mirrored_interval(values, least):
     there, back = (cautious_interval(sign * np.array(values), least) for sign in (1, -1))
     assert there
     assert back
@@ -249,7 +251,7 @@ def test_the_interval_of_the_swap_back_is_its_mirror(values, least):
 
 
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
-def test_at_the_margin_at_most_five_of_a_hundred_pass(change):
+def test_a_judge_worse_by_exactly_the_margin_passes_in_at_most_5_percent(change):
     """A share of pairs changes, so that accuracy falls by .03; 1,000 draws: an error of .007."""
     rng = np.random.default_rng(0)
     for number in (60, 120, 240):

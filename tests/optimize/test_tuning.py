@@ -47,7 +47,7 @@ def but_seconds(summary):
     return {**summary, "seconds": 0}
 
 
-def test_a_run_holds_what_the_command_writes_and_prints_its_scorecard(run, capsys):
+def test_tune_returns_what_the_command_writes_and_prints_its_scorecard(run, capsys):
     assert run.folder == Path("runs/fluency-001")
     assert run.summary == json.loads((run.folder / "summary.json").read_text())
     assert run.judge == judges.load(run.folder)
@@ -63,9 +63,7 @@ def test_a_run_holds_what_the_command_writes_and_prints_its_scorecard(run, capsy
     assert but_seconds(json.loads(capsys.readouterr().out)) == but_seconds(run.summary)
 
 
-def test_a_definition_in_code_is_tuned_with_progress_on_stderr_and_goes_on_and_another_is_begun(
-    labels, capfd
-):
+def test_a_definition_in_code_is_tuned_and_resumed_and_a_changed_one_starts_anew(labels, capfd):
     flags = {"data": labels, "map": NAMED, "max_calls": CALLS}
     plain = optimize.tune(PLAIN, **flags)
     out, err = capfd.readouterr()
@@ -93,7 +91,7 @@ def test_a_comparison_is_tuned_on_pairs():
     assert max(map(len, str(run).splitlines())) <= 80
 
 
-def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeypatch):
+def test_a_run_that_cannot_start_or_got_no_reply_leaves_no_folder(labels, monkeypatch):
     for source in ("nowhere.jsonl", None):
         with pytest.raises((LabelError, FileNotFoundError)):
             optimize.tune(PLAIN, data=source, out="not-begun", quiet=True)
@@ -103,13 +101,13 @@ def test_what_cannot_start_or_got_no_reply_leaves_nothing_behind(labels, monkeyp
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 
-    monkeypatch.setattr("optimize.tuning.pipeline.run", unreachable)
+    monkeypatch.setattr("optimize.tuning.pipeline.run_prepared", unreachable)
     with pytest.raises(ModelError):
         optimize.tune(PLAIN, data=labels, map=NAMED, out="no-answer", quiet=True)
     assert not Path("no-answer").exists()
 
 
-def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(capfd):
+def test_if_the_untuned_judge_ships_the_tuned_judge_has_its_own_file(capfd):
     flags = {"quiet": True, "max_calls": CALLS, "risk": 1e-6, "out": "kept"}
     run = optimize.tune("fluency", **flags)
     assert capfd.readouterr() == ("", "")
@@ -146,6 +144,6 @@ def test_every_public_name_can_be_imported_and_importing_none_loads_dspy():
 
 
 @pytest.mark.parametrize("value", [None, 3, Path("fluency")])
-def test_what_is_no_dimension_is_refused_with_what_is_wanted(value):
+def test_the_error_on_an_invalid_dimension_says_what_is_needed(value):
     with pytest.raises(TypeError, match=r"a catalogue name, FILE\.yaml, .*not "):
         optimize.tune(value, quiet=True)

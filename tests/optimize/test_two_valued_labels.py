@@ -20,7 +20,7 @@ from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
 from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
-from optimize.tuning.preparation import prepare
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
 from optimize.verify import command as verify
 
@@ -52,11 +52,11 @@ def sheet(path, words=PASS, number=60):
     return path
 
 
-def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys):
+def test_a_spreadsheet_of_pass_and_fail_gives_a_judge_with_these_words(tmp_path, capsys):
     file = sheet(tmp_path / "sheet.csv")
     run = tune("label", file, out=tmp_path / "run")
     err = capsys.readouterr().err
-    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in err
+    assert "label: 'pass' is a pass (1), and 'fail' is a fail (0)" in err
     assert "label has no definition" in err
     assert "it reads input and output" in err
     assert "A definition of one line helps about as much as tuning: dimension='label=...'" in err
@@ -95,11 +95,11 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(tmp_path, capsys)
         ("label=whether it repeats", "52", {"scale": "0-10"}, "a rating from 0 to 10", range(11)),
     ],
 )
-def test_one_line_defines_labels_of_two_words_and_ratings(
+def test_one_line_can_define_a_verdict_or_a_rating_judge(
     here, dimension, words, settings, says, scale
 ):
     file = str(sheet(here / "s.csv", words))
-    run = prepare(read_settings({"dimension": dimension, "data": file, **settings}))
+    run = prepare_run(read_settings({"dimension": dimension, "data": file, **settings}))
     notes = " ".join(run.labels.labelled.notes)
     assert says in notes
     assert (run.subject.name, run.subject.scale) == ("label", tuple(scale))
@@ -145,7 +145,7 @@ UNDEFINED = "label=LINE defines labels of your own"
         ),
     ],
 )
-def test_labels_that_do_not_fit_a_judge_are_refused_with_the_way_out(
+def test_labels_that_do_not_fit_a_judge_are_refused_with_advice(
     here, call, judge, words, settings, error, says
 ):
     file = [sheet(here / "sheet.csv", words)] if words else []
@@ -180,25 +180,25 @@ def measure_labels(labels, *annotators, judge=MINE):
     return measure(judge, "sheet.csv", map={"label": [*annotators]})
 
 
-def test_a_third_annotator_with_few_labels_hides_no_agreement(here):
+def test_an_annotator_with_few_labels_does_not_hide_the_agreement_of_the_others(here):
     # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
     labels = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
     first, *_ = measure_labels(labels, "Anna", "Ben", "Carl").labelled.notes
     assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
 
 
-def test_annotators_agreement_is_that_before_ties_are_left_out(here):
+def test_annotators_agreement_counts_outputs_that_are_left_out_as_ties(here):
     result = measure_labels(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
     first, *_, last = result.labelled.notes
     assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
-    assert last == "label: left out, since equally many annotators gave either value: 2"
+    assert last == "label: left out 2 outputs, since equally many annotators gave either value"
     assert result.summary()["data"]["n_outputs"] == 8
     # On the eight that are left they agree in all, which says nothing of them.
     assert "people" not in result.summary()
 
 
-def test_a_lesson_speaks_of_verdicts_and_not_of_places():
+def test_evidence_on_verdict_judges_names_verdicts_and_no_places():
     texts = [{"input": "Ask.", "output": f"Say {n}."} for n in range(4)]
     items = [
         Item(
@@ -208,7 +208,7 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places():
     ]
     judgements = [Judgement(score=score) for score in (0.9, 0.8, 0.2, 0.1)]
     misses = JudgedItems(Items(tuple(items)), judgements, VERDICT.prompt())
-    (lesson,) = misses.evidence([stream(0, "lesson")])
+    (lesson,) = misses.write_evidence([stream(0, "lesson")])
     assert "Of 2 that people call fail, the judge says pass of 1;" in lesson
     assert "of 2 that people call pass, it says fail of 1." in lesson
     lines = [line for line in lesson.splitlines() if line.startswith("- people")]
@@ -219,13 +219,13 @@ def test_a_lesson_speaks_of_verdicts_and_not_of_places():
     assert all("(2 of 3 say pass)" in line for line in lines)
 
 
-def test_a_demonstration_of_a_label_is_its_word():
+def test_a_demonstration_shows_a_label_as_its_word():
     assert [nearest_choice(("pass", "fail"), n) for n in (1, 0.6, 0.5, 0)] == [
         *("pass", "pass", "fail", "fail")
     ]
 
 
-def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
+def test_a_program_with_two_answers_is_tuned_on_words_or_numbers():
     program = judges.Judge.of(VERDICT).program()
     rng = np.random.default_rng(3)
     rows = []
@@ -242,11 +242,11 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form():
 @pytest.mark.parametrize(
     ("spec", "question"), [("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")]
 )
-def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(here, spec, question):
+def test_pairs_without_a_definition_make_a_comparison_from_a_name_or_one_line(here, spec, question):
     answers = [{"response_a": f"Answer {n}.", "response_b": f"Reply {n}."} for n in range(40)]
     pairs = [{"prompt": f"Question {n}?", "winner": "AB"[n % 2], **answers[n]} for n in range(40)]
     data = write_jsonl("pairs.jsonl", pairs)
-    run = prepare(read_settings({"pairwise": spec, "data": data}))
+    run = prepare_run(read_settings({"pairwise": spec, "data": data}))
     assert any("and answers which is better" in note for note in run.labels.labelled.notes)
     assert (run.subject.name, run.subject.kind) == ("tone", "pairwise")
     assert question in str(run.untuned.template())

@@ -1,6 +1,7 @@
 """Pass and fail: rates, kappa and their intervals against hand derivations and simulated worlds."""
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from optimize.statistics.floor import correlation_floor, further_outputs, outcome, share_floor
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.floor import correlation_floor, further_labels, outcome, share_floor
 from optimize.statistics.intervals import Interval
-from optimize.statistics.two_values import two_values, wilson
+from optimize.statistics.two_values import Rate, verdict_agreement, wilson_interval
 
 NAN = math.nan
 
@@ -19,7 +21,7 @@ def table(pass_pass, pass_fail, fail_pass, fail_fail):
     """Every output is a document of its own."""
     human = [1] * (pass_pass + pass_fail) + [0] * (fail_pass + fail_fail)
     judge = [1] * pass_pass + [0] * pass_fail + [1] * fail_pass + [0] * fail_fail
-    return two_values(judge, human, range(len(human)))
+    return verdict_agreement(judge, human, range(len(human)))
 
 
 counts = st.integers(0, 40)
@@ -29,7 +31,7 @@ counts = st.integers(0, 40)
 @given(counts, counts, counts, counts)
 @example(30, 10, 5, 15)
 @example(0, 12, 0, 36)
-def test_two_hundred_tables_agree_with_sums_over_outputs(a, b, c, d):
+def test_rates_of_two_hundred_random_tables_equal_sums_over_outputs(a, b, c, d):
     card, n = table(a, b, c, d), a + b + c + d
     assert card.confusion == {"pass_pass": a, "pass_fail": b, "fail_pass": c, "fail_fail": d}
     for rate, above, below in (
@@ -51,7 +53,7 @@ def test_two_hundred_tables_agree_with_sums_over_outputs(a, b, c, d):
     assert card.kappa.value == pytest.approx(expected, nan_ok=True)
 
 
-def test_an_interval_takes_ten_outputs_of_its_class_and_says_how_many_more():
+def test_a_rate_has_an_interval_from_ten_outputs_on_and_says_how_many_are_missing():
     card = table(30, 10, 2, 4)
     assert card.n_more == {"pass": 0, "fail": 4}
     assert card.tpr.interval is not None
@@ -61,35 +63,35 @@ def test_an_interval_takes_ten_outputs_of_its_class_and_says_how_many_more():
     # Ten fails of two documents are not enough; three of others are lacking.
     human = [1] * 20 + [0] * 10
     documents = [*range(20), *([20] * 5), *([21] * 5)]
-    assert two_values(human, human, documents).n_more == {"pass": 0, "fail": 3}
+    assert verdict_agreement(human, human, documents).n_more == {"pass": 0, "fail": 3}
 
 
 def test_wilson_s_interval_is_the_published_one():
     # Newcombe (1998), table I: 81 of 263.
-    ends = wilson(81 / 263, 263)
+    ends = wilson_interval(81 / 263, 263)
     assert (ends.low, ends.high) == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def test_a_score_of_a_half_is_a_pass_and_failed_ones_are_left_out():
+def test_a_score_of_a_half_passes_and_failed_judgements_are_left_out():
     judge, human = [0.5, 0.49, NAN, 0.9], [1, 1, 1, 0]
-    card = two_values(judge, human, range(4))
+    card = verdict_agreement(judge, human, range(4))
     assert (card.tpr.value, card.tpr.n) == (0.5, 2)
-    assert math.isnan(two_values([NAN], [1], [0]).accuracy.value)
+    assert math.isnan(verdict_agreement([NAN], [1], [0]).accuracy.value)
     with pytest.raises(ValueError, match="must be 1"):
-        two_values([1.0], [0.5], [0])
+        verdict_agreement([1.0], [0.5], [0])
 
 
-def test_outputs_of_one_document_that_err_together_widen_the_interval():
+def test_correlated_errors_within_documents_widen_the_interval():
     right = np.repeat([1.0, 0.0, 1.0, 1.0, 0.0] * 4, 4)
     human = np.ones(80)
-    ends = [two_values(right, human, np.arange(80) // n).tpr.interval for n in (4, 1)]
+    ends = [verdict_agreement(right, human, np.arange(80) // n).tpr.interval for n in (4, 1)]
     # Four that are alike tell as much as one: nearly twice as wide.
     together, apart = (each.high - each.low for each in ends)
     assert 1.6 < together / apart < 2
 
 
 @pytest.mark.parametrize(("base", "n", "outputs"), [(0.2, 120, 4), (0.5, 60, 1), (0.05, 400, 4)])
-def test_intervals_hold_the_truth_in_about_95_of_100_draws(base, n, outputs):
+def test_intervals_of_rates_cover_the_truth_in_about_95_percent_of_draws(base, n, outputs):
     # Quality and the judge's taste are shared within a document; the truth is of very many.
     cut = NormalDist(sigma=(0.25 + 0.5625 + 0.16) ** 0.5).inv_cdf(base)
 
@@ -99,7 +101,7 @@ def test_intervals_hold_the_truth_in_about_95_of_100_draws(base, n, outputs):
         quality = 0.5 * level + 0.75 * rng.normal(size=n)
         human = quality + 0.4 * rng.normal(size=n) > cut
         judge = quality + 0.35 * taste + 0.6 * rng.normal(size=n) > cut
-        return two_values(judge, human, document)
+        return verdict_agreement(judge, human, document)
 
     rng = np.random.default_rng(5)
     truth = draw(rng, 100_000)
@@ -125,11 +127,11 @@ def test_a_floor_holds_below_the_interval_and_falls_short_above(floor, verdict):
 
 
 @pytest.mark.parametrize(("share", "n"), [(0.8, 60), (0.9, 120), (0.7, 400)])
-def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(share, n):
+def test_an_equally_good_judge_holds_suggested_floors_nine_times_of_ten(share, n):
     today, again = np.random.default_rng(n).binomial(n, share, (2, 4000)) / n
     for n_floors in (1, 2):
-        floors = [share_floor(s, wilson(s, n).low, n, n_floors) for s in today]
-        hits = [wilson(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
+        floors = [share_floor(s, wilson_interval(s, n).low, n, n_floors) for s in today]
+        hits = [wilson_interval(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
         assert 0.89 <= np.mean(hits) ** n_floors <= 0.95
     # On Fisher's z both figures err by sigma: the new one is below z - 1.2816 sqrt(2) sigma in one
     # of ten, and its interval begins 1.96 sigma below it.
@@ -138,11 +140,23 @@ def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(share,
     assert math.atanh(floor) == pytest.approx(z - (1.959964 + 1.281552 * 2**0.5) * sigma)
 
 
-def test_so_many_more_outputs_decide_if_the_share_stays():
+def test_with_the_number_of_further_outputs_the_interval_reaches_the_floor():
     share, n, floor = 0.75, 40, 0.7
-    ends = wilson(share, n)
-    further = further_outputs(share, ends.low, ends.high, floor, n)
-    assert wilson(share, n + further).low == pytest.approx(floor, abs=0.002)
-    assert further_outputs(share, ends.low, ends.high, share, n) is None
+    rate = Rate(share, wilson_interval(share, n), n)
+    further = further_labels(rate, floor)
+    assert wilson_interval(share, n + further).low == pytest.approx(floor, abs=0.002)
+    assert further_labels(rate, share) is None
     # Millions would.
-    assert further_outputs(share, ends.low, ends.high, share - 1e-4, n) is None
+    assert further_labels(rate, share - 1e-4) is None
+
+
+def test_so_many_more_documents_decide_if_rho_stays():
+    # On Fisher's z the interval is .5 +- .2; a floor .1 below rho takes four times 40 documents.
+    ends = Interval(math.tanh(0.3), math.tanh(0.7))
+    counts = {"n_outputs": 40, "n_documents": 40, "n_failed": 0}
+    rho = Correlation(
+        value=math.tanh(0.5), interval=ends, coefficient="spearman", level="dataset", **counts
+    )
+    assert further_labels(rho, math.tanh(0.4)) == 120
+    assert further_labels(rho, math.tanh(0.6)) == 120
+    assert further_labels(replace(rho, interval=None), 0.4) is None

@@ -38,7 +38,7 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     code, out, err = run(command, *of_scores(FIVE_SCORES))
     text = " ".join(out.split())
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
-    assert "Pairs of a document ordered as people do: 62%; a coin reaches 50%." in text
+    assert "ordered as people do: 62%; 25% tied, which count half; a coin" in text
     assert "Summary-level rho: 0.250; " in text
     assert "most papers would print 0.333." in text
     assert "too few for an interval. Rho is undefined on 2 documents (1 counted as 0)." in text
@@ -46,7 +46,7 @@ def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     assert (code, err) == (0, "")
 
 
-def test_without_an_interval_a_floor_of_rho_is_undecided():
+def test_a_floor_for_rho_is_undecided_without_an_interval():
     arguments = [*of_scores(FIVE_SCORES), "--min-spearman", "0.1"]
     result = json_of(command, *arguments, code=3)
     assert (result["gate"], result["passed"], result["short"]) == ("undecided", False, [])
@@ -65,7 +65,7 @@ def test_too_many_failures_fall_short():
     assert run(command, *of_scores(judge)).code == 0
 
 
-def test_all_prints_every_level_and_coefficient_below_the_first_screen():
+def test_the_all_flag_prints_every_level_and_coefficient_below_the_first_screen():
     arguments = of_scores(FIVE_SCORES)
     first, everything = (run(command, *arguments, *more).stdout for more in ((), ("--all",)))
     assert everything.startswith(first)
@@ -91,7 +91,7 @@ def arguments_of(*annotators):
     return [*of_scores(scores)[:4], "--data", write_jsonl("l.jsonl", rows)]
 
 
-def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other():
+def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
     code, out, _ = run(command, *arguments_of("ann", "bob"), "--all")
     # Of 48 outputs 12 have each of 1 to 4: the variance of either is 1.25, the gap 1.
     kappa = 1 - 1 / (1.25 + 1.25 + 1)
@@ -120,7 +120,7 @@ SUBJECT = judges.load("relevance").subject
 STARTER = items_of(data.starter(), "relevance", SUBJECT)
 
 
-def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
+def test_rows_that_the_judge_was_tuned_on_are_counted_and_left_out(here):
     first = STARTER.of_documents(STARTER.documents[:10]).items
     names = [
         texts_digest({**item.texts, "summary": item.texts["summary"] + "\n"}) for item in first
@@ -142,7 +142,7 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(here):
     assert f"It was tuned on {len(first)} further outputs; these are not measured." in out
 
 
-def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(here, capsys):
+def test_verify_warns_of_new_outputs_on_documents_that_the_judge_was_tuned_on(here, capsys):
     old = STARTER.of_documents(STARTER.documents[:10])
     path = tuned_on(here / "tuned.json", tuning_digests(old, SUBJECT))
     rows = [
@@ -213,10 +213,20 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties():
     arguments += ["--data", write_jsonl("p.jsonl", pairs), "--values", "C=tie", "--all"]
     out = run(command, *arguments).stdout
     assert "Dataset-level rho: 0.500; " in out
-    assert re.search(r"Pairs decided as people do: 83% \(.+\); n=15; a coin reaches 50%", out)
+    tile = r"Pairs decided as people do: 83% \(.+\); n=15; 33% tied, which count half; a coin"
+    assert re.search(tile, " ".join(out.split()))
     result = json_of(command, *arguments, code=0)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
+
+
+def test_equal_scores_fall_short_of_a_floor_since_more_labels_cannot_help():
+    flags = [*of_scores([[4] * len(ratings) for ratings in FIVE_PEOPLE]), "--min-spearman", "0.3"]
+    code, out, err = run(command, *flags)
+    assert code == 1
+    assert "falls short: outputs that people order all get the same score" in " ".join(err.split())
+    assert "undecided" not in err
+    assert "Next: Read some of its replies" in out
 
 
 READ = "say how a file is read: name the file (--data)"
@@ -259,14 +269,14 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
     assert says in err
 
 
-def test_constructed_labels_stay_marked():
+def test_constructed_labels_are_reported_as_constructed():
     result = json_of(command, "relevance", "--dimension", "relevance", "--data", "starter")
     assert result == json_of(command, "relevance")
     lines = run(command, "relevance", "--data", "starter").stdout.splitlines()
     assert lines[1].startswith("Do not use it: its labels were constructed, not")
 
 
-def test_results_of_another_tool_are_verified_as_they_are(here):
+def test_another_tools_result_file_can_be_verified_directly(here):
     """20 passes and 20 fails, found by their texts; DeepEval lets 2 fails through."""
     texts = [{"input": f"Q{n}?", "output": f"A{n}."} for n in range(40)]
     rows = [{**row, "correct": "pass" if n < 20 else "fail"} for n, row in enumerate(texts)]
@@ -292,13 +302,38 @@ def test_results_of_another_tool_are_verified_as_they_are(here):
 
 
 @pytest.mark.parametrize("flat", [True, False])
-def test_what_winrate_wrote_is_read_as_margins(flat):
+def test_verify_reads_the_output_of_winrate_as_margins(flat):
     preferences = {"a": "A", "b": "B", "c": "tie", "d": None}
     rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
     if flat:
         rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
-    scores = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference")
+    scores = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
     assert scores == pytest.approx({"a": 1, "b": -1, "c": 0, "d": math.nan}, nan_ok=True)
+
+
+@pytest.mark.parametrize("column", ["verdict", "score", "label"])
+def test_scores_may_be_the_words_of_the_labels(column):
+    labels = [{"id": n, "output": f"A{n}.", "label": ("gut", "schlecht")[n % 2]} for n in range(8)]
+    scores = [{"id": n, column: ("Gut", "schlecht")[n in (1, 3, 4)]} for n in range(8)]
+    flags = ["--scores", write_jsonl("s.jsonl", scores), "--data", write_jsonl("l.jsonl", labels)]
+    result = json_of(command, *flags, "--dimension", "label")
+    # Of 0, 2, 4 and 6 the judge fails one; of 1, 3, 5 and 7 it passes two.
+    assert (result["tpr"]["value"], result["tnr"]["value"]) == (0.75, 0.5)
+
+
+def test_scores_of_pairs_are_votes_or_margins_and_no_shares():
+    pairs = [
+        {"id": n, "response_a": f"a{n}", "response_b": f"b{n}", "preferred": "AB"[n % 2]}
+        for n in range(8)
+    ]
+    flags = ["--pairwise", "wit", "--data", write_jsonl("p.jsonl", pairs), "--scores"]
+    for votes in (["A", "B", "tie", "A"] * 2, [1, -1, 0, 1] * 2):
+        rows = [{"id": n, "preferred": vote} for n, vote in enumerate(votes)]
+        # Right, right, half right (a tie) and wrong.
+        assert json_of(command, *flags, write_jsonl("s.jsonl", rows))["accuracy"] == 0.625
+    shares = [{"id": n, "score": share} for n, share in enumerate([1, 0, 0.5, 1] * 2)]
+    code, _, err = run(command, *flags, write_jsonl("shares.jsonl", shares))
+    assert (code, "these are 0 to 1: write 1, -1 and 0, or A, B and tie" in err) == (1, True)
 
 
 def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_name(here):
@@ -313,7 +348,7 @@ def test_a_column_of_any_name_is_tuned_and_its_scores_are_found_by_the_judges_na
     assert "Measured on 40 rows" in run(command, *flags).out
 
 
-def test_scores_join_labels_without_ids_only_where_the_rows_hold_the_same_texts(here):
+def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(here):
     rows = [{"output": f"A{n}.", "charm": 1 + n % 3} for n in range(20)]
     write_jsonl("l.jsonl", rows)
     scores = [{**row, "id": n, "score": n % 4} for n, row in enumerate(rows, 1)]

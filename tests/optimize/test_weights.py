@@ -14,14 +14,14 @@ from optimize import estimate, measure, verify
 from optimize.statistics.corrected import estimate_mean, labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.plain import order_agreement
-from optimize.statistics.two_values import two_values
+from optimize.statistics.two_values import verdict_agreement
 
 NAN = np.nan
 LEVELS = ("summary", "dataset", "system")
 RATES = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
 
 
-def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs():
+def test_the_estimate_corrects_the_judges_mean_by_weighted_labels():
     label, score = [1, 0, 1, NAN, NAN, NAN], [1, 0, 0, 1, 1, 0]
     result = estimate_mean(label, score, weight=[1, 3, 1, 9, 9, 9])
     # (1 + 0 + 1) / 5; the judge says 1 / 5 of the labelled and 3 / 6 of all; half are unlabelled.
@@ -35,7 +35,7 @@ def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs(
     assert 2 * result.weight == pytest.approx(min(2, -(labels @ judge) / (judge @ judge)))
 
 
-def test_a_weight_is_one_an_output_and_tau_b_has_none():
+def test_weights_need_one_value_an_output_and_tau_b_refuses_them():
     with pytest.raises(ValueError, match="judge and weight must be vectors of one length"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1])
     with pytest.raises(ValueError, match="kendall over all outputs has no weighted form"):
@@ -44,7 +44,7 @@ def test_a_weight_is_one_an_output_and_tau_b_has_none():
 
 def test_rates_are_weighted_and_their_outputs_counted():
     human, judge, weight = [1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 2, 3, 4, 1]
-    card = two_values(judge, human, range(5), weight=weight)
+    card = verdict_agreement(judge, human, range(5), weight=weight)
     assert card.tpr.value == pytest.approx(4 / 6)
     # Passes are 6 and 5 of 11: chance agrees on (6 x 5 + 5 x 6) / 121.
     assert card.kappa.value == pytest.approx((8 / 11 - 60 / 121) / (1 - 60 / 121))
@@ -56,7 +56,7 @@ rows = st.lists(st.tuples(small, small, st.integers(0, 4), st.integers(0, 2)), m
 
 
 @given(rows, st.lists(st.integers(1, 3), min_size=5, max_size=5))
-def test_whole_weights_are_as_many_documents_alike(outputs, weights):
+def test_integer_weights_equal_copies_of_documents(outputs, weights):
     judge, human, document, system = map(np.array, zip(*outputs, strict=True))
     weight = np.array(weights)[document]
     times = np.repeat(np.arange(document.size), weight)
@@ -74,8 +74,8 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
     for level in LEVELS[:2] if np.unique(document).size < document.size else ():
         alike = order_agreement(judge, human, document, level=level, weight=weight)
         same(alike, order_agreement(*copies_of, level=level))
-    card = two_values(judge // 2, human // 2, document, weight=weight)
-    other = two_values(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
+    card = verdict_agreement(judge // 2, human // 2, document, weight=weight)
+    other = verdict_agreement(judge[times] // 2 > 0, human[times] // 2 > 0, copies)
     for name in RATES:
         same(getattr(card, name), getattr(other, name))
     if np.unique(document).size > 1:
@@ -83,7 +83,7 @@ def test_whole_weights_are_as_many_documents_alike(outputs, weights):
         same(mean.labels_only, estimate_mean(human[times], judge[times], copies).labels_only)
 
 
-def test_weights_that_are_alike_change_nothing():
+def test_equal_weights_change_nothing():
     rng = np.random.default_rng(0)
     document, human = np.repeat(np.arange(40), 3), rng.integers(1, 6, 120).astype(float)
     judge, system = human + rng.normal(size=120), np.tile(np.arange(3), 40)
@@ -94,7 +94,7 @@ def test_weights_that_are_alike_change_nothing():
         assert weighted == correlation(level, *sides, system, **how)
     assert order_agreement(*sides, weight=alike) == order_agreement(*sides)
     good = (judge > 3, human > 3, document)
-    assert two_values(*good, weight=alike) == two_values(*good)
+    assert verdict_agreement(*good, weight=alike) == verdict_agreement(*good)
     some = np.where(document < 20, human, NAN)
     assert estimate_mean(some, judge, document, weight=alike) == estimate_mean(
         some, judge, document
@@ -114,7 +114,7 @@ def draw(rng, cuts, documents, n):
 @pytest.mark.parametrize(
     "cuts", [(-0.84,), (-1.64,), (-1.3, -0.5, 0.5, 1.3)], ids=["80%", "95%", "1-5"]
 )
-def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
+def test_intervals_for_weighted_samples_cover_only_if_the_weights_are_used(cuts):
     rng, bounds = np.random.default_rng(1), (0.0, float(len(cuts)))
     truth = np.searchsorted(cuts, np.random.default_rng(2).normal(size=1_000_000)).mean()
     hits = []
@@ -128,7 +128,7 @@ def test_weighted_intervals_cover_and_without_weights_they_do_not(cuts):
     assert unweighted < 0.88
 
 
-def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers():
+def test_weighted_rho_estimates_rho_of_all_documents_and_its_interval_covers():
     def world(documents, n):
         easy = rng.random(documents) < 0.5
         human = rng.normal(size=(documents, 3)).round(1)
@@ -167,7 +167,7 @@ def outputs(*weights):
 SCORES = {f"d{d}s{s}": 1.0 + (s if d < 1 else 1 - s) for d in range(3) for s in range(2)}
 
 
-def test_verify_says_that_labels_are_weighted_and_prints_no_figure_that_is_not():
+def test_verify_says_that_labels_are_weighted_and_prints_only_weighted_figures():
     how = {"dimension": "charm", "scale": "1-5", "level": "summary"}
     result = measure(SCORES, outputs(2, 1, 1), **how)
     summary = result.summary()
@@ -216,7 +216,7 @@ def test_estimate_weighs_labels_from_a_file_beside_outputs_that_have_none(files,
     assert line in capsys.readouterr().out.splitlines()
 
 
-def test_labels_alone_are_no_outputs_and_the_way_out_is_named(files, capsys):
+def test_estimate_refuses_labels_without_their_outputs_and_names_the_flag(files, capsys):
     assert estimate.command(["--data", files[3], *files[4:]]) == 1
     err = capsys.readouterr().err
     assert "153 scores are of outputs that it lacks" in err
@@ -230,7 +230,7 @@ def test_the_gate_holds_the_weighted_rate(files, capsys):
     assert verify.command([*arguments, str(tpr["low"] - 1e-6)]) == 0
 
 
-def test_labels_needed_count_what_weights_cost():
+def test_labels_needed_allows_for_weights():
     label = [1, -1, 1, -1] * 25 + [NAN] * 900
     # Weights of 1 and 5 take 2 (1 + 25) / 36 = 1.44 times the labels.
     weighted, alike = (

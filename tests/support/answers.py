@@ -13,5 +13,5 @@ def count_answers(path: Path) -> Counter[str]:
     with closing(Store(path)) as store:
         for total in store.totals():
             if total.state in (ANSWERED, CACHED):
-                counts[total.role] += total.n
+                counts[total.role] += total.n_requests
     return counts

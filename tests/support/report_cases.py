@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from judges.catalog import find
+from judges.catalog import find_subject
 from judges.dimension import Dimension
 from judges.judgement import Judgement, Preference, PreferredOutput
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
@@ -22,12 +22,12 @@ from optimize.measuring.tuning_result import HeldOut, RunSpending, SplitResult, 
 from optimize.report.page import write_run
 from optimize.search.optimizer import ByJudge
 from optimize.statistics.correlations import Correlation, Level
-from optimize.statistics.human import OneAnnotator
+from optimize.statistics.human import OneAnnotatorComparison
 from optimize.statistics.intervals import Interval, IntervalEstimate
 from optimize.statistics.plain import OrderAgreement
 
 SCALE = (1, 2, 3, 4, 5)
-RELEVANCE = find("relevance")
+RELEVANCE = find_subject("relevance")
 assert isinstance(RELEVANCE, Dimension)
 PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
 CLEAN = (1.0, 2.0, 3.0)
@@ -160,7 +160,7 @@ def gain(value: float, low: float | None, high: float | None) -> IntervalEstimat
 def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
     """A judge with rho .420 with the others, beside annotators with .470."""
     both = {"annotator": reaching(0.47, 0.2), "judge": reaching(0.42, 0.2)}
-    one = OneAnnotator(gap=gap, n_outputs=40, n_documents=20, **both)
+    one = OneAnnotatorComparison(gap=gap, n_outputs=40, n_documents=20, **both)
     numbers = dict.fromkeys(("alpha", "reliability", "max_rho"), 0.5)
     return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 

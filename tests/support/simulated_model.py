@@ -6,8 +6,8 @@ from typing import Any
 
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.tuning.folder import open_run, run_config
-from optimize.tuning.pipeline import run
-from optimize.tuning.preparation import prepare
+from optimize.tuning.pipeline import run_prepared
+from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
 
 
@@ -41,9 +41,9 @@ def tune_folder(
     settings: Mapping[str, Any], folder: Path, server: Any, model: type = SimulatedModel
 ) -> Any:
     """The summary of a whole run, without a report; a folder that is there goes on."""
-    prepared = prepare(Settings(**settings))
+    prepared = prepare_run(Settings(**settings))
     names = (settings["lm"], settings["proposer_lm"])
     models = {name: model(server, name.partition("/")[2]) for name in names}
     config = run_config(prepared)
     with open_run(folder, prepared.subject.name, config, lambda line: None):
-        return run(prepared, folder, lambda line: None, models).to_json()
+        return run_prepared(prepared, folder, lambda line: None, models).to_json()
