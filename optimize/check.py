@@ -142,9 +142,7 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
         if counts[problem.kind, problem.field] <= _MAX_PROBLEMS_OF_A_KIND:
             lines.append(str(problem))
     n_more = len(problems) - len(lines)
-    remark = (
-        f", of which {n_more:,} like these are left out here (--json has all)" if n_more else ""
-    )
+    remark = f", of which {n_more:,} like these are left out here (--json has all)" * bool(n_more)
     return [*lines, f"{count(len(problems), 'problem')}{remark}"]
 
 

@@ -13,7 +13,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, execute
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.partial_labels import (
     PartialLabels,
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(COMMAND_NAME, parser().parse_args(arguments), estimate)
+    return execute(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

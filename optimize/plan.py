@@ -22,7 +22,7 @@ from judges.tables.problems import Problems
 from judges.terminal import print_error
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
-from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, execute
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges plan`; returns 0, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(COMMAND_NAME, parser().parse_args(arguments), plan)
+    return execute(COMMAND_NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

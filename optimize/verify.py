@@ -30,8 +30,8 @@ from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
     SettingsError,
+    execute,
     refuse_secret,
-    run,
     word_values,
 )
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
@@ -264,7 +264,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
-    return run(COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
+    return execute(COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> CommandOutcome:

@@ -62,8 +62,7 @@ def subject_from_labels(
     if not VALID_NAME.match(name):
         return None
     columns = labels.map
-    is_mapped = written_name in columns
-    if name_key(name) != name_key(written_name) and not (pairwise or is_mapped):
+    if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
         columns = {name: written_name, **columns}
     try:
         source = replace(labels, map=columns, scale=None)

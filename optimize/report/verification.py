@@ -40,7 +40,7 @@ def verification_lines(
     false_passes = [miss for miss in misses if miss.kind == "false pass"]
     false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
     alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
-    miss_lines = [miss.remarks.line(miss.kind, miss.id) for miss in alternating]
+    miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
     lines = answer.lines(VERIFY_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
     if not everything:
         return lines
