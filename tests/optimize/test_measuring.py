@@ -55,6 +55,21 @@ def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level():
     rho = measure(scores).rho
     # Within the first document 3, 1 for 1, 3; within the second in order.
     assert (rho.level, rho.value, rho.n_outputs) == ("summary", pytest.approx(0), 4)
+    # The printed result says so, too: 6 - 4.
+    text = " ".join(str(measure(scores)).split())
+    assert "Measured on 4 outputs of 2 documents" in text
+    assert "2 more labelled outputs were not scored." in text
+
+
+def test_a_mean_that_a_file_gives_ties_with_the_mean_of_annotations():
+    """11 / 3 as a program wrote it, one bit too low, and as the mean of 4, 4 and 3."""
+    rows = weather_rows(1, 3)
+    rows[0]["relevance"], rows[1]["relevance"] = 3.666666666666666, None
+    rows[1]["annotations"] = {"relevance": [4, 4, 3]}
+    scores = {"d0s0": 2, "d0s1": 1, "d0s2": 3}
+    result = optimize.measure(scores, rows, dimension="relevance")
+    # People's ranks are 2.5, 2.5, 1 and the judge's 2, 1, 3: r = -1.5 / sqrt(1.5 * 2).
+    assert result.rho.value == pytest.approx(-(3**0.5) / 2)
 
 
 def test_a_failed_score_is_missing_and_counted():
