@@ -101,8 +101,8 @@ class Dimension:
         has_int_keys = all(isinstance(rating, int) for rating in self.anchors)
         if not (isinstance(self.anchors, Mapping) and has_int_keys):
             raise DimensionError(
-                f"{self.name}: the anchors {self.anchors!r:.60} are not a dict whose keys are ints; "
-                "JSON has strings as keys, so convert them: int(key)"
+                f"{self.name}: the anchors {self.anchors!r:.60} are not a dict with ints as keys; "
+                "JSON has strings as keys, so convert them by int(key)"
             )
         if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
             raise DimensionError(

@@ -79,8 +79,8 @@ def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
 @pytest.mark.parametrize(
     ("field", "says"),
     [
-        ({"anchors": {"1": "rude", "5": "warm"}}, "strings as keys, so convert them: int"),
-        ({"anchors": [1, 5]}, r"the anchors \[1, 5\] are not a dict whose keys are ints"),
+        ({"anchors": {"1": "rude", "5": "warm"}}, "strings as keys, so convert them by int"),
+        ({"anchors": [1, 5]}, r"the anchors \[1, 5\] are not a dict with ints"),
         ({"inputs": ["reply"]}, r"inputs is \['reply'\]; write a dict"),
     ],
 )
