@@ -35,6 +35,9 @@ MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
 FORMS: dict[str, Callable[[], Any]] = {
     "a DataFrame": lambda: pd.DataFrame(ROWS),
     "a DataFrame with an index": lambda: pd.DataFrame(ROWS).set_index("Nr"),
+    "a DataFrame of polars": lambda: pytest.importorskip("polars").DataFrame(
+        ROWS, infer_schema_length=None
+    ),
     "a Dataset": lambda: datasets.Dataset.from_list(ROWS),
     "a list of dicts": lambda: ROWS,
     "a tuple with NumPy's numbers": lambda: tuple(
@@ -83,6 +86,16 @@ def starter() -> pd.DataFrame:
 def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
     out = tmp_path_factory.mktemp("api") / "run"
     return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
+
+
+def test_a_frame_of_polars_is_measured_as_one_of_pandas(starter):
+    polars = pytest.importorskip("polars")
+    frame = starter[["id", "group", "document", "summary", "good"]]
+    columns = {name: frame[name].tolist() for name in frame}
+    results = [
+        optimize.measure("fluency", rows, map=GOOD) for rows in (frame, polars.DataFrame(columns))
+    ]
+    assert results[0].rho == results[1].rho
 
 
 def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
