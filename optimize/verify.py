@@ -10,17 +10,19 @@ if __name__ == "__main__":
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison
 from judges.judge import Judge
+from judges.labels.columns import ROW_NUMBER, ColumnNames
 from judges.labels.flags import MapEntry, split_mapping
+from judges.labels.types import LabelError
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
@@ -163,7 +165,8 @@ def measure(
 
     Args:
         judge: A Judge, or its name or file, as `judges.load` takes it; or scores of any judge: a
-            mapping or Series from output ids to numbers, with NaN for a failed judgement.
+            mapping or Series from output ids to numbers, with NaN for a failed judgement. If `data`
+            is a DataFrame without ids, they are matched by its index, as `judge.score` gives them.
         data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
             `read_labels` or `read_pairs`. The default is the starter set.
         dimension: The name of the dimension that was judged; needed if `judge` holds scores.
@@ -204,7 +207,8 @@ def measure(
         subject = find_subject(dimension)
         pairwise = isinstance(subject, Comparison)
         task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
-        judgement_by_id = from_numbers(judge.items(), pairwise=pairwise)
+        numbers = _scores_by_id(judge, data, task.labelled, columns)
+        judgement_by_id = from_numbers(numbers, pairwise=pairwise)
         scored = task.scored("scores", judgement_by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if not isinstance(judge, AnyJudge | str | os.PathLike):
@@ -232,6 +236,43 @@ def measure(
         raise entry.error
     assert entry.scored
     return Measurement.of(entry.scored, task.labelled)
+
+
+def _scores_by_id(
+    scores: Any, data: object, labelled: Labelled, columns: Mapping[str, ColumnNames]
+) -> Iterable[tuple[object, float]]:
+    """The scores by the labels' ids; a DataFrame's rows without ids are found by its index.
+
+    Raises LabelError if it is not certain which rows the scores belong to.
+    """
+    import pandas as pd
+
+    frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame()
+    index, id_column = frame.index, "".join(labelled.reading.rows.get("id", ()))
+    if id_column == ROW_NUMBER and columns.get("id") != ROW_NUMBER:
+        row_numbers = {label: n for n, label in enumerate(index, 1)} if index.is_unique else {}
+        if not row_numbers.keys().isdisjoint(scores.keys()):
+            # A score without a row is counted under an id that no row has.
+            return [(row_numbers.get(key, (key,)), score) for key, score in scores.items()]
+        if unclear := [k for k, _ in scores.items() if not isinstance(k, str) or k == "0"]:
+            raise LabelError(
+                f"{labelled.name}: the rows have no ids, so the score of {unclear[0]!r} belongs to "
+                "no certain row; name the column of ids, map={'id': COLUMN}, or write "
+                "map={'id': '#row'} if the scores have row numbers from 1"
+            )
+    elif (
+        isinstance(scores, pd.Series)
+        and id_column in frame
+        and scores.index.equals(index)
+        and [*map(str, index)] != [*map(str, frame[id_column])]
+    ):
+        raise LabelError(
+            f"the scores have the index of the DataFrame, whose ids are in its column "
+            f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "
+            "of its rows, or scores.to_dict() if they are by id"
+        )
+    items: Iterable[tuple[object, float]] = scores.items()
+    return items
 
 
 def parser() -> argparse.ArgumentParser:

@@ -61,6 +61,53 @@ def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level():
     assert "2 more labelled outputs were not scored." in text
 
 
+FRAME = pd.DataFrame(weather_rows(4, 3)).sample(frac=1, random_state=0)[:10]
+NO_IDS = FRAME.drop(columns="id")
+# Ids that are also labels of the index, but of other rows.
+OTHER_IDS = NO_IDS.reset_index(drop=True).assign(id=range(1, 11))
+
+
+@pytest.mark.parametrize("index", [FRAME.index, [*"abcdefghij"], pd.Index([*range(10)], name="n")])
+def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
+    frame = NO_IDS.set_axis(index)
+    judge, by_judge = judges.load("relevance"), optimize.measure("relevance", frame)
+    scores = judge.score(frame)
+    by_scores = optimize.measure(scores, frame, dimension="relevance")
+    assert by_scores.rho == by_judge.rho
+    assert optimize.measure(scores[::-1], frame, dimension="relevance").rho == by_judge.rho
+    # The judgements' own ids are the rows' numbers.
+    rows = by_judge.judgements.set_index("id")["score"]
+    assert optimize.measure(rows, frame, dimension="relevance").rho == by_judge.rho
+    part = optimize.measure(scores, frame[2:], dimension="relevance")
+    assert part.scored.scores.tolist() == scores[2:].tolist()
+    assert (part.scored.n_unjudged, part.scored.n_unknown) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (NO_IDS.to_dict("records"), r"the score of 0 belongs to no certain row; .*'id': '#row'"),
+        (data.read_labels(NO_IDS, dimensions=["relevance"]), "the score of 0 belongs"),
+        (pd.concat([NO_IDS, NO_IDS]), "the score of 0 belongs to no certain row"),
+        (OTHER_IDS, r"ids are in its column 'id'; pass scores.set_axis\(frame\['id'\]\)"),
+    ],
+)
+def test_scores_are_not_joined_to_rows_that_may_be_others(labels, says):
+    """The index of a Series begins at 0, row numbers at 1: the join would be one row off."""
+    scores = pd.Series(range(10))
+    with pytest.raises(data.LabelError, match=says):
+        optimize.measure(scores, labels, dimension="relevance")
+
+
+def test_keys_that_the_caller_calls_row_numbers_or_ids_are_joined_as_these():
+    people = OTHER_IDS["relevance"]
+    rows = NO_IDS.to_dict("records")
+    by_number, by_id = people.set_axis(range(1, 11)), people.set_axis(range(1, 11)).to_dict()
+    one = optimize.measure(by_number, rows, dimension="relevance", map={"id": "#row"})
+    other = optimize.measure(by_id, OTHER_IDS, dimension="relevance")
+    assert one.scored.scores.tolist() == other.scored.scores.tolist() == people.tolist()
+
+
 def test_a_mean_that_a_file_gives_ties_with_the_mean_of_annotations():
     """11 / 3 as a program wrote it, one bit too low, and as the mean of 4, 4 and 3."""
     rows = weather_rows(1, 3)
