@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
-from judges.dimension import Comparison
+from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.columns import ROW_NUMBER, ColumnNames
 from judges.labels.flags import MapEntry, split_mapping
-from judges.labels.types import LabelError
+from judges.labels.types import LabelError, LabelledPairs
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
@@ -169,7 +169,8 @@ def measure(
             is a DataFrame without ids, they are matched by its index, as `judge.score` gives them.
         data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
             `read_labels` or `read_pairs`. The default is the starter set.
-        dimension: The name of the dimension that was judged; needed if `judge` holds scores.
+        dimension: The name of the dimension or comparison that was judged; needed if `judge` holds
+            scores. If no judge has this name, labels on pairs are votes on this comparison.
         map: The name of the column for each field, as a mapping or a mapping file.
         values: The rating or vote that each word in the labels stands for.
         scale: The scale that people used: "0-100", a pair of numbers, or "any".
@@ -205,10 +206,9 @@ def measure(
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME if it gets scores")
         subject = find_subject(dimension)
-        pairwise = isinstance(subject, Comparison)
-        task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
+        task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
         numbers = _scores_by_id(judge, data, task.labelled, columns)
-        judgement_by_id = from_numbers(numbers, pairwise=pairwise)
+        judgement_by_id = from_numbers(numbers, pairwise=task.is_pairwise)
         scored = task.scored("scores", judgement_by_id, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if not isinstance(judge, AnyJudge | str | os.PathLike):
@@ -236,6 +236,25 @@ def measure(
         raise entry.error
     assert entry.scored
     return Measurement.of(entry.scored, task.labelled)
+
+
+def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | None) -> Labelled:
+    """The labels for scores: on pairs, if the subject is unknown and the data holds pairs."""
+    holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
+    pairwise = isinstance(subject, Comparison) or holds_pairs
+    try:
+        return load_labels(source, dimension, None, pairwise=pairwise)
+    except LabelError as error:
+        if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
+            raise
+        pairs = load_labels(source, dimension, None, pairwise=True)
+        if dimension in pairs.reading.unread:
+            votes = ", ".join(pairs.reading.ratings["votes"])
+            raise LabelError(
+                f"{pairs.name}: people's votes on pairs are in {votes!r}, not in {dimension!r}; "
+                f"write dimension={votes!r}, or map={{'votes': {dimension!r}}}"
+            ) from None
+        return pairs
 
 
 def _scores_by_id(

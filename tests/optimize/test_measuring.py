@@ -108,6 +108,36 @@ def test_keys_that_the_caller_calls_row_numbers_or_ids_are_joined_as_these():
     assert one.scored.scores.tolist() == other.scored.scores.tolist() == people.tolist()
 
 
+# People prefer A, B and A, and B by two votes of three; the judge errs on the third pair alone.
+PAIRS = [
+    {"id": f"p{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "votes": votes}
+    | {"tone": 3, "preferred": "A"}
+    for n, votes in enumerate(["AAA", "BBB", "AAB", "ABB"])
+]
+MARGINS = {"p0": 1, "p1": -1, "p2": -1, "p3": -0.5}
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, list, data.read_pairs])
+@pytest.mark.parametrize("name", ["votes", "kinder", "tldr_concise"])
+def test_scores_of_pairs_are_measured_under_any_name_that_rates_no_outputs(form, name):
+    rows = form([{**row, "votes": [*row["votes"]]} for row in PAIRS])
+    result = optimize.measure(MARGINS, rows, dimension=name)
+    assert (result.summary()["accuracy"], result.summary()["n_pairs"]) == (0.75, 4)
+
+
+def test_pairs_are_not_measured_as_what_another_column_holds():
+    rows = [{**row, "votes": [*row["votes"]]} for row in PAIRS]
+    for name in ("tone", "preferred"):
+        says = f"votes on pairs are in 'votes', not in '{name}'; write dimension='votes'"
+        with pytest.raises(data.LabelError, match=says):
+            optimize.measure(MARGINS, rows, dimension=name)
+    with pytest.raises(data.LabelError, match="holds pairs, and relevance rates outputs"):
+        optimize.measure(MARGINS, data.read_pairs(rows), dimension="relevance")
+    # By `preferred`, A is better in all four.
+    result = optimize.measure(MARGINS, rows, dimension="preferred", map={"votes": "preferred"})
+    assert result.summary()["accuracy"] == 0.25
+
+
 def test_a_mean_that_a_file_gives_ties_with_the_mean_of_annotations():
     """11 / 3 as a program wrote it, one bit too low, and as the mean of 4, 4 and 3."""
     rows = weather_rows(1, 3)
