@@ -228,6 +228,8 @@ def _plain_value(setting: str, value: object) -> object:
     if isinstance(value, tuple | list) and len(value) == 2:
         # A scale or a price may be given as a pair of numbers.
         return (":" if setting == "scale" else ",").join(map(str, value))
+    if setting.endswith("price"):
+        return str(value)
     if isinstance(value, str) and {int, float} & {*_leaves(_TYPES[setting])}:
         with suppress(ValueError):
             return read_number(value)

@@ -123,6 +123,9 @@ def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server):
     assert "--" not in str(error.value)
     with pytest.raises(JudgesError, match=r"^num_threads=0: "):
         compile_with(RELEVANCE, EXAMPLES, num_threads=0, lm=lm_of(server))
+    for price in (0.4, (0.4,), "0.4"):
+        with pytest.raises(JudgesError, match=r"^price=.*: write IN,OUT, as in 0\.40,1\.60$"):
+            compile_with(RELEVANCE, EXAMPLES, price=price, lm=lm_of(server))
     with pytest.raises(JudgesError, match=r"leave metric out.*label="):
         RankOptimizer(metric=lambda *_: 1)
 
