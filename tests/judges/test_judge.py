@@ -120,7 +120,7 @@ NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by j
         ),
         (
             lambda: UNTUNED.score(FRAME, lm=object()),
-            "lm is of the type object; give the model's name",
+            "lm is of the type object; give the",
         ),
         (lambda: judges.load("relevance", lm=object()), r"or set a dspy\.LM by dspy\.configure"),
         (lambda: list(UNTUNED.judge_all(FRAME[["document", "summary"]])), NO_ROW),
