@@ -1,6 +1,7 @@
 """From Python: labels in memory, frames out, and what a user's own modules hide."""
 
 import json
+import re
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -147,6 +148,25 @@ def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():
     defaults = Settings(dimension="relevance")
     for name in settings - own - {"map", "values", "lm"}:
         assert parameters[name].default == getattr(defaults, name), name
+
+
+TONE = """\
+name: tone
+definition: how friendly the reply is
+inputs: {query: the question, reply: the reply}
+scale: [1, 5]
+"""
+
+
+@pytest.mark.usefixtures("here")
+def test_the_pages_code_with_questions_runs_alone_and_a_program_is_a_module():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import dataclasses\n.*?)```", page, re.DOTALL)
+    file_of(TONE, "tone.yaml")
+    names: dict[str, Any] = {"query": "When?", "reply": "On Monday, thank you."}
+    exec(block, names)
+    assert names["judge"].weights.slopes == {"thanks": 2.0, "rating": 0.5}
+    assert isinstance(names["judge"].program(), dspy.Module)
 
 
 @pytest.mark.usefixtures("here")
