@@ -59,7 +59,7 @@ class Judge(BaseJudge):
         if not isinstance(self.lm, str):
             raise OptionError(
                 f"lm is of the type {type(self.lm).__name__}; give the model's name, as in "
-                "lm='openai/gpt-4.1-mini', or set a dspy.LM by dspy.configure(lm=...)"
+                "lm='openai/gpt-4.1-mini', or ask a dspy.LM by judge.program()"
             )
         check_prompt(self.subject, self.prompt)
         if self.weights and (problem := self.weights.problem(self.prompt.choices)):

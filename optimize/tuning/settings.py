@@ -243,7 +243,8 @@ def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -
     setting = value_path.partition("[")[0]
     choices = [word for word in _leaves(_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    return SettingsError(f"{option_name(setting, repr(values[setting]))}: {reason}")
+    text = " ".join(repr(values[setting]).split())[:80]  # a DataFrame's has several lines
+    return SettingsError(f"{option_name(setting, text)}: {reason}")
 
 
 def _leaves(nested_type: object) -> list[object]:

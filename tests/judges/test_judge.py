@@ -122,7 +122,7 @@ NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by j
             lambda: UNTUNED.score(FRAME, lm=object()),
             "lm is of the type object; give the",
         ),
-        (lambda: judges.load("relevance", lm=object()), r"or set a dspy\.LM by dspy\.configure"),
+        (lambda: judges.load("relevance", lm=object()), r"or ask a dspy\.LM by judge\.program"),
         (lambda: list(UNTUNED.judge_all(FRAME[["document", "summary"]])), NO_ROW),
         (lambda: list(UNTUNED.judge_all(TEXTS[0])), NO_ROW),
         (lambda: judges.SamplingPlan(kind="avg"), "plan 'avg': choose from one, mean, weighted"),
@@ -131,6 +131,16 @@ NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by j
 def test_an_argument_of_a_wrong_kind_is_named_with_what_to_write(use, says):
     with pytest.raises((OptionError, TypeError), match=says):
         use()
+
+
+def test_a_judge_that_was_tuned_for_the_embedded_model_says_so_to_another(stub):
+    tuned = replace(UNTUNED, provenance={"endpoint": "embedded"})
+    says = "tuned for the embedded model: with openai/m its measured figures do not hold"
+    with pytest.warns(UserWarning, match=says):
+        assert len(list(tuned.judge_all(TEXTS, lm="openai/m"))) == 3
+    # Warnings are errors in tests: neither of these has one.
+    assert list(tuned.score(FRAME)) == list(UNTUNED.score(FRAME))
+    assert len(list(load("relevance", stub).judge_all(TEXTS))) == 3
 
 
 def test_a_series_counts_failures_which_are_nan(stub):
