@@ -7,7 +7,7 @@ The search sets the instruction and the demonstrations of the program's predicto
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +47,7 @@ GROUP_FIELDS = ("document_id", "group")
 MIN_TRAINSET_DOCUMENTS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RankResult:
     """How a program was tuned; printing it shows a report.
 
@@ -58,15 +58,15 @@ class RankResult:
         trials: The trials of the search, in order.
     """
 
-    result: TuningResult = field(repr=False)
-    trials: Sequence[JsonObject] = field(repr=False)
+    result: TuningResult
+    trials: Sequence[JsonObject]
 
     @property
     def summary(self) -> JsonObject:
         """The object that `tune()` would write to summary.json."""
         return self.result.to_json()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(tuning_lines(self.result))
 
 

@@ -190,8 +190,8 @@ def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:
         return os.fspath(source)
     if isinstance(source, LabelledSet | LabelledPairs | None) or not is_in_memory(source):
         raise TypeError(
-            f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
-            "of dicts or a labelled set is wanted"
+            f"data is a {type(source).__name__}; a file's path, a DataFrame of pandas or polars, "
+            "a Dataset, a list of dicts or a labelled set is wanted"
         )
     return source
 
