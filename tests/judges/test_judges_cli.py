@@ -130,6 +130,14 @@ def test_a_pair_with_an_empty_cell_fails_and_one_with_an_empty_text_is_judged(fo
     assert reasons == [None] * 3 + (["no summary_b"] if n_failed else [None])
 
 
+def test_a_missing_column_is_told_beside_the_texts_in_objects_which_map_can_name():
+    write_jsonl("in.jsonl", [{"inputs": {"question": "q", "n": 1}, "outputs": {"answer": "a"}}])
+    ask = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
+    error = run(main, *ask).err
+    assert "columns: inputs, inputs.question, outputs, outputs.answer. Name yours" in error
+    assert json_of(main, *ask, "--map", "summary=outputs.answer")["judges"]["fluency"]["n"] == 1
+
+
 def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     summary = json_of(main, *ask)
