@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, starmap
 
 from judges.labels.cells import without_keys
 from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
@@ -205,9 +205,11 @@ def _label_advice(columns: Columns) -> str:
     label_columns = nested_ratings or columns.of_kind(unused, "label")
     for name in label_columns:
         candidates = [c for c in columns.table.columns if c in columns.values(name)]
-        if len(candidates) == 2:  # the column names the better of two other columns
-            roles = zip(("votes", "response_a", "response_b"), (name, *candidates), strict=True)
-            columns_of_pairs = " ".join(map_flag(role, [column]) for role, column in roles)
+        if len(candidates) == 2:  # each annotator's column names the better of two other columns
+            votes = [c for c in label_columns if not {*candidates}.isdisjoint(columns.values(c))]
+            names = "votes", "response_a", "response_b"
+            roles = zip(names, (votes, *zip(candidates)), strict=True)
+            columns_of_pairs = " ".join(starmap(map_flag, roles))
             return f"these are pairs: name their columns with {columns_of_pairs}"
     readers = [RatingReader(columns.values(name)) for name in label_columns]
     pair_flags = [reader.values_flag for reader in readers if reader.is_unknown_pair]
