@@ -69,6 +69,7 @@ class RatingReader:
         self._user_values = {normalize_word(word): number for word, number in (words or {}).items()}
         self._commas_are_likely = decimal_commas
         counts = Counter(map(_hashable_key, values))
+        self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
         self._cell_by_key = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
         }
@@ -79,6 +80,8 @@ class RatingReader:
         """Read a value as one of the user's words, or else without regard to the column."""
         word = normalize_word(value)
         meaning = self._user_values.get(word, "")
+        if self._has_plus_signs and word in ("-", "--") and meaning == "":
+            return CellValue(WORD)  # beside `+`, it is a rating and not a blank
         if isinstance(meaning, str):
             return parse_alone(value)
         return CellValue(MISSING) if meaning is None else CellValue(MAPPED, float(meaning), word)
@@ -237,8 +240,11 @@ class RatingReader:
         if self.is_unknown_pair and all_words:
             numbers = ["1", "0"]
         if "NUMBER" in numbers and len(words) > 1:
-            # A known word, such as `good`, has another number on a scale of several words.
-            known_words = sorted({cell.word for cell in self._of_kind(YES_NO)}.difference(words))
+            # On a scale of several words, `good` and `0` have other numbers than usual.
+            n_by_kind = _sum_counts(self._cells, lambda cell: cell.kind)
+            is_scale = n_by_kind[WORD] > n_by_kind[NUMBER]
+            known_cells = self._of_kind(YES_NO, *([NUMBER] if is_scale else []))
+            known_words = sorted({cell.number_word for cell in known_cells}.difference(words))
             words, numbers = [*words, *known_words], [*numbers, *["NUMBER"] * len(known_words)]
         words = [f'"{word}"' if "," in word else word for word in words]
         entries = [f"{word}={number}" for word, number in zip(words, numbers, strict=False)]
@@ -247,9 +253,14 @@ class RatingReader:
         return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
-        """The number for the word for yes or no that `word` may misspell; else "NUMBER"."""
-        similar_words = get_close_matches(word, chain.from_iterable(self._pairs), n=1)
-        return f"{NUMBER_BY_YES_NO_WORD[similar_words[0]]:g}" if similar_words else "NUMBER"
+        """The number of a known word, or of one that `word` misspells; else "NUMBER".
+
+        A word that contains a known one, such as `nok` or `very good`, is another word.
+        """
+        match = next(iter(get_close_matches(word, chain.from_iterable(self._pairs), n=1)), "")
+        if not match or (match in word and word not in NUMBER_BY_YES_NO_WORD):
+            return "NUMBER"
+        return f"{NUMBER_BY_YES_NO_WORD.get(word, NUMBER_BY_YES_NO_WORD[match]):g}"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
