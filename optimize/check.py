@@ -17,7 +17,7 @@ from judges.cli.flags import Parser, mapping
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.flags import SCALE_KEY, VALUES_KEY
+from judges.labels.flags import ANY_SCALE, SCALE_KEY, VALUES_KEY
 from judges.labels.names import is_source_or_output, is_usual_text, judge_name, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
@@ -36,7 +36,7 @@ from optimize.inputs.flags import (
     scale_of_labels,
     values_of,
 )
-from optimize.inputs.labelled import Labelled
+from optimize.inputs.labelled import Labelled, needs_any_scale
 from optimize.inputs.subjects import input_flag, judged_texts, unread_text
 from optimize.report.answer import Fact
 
@@ -350,6 +350,8 @@ def _tune_fact(
         except LabelError as error:
             return "judge", str(error)
         command += f" {flag}" if flag else ""
+        if not scale and needs_any_scale(outputs, name):
+            command += f" --scale {ANY_SCALE}"
     return COMMAND, command
 
 

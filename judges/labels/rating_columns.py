@@ -332,7 +332,8 @@ def _guess_advice(likely_columns: list[str], *, are_marks: bool) -> str:
     advice = f"if they are ratings, name the dimension of each, as in {flags}"
     if len(likely_columns) > 1:
         shared_words = set(tokens(likely_columns[0])).intersection(*map(tokens, likely_columns))
-        flag = map_flag("_".join(sorted(shared_words)) or "NAME", likely_columns)
+        shared_name = "_".join(sorted(filter(str.isalpha, shared_words)))
+        flag = map_flag(shared_name or "NAME", likely_columns)
         return f"if each column is one annotator's, join them by {flag}; else {advice}"
     reversal = "; if 1 is the best, reverse the scale by --values 1=6,2=5,3=4,4=3,5=2,6=1"
     return advice + reversal if are_marks else advice
