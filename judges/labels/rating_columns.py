@@ -23,7 +23,7 @@ _ANNOTATOR_COLUMN_NAME = re.compile(
     re.IGNORECASE,
 )
 # A column of school marks has one of these words in its name.
-_MARK_WORDS = frozenset({"note", "noten", "schulnote", "zensur"})
+MARK_WORDS = frozenset({"note", "noten", "schulnote", "zensur"})
 # A file is in German if the name of any column has one of these words.
 _GERMAN_WORDS = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # Words that name a column of labels, and words that may be added to them, as in `human label`.
@@ -322,7 +322,7 @@ def _check_guesses(ratings: RatingColumns, problems: Problems) -> None:
 def _are_school_marks(columns: Columns, column: str) -> bool:
     """Whether a column holds German school marks, of which 1 is the best; files rarely say so."""
     file_words = {word for name in columns.table.columns for word in tokens(name)}
-    has_mark_word = not _MARK_WORDS.isdisjoint(tokens(column))
+    has_mark_word = not MARK_WORDS.isdisjoint(tokens(column))
     return has_mark_word and not _GERMAN_WORDS.isdisjoint(file_words)
 
 

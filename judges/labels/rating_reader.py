@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -51,6 +52,8 @@ _FAULT_BY_MAIN_KIND = {
 }
 # The largest number of words that a message lists.
 _MAX_WORDS = 6
+# The largest number of different ratings that a message reverses.
+_MAX_REVERSED = 11
 
 
 class RatingReader:
@@ -173,6 +176,16 @@ class RatingReader:
         if word_counts.keys() != {0, 1}:
             return None
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
+
+    @property
+    def reversal(self) -> str:
+        """The flag --values that reverses the numbers of the column; "" if they are too many."""
+        cells = sorted(self._of_kind(NUMBER), key=lambda cell: cell.number)
+        if not cells or len(cells) > _MAX_REVERSED or not self._kinds <= {NUMBER, MISSING}:
+            return ""
+        total = cells[0].number + cells[-1].number
+        entries = {f"{normalize_word(cell.value)}={total - cell.number:g}": None for cell in cells}
+        return f"--values {shlex.quote(','.join(entries))}"
 
     @property
     def is_unknown_pair(self) -> bool:
