@@ -1,11 +1,11 @@
 """Reads labelled outputs from a table."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, starmap
 
-from judges.labels.cells import without_keys
+from judges.labels.cells import KEY_SEPARATOR, value_in, without_keys
 from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
 from judges.labels.names import map_flag, tokens
 from judges.labels.rating_columns import (
@@ -18,6 +18,7 @@ from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import Comments, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
+from judges.labels.values import is_missing_value
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 
@@ -36,9 +37,7 @@ def read_outputs(
     if second_file is None:
         notes += check_ratings(source, problems)
     else:
-        second_dimensions = {*chain.from_iterable(second_file.by_item.values())}
-        replaced = sorted(second_dimensions.intersection(source.by_dimension))
-        notes += [f"{name}: --annotations replaces the ratings in this file" for name in replaced]
+        notes += _replacement_notes(source, second_file)
         source = source.only_named()
     reader = RowReader(
         columns,
@@ -88,6 +87,28 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
         for name in dimensions
         if n_rated[name] < len(outputs)
     ]
+
+
+def _replacement_notes(source: RatingColumns, second_file: TableRatings) -> Iterator[str]:
+    """Yield a note on each dimension that both files rate; it counts the outputs left unrated."""
+    columns = source.columns
+    names = {*chain.from_iterable(second_file.by_item.values())}
+    for name in sorted(names.intersection((*source.by_dimension, *source.nested_dimensions))):
+        nested = (f"{column}{KEY_SEPARATOR}{name}" for column in source.nested)
+        headers = (*source.by_dimension.get(name, ()), *nested)
+        rated_ids = {
+            columns.item_key(row)
+            for row in columns.table.rows
+            if not all(is_missing_value(value_in(row, header)) for header in headers)
+        }
+        lost = [key for key in rated_ids if name not in second_file.by_item.get(key, ())]
+        note = f"{name}: --annotations replaces the ratings in this file"
+        if lost:
+            note += (
+                f", {len(lost):,} of them on outputs that it does not rate; to count these, too, "
+                "give one file with the ids and labels of both"
+            )
+        yield note
 
 
 def _replace_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
