@@ -6,7 +6,8 @@ import shlex
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain, filterfalse, starmap
@@ -18,7 +19,8 @@ from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
 from judges.labels.flags import ANY_SCALE, SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output, is_usual_text, judge_name, map_flag
+from judges.labels.names import is_source_or_output, judge_name, map_flag
+from judges.labels.pairs import RESPONSES
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels, read_options
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
@@ -37,7 +39,7 @@ from optimize.inputs.flags import (
     values_of,
 )
 from optimize.inputs.labelled import Labelled, needs_any_scale
-from optimize.inputs.subjects import input_flag, judged_texts, unread_text
+from optimize.inputs.subjects import input_flag, judged_texts, shared_texts, unread_text
 from optimize.report.answer import Fact
 
 # A line of the output: a title of one word, and a sentence or a command.
@@ -197,7 +199,7 @@ def _counts_text(labelled: Labelled) -> str:
     return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
 
 
-def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
+def _facts(labelled: Labelled, mapping: Mapping[str, object]) -> Iterator[Fact]:
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labelled.grouped_by
     if isinstance(labelled, LabelledSet):
@@ -209,10 +211,13 @@ def _facts(labelled: Labelled, mapping: Collection[str]) -> Iterator[Fact]:
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
     reading = labelled.reading
     texts = reading.texts
-    if isinstance(labelled, LabelledSet):
-        # A judge without a definition only reads texts with a usual name or in the user's mapping.
-        read_names = [name for name in texts if is_usual_text(name) or name in mapping]
-        texts = {name: texts[name] for name in read_names or texts}
+    # A judge without a definition only reads some texts, unless it is unclear which one is judged.
+    with suppress(LabelError):
+        if isinstance(labelled, LabelledSet):
+            read_names = judged_texts(labelled, mapping)
+        else:
+            read_names = [*shared_texts(labelled), *RESPONSES]
+        texts = {name: texts[name] for name in texts if name in read_names}
     phrases = [
         *starmap(_reading_text, reading.rows.items()),
         *(f"text {_reading_text(name, (column,))}" for name, column in texts.items()),

@@ -1,5 +1,6 @@
 """Find what a judge judges: a dimension or comparison, by its name or made from people's labels."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from judges.prompt import NAME
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import Labelled, LabelSource, read, scale_of, words_of
 
+# A long word of letters and digits, which cannot be a text to compare an output with.
+_DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
 # If all problems of a file are of these kinds, the file has no labels on the dimension.
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
 
@@ -99,7 +102,7 @@ def _subject_on(
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
-        texts = _usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
+        texts = shared_texts(labelled)
         return loading.comparison_on(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
@@ -108,6 +111,11 @@ def _subject_on(
         )
     answers = words_of(labelled, name) or scale_of(labelled, name, scale)
     return loading.dimension_on(name, answers, judged_texts(labelled, columns), definition)
+
+
+def shared_texts(pairs: LabelledPairs) -> list[str]:
+    """The texts beside the two outputs of a pair that a new judge reads."""
+    return _usable_texts(filter(is_source_or_output, pairs.reading.texts), pairs)
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
@@ -122,8 +130,18 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
     if CONVERSATION in columns and (not outputs or ALL_TURNS in mapping.items()):
         return [CONVERSATION]
     judged = _judged_text(labelled, outputs, mapping)
-    inputs = [text for text in columns if text in mapping or is_usual_text(text)]
+    inputs = [
+        text
+        for text in columns
+        if text in mapping or (is_usual_text(text) and not _holds_ids(text, labelled))
+    ]
     return _usable_texts([*(text for text in inputs if text != judged), judged], labelled)
+
+
+def _holds_ids(text: str, labelled: LabelledSet) -> bool:
+    """Whether a source text is the id of a document, such as `cnn-test-404f85`, in every row."""
+    texts = [output.texts.get(text, "") for output in labelled.outputs]
+    return source_name([text]) is not None and all(map(_DOCUMENT_ID.fullmatch, texts))
 
 
 def _judged_text(

@@ -45,10 +45,28 @@ INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
         *((INPUT | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
         # A text that some rows lack is not read.
         ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
+        # The id of a document is not a text; an answer may be a word like an id.
+        ({"article": "cnn-test-{}4f85", "document": "Text {}.", "summary": "{}."}, "article"),
+        ({"question": "{}?", "answer": "order-{}4f85"}, ""),
     ],
 )
 def test_a_judge_reads_what_was_asked_and_answered_and_nothing_about_the_label(columns, unread):
     assert texts_of(**columns) == tuple(name for name in columns if name != unread)
+
+
+def test_check_names_the_texts_that_a_new_judge_of_pairs_reads(here):
+    rows = [
+        {"instruction": f"Do {n}.", "app": f"No. {n} of our apps", "input": "x" * (n % 2)}
+        | {"response_a": f"A {n}.", "response_b": f"B {n}.", "winner": "AB"[n % 2]}
+        for n in range(20)
+    ]
+    file = write_jsonl("pairs.jsonl", rows)
+    read = "id from #row; text instruction; text response_a; text response_b; ratings votes"
+    out = " ".join(output_of(check.main, file).split())
+    assert f"read {read}" in out
+    assert "not read app, input" in out
+    subject, _ = subject_of("better=Which?", LabelSource(data=file), pairwise=True)
+    assert subject.inputs.keys() == {"instruction"}
 
 
 def test_headers_of_several_words_are_known_by_one_of_them():
