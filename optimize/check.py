@@ -5,7 +5,8 @@ import json
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain, filterfalse, starmap
@@ -16,8 +17,9 @@ from judges.cli.flags import Parser, read_map_flags
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.flags import SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output, is_text_name, judge_name, map_flag
+from judges.labels.flags import ANY_SCALE, SCALE_KEY, VALUES_KEY
+from judges.labels.names import is_source_or_output, judge_name, map_flag
+from judges.labels.pairs import RESPONSE_NAMES
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_labels, read_options
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
@@ -35,8 +37,13 @@ from optimize.inputs.flags import (
     scale_of_labels,
     word_values,
 )
-from optimize.inputs.labelled import AnyLabels
-from optimize.inputs.subjects import missing_input_flag, text_names_for_judge, unread_columns
+from optimize.inputs.labelled import AnyLabels, needs_any_scale
+from optimize.inputs.subjects import (
+    missing_input_flag,
+    shared_texts,
+    text_names_for_judge,
+    unread_columns,
+)
 from optimize.report.answer import Fact
 
 # The title of a line with a command, which is not wrapped so that it can be copied.
@@ -209,20 +216,24 @@ def _counts_text(labelled: AnyLabels) -> str:
     return f"{text} by {count(len(labelled.systems), 'system')}" if labelled.systems else text
 
 
-def _reading_facts(labelled: AnyLabels, mapping: Collection[str]) -> Iterator[Fact]:
+def _reading_facts(labelled: AnyLabels, mapping: Mapping[str, object]) -> Iterator[Fact]:
     """Yield lines on what was read from a file without problems, and what was not."""
     yield "documents", labelled.grouped_by
     reading, texts = labelled.reading, labelled.reading.texts
     if isinstance(labelled, LabelledSet):
         for name in labelled.dimensions:
             yield "ratings", f"{name}: {_ratings_text(labelled, name)}"
-        # A judge without a definition only reads texts with a usual name or in the user's mapping.
-        read_names = [name for name in texts if is_text_name(name) or name in mapping]
-        texts = {name: texts[name] for name in read_names or texts}
     else:
         n_by_vote = Counter(vote for pair in labelled.pairs for vote in pair.votes)
         ties = f"{count(n_by_vote['tie'], 'tie')}, which count half for each side"
         yield "votes", f"{n_by_vote['A']:,} for A, {n_by_vote['B']:,} for B, and {ties}"
+    # A judge without a definition only reads some texts, unless it is unclear which one is judged.
+    with suppress(LabelError):
+        if isinstance(labelled, LabelledSet):
+            read_names = text_names_for_judge(labelled, mapping)
+        else:
+            read_names = [*shared_texts(labelled), *RESPONSE_NAMES]
+        texts = {name: texts[name] for name in texts if name in read_names}
     phrases = [
         *starmap(_reading_text, reading.rows.items()),
         *(f"text {_reading_text(name, (column,))}" for name, column in texts.items()),
@@ -359,6 +370,8 @@ def _tune_fact(
         except LabelError as error:
             return "judge", str(error)
         command += f" {input_flag}" if input_flag else ""
+        if not scale and needs_any_scale(outputs, name):
+            command += f" --scale {ANY_SCALE}"
     return COMMAND_TITLE, command
 
 

@@ -97,11 +97,15 @@ class PlannedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsToLabel:
-    """The file with the documents to label, `out`, and the command that labels them, `next`."""
+    """The file with the documents to label, `out`, and the command that labels them, `next`.
+
+    `other_labels` is the file of the labels so far, if `next` cannot add the new ones to it.
+    """
 
     out: str
     n_outputs: int
     next: str
+    other_labels: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +303,13 @@ def _write_documents(
     label_words = ["dspy-judges", "label", str(out), "--dimension", name]
     label_words += ["--scale", scale] if scale else []
     label_command = shlex.join([*label_words, "--out", label_file])
-    return DocumentsToLabel(out=str(out), n_outputs=len(drawn), next=label_command)
+    has_other_labels = labelled.reading.ratings and not can_append
+    return DocumentsToLabel(
+        out=str(out),
+        n_outputs=len(drawn),
+        next=label_command,
+        other_labels=flags.labels or flags.file if has_other_labels else None,
+    )
 
 
 def plan_lines(result: PlanResult) -> list[str]:
@@ -327,6 +337,12 @@ def plan_lines(result: PlanResult) -> list[str]:
     if (file := result.file) is None:
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
+    if file.other_labels:
+        sentences.append(
+            "The next labels go into a file of their own. To use those in "
+            f"{file.other_labels}, too, put the ids and labels of both into one file for --labels "
+            "and --annotations."
+        )
     file_line = f"{file.out}: {counts}, drawn {result.drawn}; next:"
     return [*wrap_lines(*sentences, file_line), file.next]
 

@@ -242,7 +242,7 @@ def measure(
 
 
 def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
-    """Return the labels for scores: on pairs, if the subject is unknown and the data holds pairs."""
+    """Return the labels for scores: on pairs, if the subject is unknown and data holds pairs."""
     holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
     pairwise = isinstance(subject, Comparison) or holds_pairs
     try:
