@@ -27,7 +27,7 @@ from judges.answer import (
 )
 from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.labels.names import judge_name
-from judges.labels.values import WordValues
+from judges.labels.values import WordValues, looks_like_number
 from judges.reading import reply_text_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, excerpt, joined_names
@@ -96,7 +96,8 @@ def read_own_scores(
     number_of_word = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
     for word, value in (values or {}).items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
-        number_of_word[word.casefold()] = math.nan if number is None else number
+        if not looks_like_number(word):  # the user's meaning of a number is for labels only
+            number_of_word[word.casefold()] = math.nan if number is None else number
     scores: dict[str, float] = {}
     numbers = set[float]()
     for location, row in read_recorded_rows(path):

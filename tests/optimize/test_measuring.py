@@ -131,7 +131,7 @@ def test_pairs_are_not_measured_as_what_another_column_holds():
         says = f"votes on pairs are in 'votes', not in '{name}'; write dimension='votes'"
         with pytest.raises(data.LabelError, match=says):
             optimize.measure(MARGINS, rows, dimension=name)
-    with pytest.raises(data.LabelError, match="holds pairs, and relevance rates outputs"):
+    with pytest.raises(data.LabelError, match="has pairs, but relevance rates outputs"):
         optimize.measure(MARGINS, data.read_pairs(rows), dimension="relevance")
     # By `preferred`, A is better in all four.
     result = optimize.measure(MARGINS, rows, dimension="preferred", map={"votes": "preferred"})
