@@ -11,6 +11,8 @@ from optimize.measuring.scored import TuningOverlap
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.intervals import IntervalEstimate
 
+# A smaller share of tied pairs is not mentioned.
+MIN_TIE_SHARE = 0.01
 # The share of pairs that a coin orders as people do.
 COIN_SHARE = 0.5
 # The names of the columns in tables on judges of pass or fail.
@@ -142,8 +144,8 @@ def tiles_of(card: Scorecard) -> list[Tile]:
 def _rank_tiles(card: Scorecard) -> Iterator[Tile]:
     """Yield tiles: pairs ordered as people do, rho, and one annotator's rho or order agreement."""
     rho, pairs, coin_note = card.rho, card.pairs, "a coin reaches 50%"
-    if card.order.n_ties:
-        coin_note = f"{share_text(card.tie_share)} tied, which count half; {coin_note}"
+    if (tie_share := card.tie_share) and tie_share >= MIN_TIE_SHARE:
+        coin_note = f"{share_text(tie_share)} tied, which count half; {coin_note}"
     title = f"Pairs{'' if rho.level == 'dataset' else ' of a document'} ordered as people do"
     if pairs:
         title, coin_note = "Pairs decided as people do", f"n={pairs.n_decided:,}; {coin_note}"
