@@ -54,8 +54,16 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
-    limit = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
+    spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
+    limit = rf"{spent} requests\) and the next .* \$150\.0000; the limit holds for one"
     with pytest.raises(BudgetSpentError, match=limit):
+        account.book(b"", PROMPT, SHORT)
+
+
+def test_a_limit_that_is_kept_for_later_steps_does_not_end_the_run_and_does_not_say_so():
+    account = account_of(390.0)
+    account.budget.set_aside(cost=300.0)
+    with pytest.raises(BudgetSpentError, match=r"later steps and .* may cost \$150\.0000$"):
         account.book(b"", PROMPT, SHORT)
 
 
