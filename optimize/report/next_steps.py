@@ -112,7 +112,10 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
     elif test.untuned.share_against_coin.value >= MIN_PERFECT:
         pass  # the untuned judge is perfect
     elif result.limit_reached:
-        yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
+        yield (
+            "The limit was reached. Tune again with a larger `--max-cost` or `--max-calls` and "
+            "another `--out`: the reply cache has what both searches ask."
+        )
     else:
         model_advice = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
         yield f"Label more documents and tune again, or try {model_advice}: no gain could be shown."
