@@ -23,6 +23,7 @@ from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estima
 from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import Preferences, Scores
 from judges.client import BudgetSpentError, Session, find_price, price_of
+from judges.client.monitor import FailingRunError
 from judges.judgement import AnyJudgement
 from judges.labels.cells import value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
@@ -253,6 +254,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
         can_resume = session.store is not None and session.store.can_resume
+        can_resume = can_resume and not isinstance(error, FailingRunError)
         if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
