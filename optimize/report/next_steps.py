@@ -161,6 +161,8 @@ def comparison_step(result: JudgeComparison) -> str:
     best, *other_judges = result.judges
     if math.isnan(best.card.headline.value):
         return "Compare on labels that differ: none of the judges has a figure on these."
+    if not other_judges:
+        return f"Only {best.name} was measured, so there is nothing to compare it with."
     if (cheapest := judge_to_use(result)) is not best:
         return f"{cheapest.name} is as good as the best judge, and cheaper."
     if any(judge.relation_to_best != "worse" for judge in other_judges):

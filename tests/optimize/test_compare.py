@@ -110,6 +110,12 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason():
     (left_out,) = result["left_out"]
     assert left_out["name"] == "mute"
     assert left_out["why"].startswith("none of 80 judgements has a score; 80 of them: ")
+    # The only judge that is left is not called the best one.
+    alone = run(compare.command, *records()[:6], *mute)
+    assert alone.out.startswith(
+        "charm: 1 judge Only good was measured, so there is nothing to compare it with. "
+    )
+    assert "best" not in alone.out.replace("less the best", "")
 
 
 def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
