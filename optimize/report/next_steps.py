@@ -14,7 +14,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.card import NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
+from optimize.report.card import MOST_FAILED, NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
 from optimize.statistics.intervals import MIN_PERFECT
 from optimize.statistics.two_values import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
@@ -82,7 +82,7 @@ def tuning_steps(
             f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
         )
     more_labels, gain_steps = _labels_advice(card, "on test"), _gain_steps(result, result.test)
-    if obstacle in (None, NO_SCORE, NO_INTERVAL):
+    if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
         steps += [*gain_steps, more_labels]
     else:
         steps += [more_labels or LABEL_MORE, *gain_steps]

@@ -95,6 +95,9 @@ def test_failures_are_empty_counted_and_told(openai_server, capsys):
     assert failures[:3] == ["no summary", None, "summary is empty"]
     assert "no idea" in failures[3]
     assert [judgement["score"] for judgement in judgements] == [None, 4.0, None, None]
+    write_jsonl("in.jsonl", [*rows, rows[2]])
+    out = run(main, *ask, "twice.jsonl").stdout
+    assert out.endswith("n=1 (4 failed)\nfluency  the commonest failure: summary is empty\n")
     write_jsonl("in.jsonl", rows[2:3])
     assert main([*ask, "none.jsonl"]) == 1
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err

@@ -199,6 +199,10 @@ def verdicts(right: int) -> Scorecard:
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "0.600): it beats a coin."),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
+        (
+            card(rho(n_outputs=13, n_failed=83), order(0.65, None)),
+            "Do not use it yet: more than half of its judgements failed.",
+        ),
     ],
 )
 def test_the_headline_says_whether_to_use_the_judge(own, says):
