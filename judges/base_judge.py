@@ -18,7 +18,7 @@ from judges.dimension import Kind, Subject
 from judges.exchange import failed_judgement
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
-from judges.protocol import EMBEDDED, FatalModelError
+from judges.protocol import EMBEDDED, FatalModelError, is_embedded
 from judges.text_columns import MissingColumnError, find_columns, match_columns
 
 if TYPE_CHECKING:
@@ -250,6 +250,14 @@ class BaseJudge(ABC):
         judge = self.with_model(
             client_options.pop("lm", None), client_options.pop("api_base", None)
         )
+        was_tuned_offline = (self.provenance or {}).get("endpoint") == EMBEDDED
+        if was_tuned_offline and not is_embedded(judge.lm):
+            n_demos = sum(len(prompt.demos) for prompt in self.prompts)
+            warnings.warn(
+                f"{self.name} was tuned for the embedded model: with {judge.lm} its measured "
+                f"figures do not hold, and each request has its {n_demos} demonstrations",
+                stacklevel=3,
+            )
         seed = client_options.pop("seed", 0)
         # Cached, since almost all rows have the same keys.
         columns_among = lru_cache(maxsize=256)(partial(match_columns, self.subject, column_mapping))

@@ -98,6 +98,12 @@ class Dimension:
                 f"{self.name}: {' and '.join(map(str, self.words))} cannot be a verdict: a verdict "
                 "is one of two different words without digits and signs, on the scale 0 and 1"
             )
+        has_int_keys = all(isinstance(rating, int) for rating in self.anchors)
+        if not (isinstance(self.anchors, Mapping) and has_int_keys):
+            raise DimensionError(
+                f"{self.name}: the anchors {self.anchors!r:.60} are not a dict with ints as keys; "
+                "JSON has strings as keys, so convert them by int(key)"
+            )
         if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
             raise DimensionError(
                 f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
@@ -281,6 +287,10 @@ def _input_fields(inputs: Mapping[str, str]) -> list[Field]:
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
+    if not isinstance(inputs, Mapping):
+        raise DimensionError(
+            f"{name}: inputs is {inputs!r}; write a dict with a description of each text"
+        )
     for checked_name in (name, *inputs):
         if not VALID_NAME.match(checked_name):
             raise DimensionError(

@@ -56,6 +56,11 @@ class Judge(BaseJudge):
     stored_messages: tuple[Message, ...] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.lm, str):
+            raise OptionError(
+                f"lm is of the type {type(self.lm).__name__}; give the model's name, as in "
+                "lm='openai/gpt-4.1-mini', or ask a dspy.LM by judge.program()"
+            )
         check_prompt(self.subject, self.prompt)
         if self.weights and (problem := self.weights.problem(self.prompt.choices)):
             raise QuestionError(f"{self.name}: {problem}")

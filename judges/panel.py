@@ -100,9 +100,10 @@ class Panel(BaseJudge):
         member_inputs: dict[str, str] = {}
         for member in members:
             if not isinstance(member.judge, Judge):
-                raise PanelError(
-                    f"member {member.name} is a panel itself; join its members instead"
-                )
+                problem = f"{member.judge!r:.60}; give a Judge, as judges.load returns it"
+                if isinstance(member.judge, Panel):
+                    problem = "a panel itself; join its members instead"
+                raise PanelError(f"member {member.name} is {problem}")
             member_inputs |= member.judge.subject.inputs
         added_inputs = {n: text for n, text in member_inputs.items() if n not in subject.inputs}
         lms = (member.judge.lm for member in members)
@@ -251,6 +252,8 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     answer, panel_answer = _answer_phrase(subject), _answer_phrase(panel_subject)
     if answer != panel_answer and not both_rate_the_dimension:
         return f"{answer}, and the panel {panel_subject.name} {panel_answer}"
+    if subject.name != panel_subject.name:
+        return f"judges {subject.name}, and the panel {panel_subject.name}: leave it out"
     max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
     line_is_valid = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
     if not (1e-100 <= member.weight <= 1e6 and line_is_valid):

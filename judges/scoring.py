@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, get_args
 
 from dspy_judges.errors import OptionError
 from judges.answer import NUMBER_WORDS
@@ -67,7 +67,7 @@ class SamplingPlan:
         temperature: The temperature of the replies, 0 or more; None leaves it to the model.
 
     Raises:
-        OptionError: The kind cannot have this number of samples.
+        OptionError: The kind is unknown, or cannot have this number of samples.
     """
 
     kind: PlanKind
@@ -75,6 +75,8 @@ class SamplingPlan:
     temperature: float | None = 0.0
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(PlanKind):
+            raise OptionError(f"plan {self.kind!r}: choose from {', '.join(get_args(PlanKind))}")
         if not 1 <= self.samples <= (MAX_SAMPLES if self.kind == "mean" else 1):
             raise OptionError(
                 f"the plan {self.kind!r} cannot have {self.samples} samples; 'mean' takes 1 to "

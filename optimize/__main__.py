@@ -15,7 +15,7 @@ from dspy_judges.errors import option_name
 from judges.cli.flags import API_KEY_ENV_HELP, MAX_TOKENS_HELP, PRICE_HELP, REASONING_EFFORT_HELP
 from judges.client import check_model_name
 from judges.terminal import print_note
-from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, add_label_flags, execute
 from optimize.tuning.settings import read_settings
 
 ABOUT = """\
@@ -124,7 +124,7 @@ def command(arguments: Sequence[str]) -> int:
         )
         return CommandOutcome(result, tuning_lines(result, str(folder)))
 
-    return run(parser().prog, flags, tune)
+    return execute(parser().prog, flags, tune)
 
 
 def _settings_from_flags(flags: argparse.Namespace) -> dict[str, object]:

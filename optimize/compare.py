@@ -18,7 +18,7 @@ from pathlib import Path
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
 from optimize.figures.as_json import INLINED_IN_JSON, dataclass_json
-from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_entries
 from optimize.measuring.comparison import JudgeComparison, compare_judges
@@ -95,7 +95,7 @@ class CompareRun:
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
-    return run(COMMAND_NAME, flags, compare)
+    return execute(COMMAND_NAME, flags, compare)
 
 
 def compare(flags: argparse.Namespace) -> CommandOutcome | None:

@@ -10,10 +10,10 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.labels.types import LabelError, LabelledSet
-from judges.terminal import print_error
+from judges.terminal import print_error, print_note
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
-from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, execute
 from optimize.inputs.labelled import LabelSource
 from optimize.measuring.partial_labels import (
     PartialLabels,
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Print the estimates; returns 0, or 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(COMMAND_NAME, parser().parse_args(arguments), estimate)
+    return execute(COMMAND_NAME, parser().parse_args(arguments), estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,8 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         estimate_by_system[name] = None
         with suppress(ValueError):
             estimate_by_system[name] = mean_of(sample.select(sample.system == name))
+    for note in labelled.notes:
+        print_note(f"note: {note}")
     means = {name: each.value for name, each in estimate_by_system.items() if each}
     result = EstimateResult(
         data=labelled,

@@ -123,7 +123,7 @@ def items_of(
                     id=output.id,
                     document_id=output.document_id,
                     system=output.system,
-                    texts=_texts(labelled.name, output.id, output.texts, subject),
+                    texts=_texts_for_subject(labelled.name, output.id, output.texts, subject),
                     human=labelled.label(output, dimension),
                     ratings=output.ratings[dimension],
                     comment=" ".join(output.comments.get(dimension, ())),
@@ -135,7 +135,7 @@ def items_of(
         )
     items = []
     for pair in labelled.pairs:
-        texts = _texts(labelled.name, pair.id, pair.texts, subject)
+        texts = _texts_for_subject(labelled.name, pair.id, pair.texts, subject)
         if isinstance(subject, Comparison):
             name_a, name_b = subject.fields
             texts |= {name_a: pair.response_a, name_b: pair.response_b}
@@ -220,7 +220,7 @@ def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
     return np.array([judgement.score for judgement in judgements], float)
 
 
-def _texts(
+def _texts_for_subject(
     data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
     """Select the texts that the subject reads, by the names that the subject gives them.

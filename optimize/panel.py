@@ -37,7 +37,7 @@ from optimize.figures.as_text import (
     table_lines,
     wrap_lines,
 )
-from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, judgements_from_scores, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
@@ -173,7 +173,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships; returns the exit code."""
-    return run(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
+    return execute(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
 
 
 def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
@@ -243,7 +243,7 @@ def _save_judge(
             f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
-    judge: AnyJudge = judges[fit.best]
+    judge: AnyJudge = judges[fit.best_member]
     if fit.kind != "own":
         panel = _make_panel(judges, fit.members)
         data_json = {**dataclass_json(figures.data), "constructed": figures.data.is_constructed}
@@ -290,7 +290,7 @@ def learn_and_measure(
         zip((item.id for item in first_scored.items.items), panel_scores.tolist(), strict=True),
         pairwise=first_scored.is_pairs,
     )
-    panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best]
+    panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best_member]
     return PanelFigures(
         dimension=task.dimension,
         kind="pairwise" if first_scored.is_pairs else "rating",
@@ -322,9 +322,8 @@ def _make_panel(judges: Mapping[str, Any], weighted: Sequence[WeightedMember]) -
 
 
 def panel_lines(run: PanelRun) -> list[str]:
-    head, rows = _member_table(run)
     judge_line = run.why_no_judge or f"Judge: {run.folder}/{JUDGE_FILE}"
-    table, sentences = table_lines(head, rows), wrap_lines(*_result_sentences(run))
+    table, sentences = table_lines(*_member_table(run)), wrap_lines(*_result_sentences(run))
     return [*sentences, "", *table, "", *wrap_lines(ADDS_NOTE, judge_line)]
 
 
@@ -351,7 +350,7 @@ def _result_sentences(run: PanelRun) -> list[str]:
     figures, fit, unit = run.figures, run.figures.fit, interval_unit(run.figures.level)
     result_text = "does better" if fit.kind != "own" else "does not clearly do better"
     return [
-        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best} is the best alone).",
+        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best_member} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
         f"documents, a panel {result_text} than the judge that is best on the other documents: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "

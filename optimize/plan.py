@@ -22,7 +22,7 @@ from judges.tables.problems import Problems
 from judges.terminal import print_error
 from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
-from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, run
+from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, execute
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges plan`; returns 0, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
-    return run(COMMAND_NAME, parser().parse_args(arguments), plan)
+    return execute(COMMAND_NAME, parser().parse_args(arguments), plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +97,15 @@ class PlannedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsToLabel:
-    """The file with the documents to label, `out`, and the command that labels them, `next`."""
+    """The file with the documents to label, `out`, and the command that labels them, `next`.
+
+    `other_labels` is the file of the labels so far, if `next` cannot add the new ones to it.
+    """
 
     out: str
     n_outputs: int
     next: str
+    other_labels: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +303,13 @@ def _write_documents(
     label_words = ["dspy-judges", "label", str(out), "--dimension", name]
     label_words += ["--scale", scale] if scale else []
     label_command = shlex.join([*label_words, "--out", label_file])
-    return DocumentsToLabel(out=str(out), n_outputs=len(drawn), next=label_command)
+    has_other_labels = labelled.reading.ratings and not can_append
+    return DocumentsToLabel(
+        out=str(out),
+        n_outputs=len(drawn),
+        next=label_command,
+        other_labels=flags.labels or flags.file if has_other_labels else None,
+    )
 
 
 def plan_lines(result: PlanResult) -> list[str]:
@@ -327,6 +337,12 @@ def plan_lines(result: PlanResult) -> list[str]:
     if (file := result.file) is None:
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
     counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
+    if file.other_labels:
+        sentences.append(
+            "The next labels go into a file of their own. To use those in "
+            f"{file.other_labels}, too, put the ids and labels of both into one file for --labels "
+            "and --annotations."
+        )
     file_line = f"{file.out}: {counts}, drawn {result.drawn}; next:"
     return [*wrap_lines(*sentences, file_line), file.next]
 

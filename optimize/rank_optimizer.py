@@ -7,7 +7,7 @@ The search sets the instruction and the demonstrations of the program's predicto
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +47,7 @@ GROUP_FIELDS = ("document_id", "group")
 MIN_TRAINSET_DOCUMENTS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RankResult:
     """How a program was tuned; printing it shows a report.
 
@@ -58,15 +58,15 @@ class RankResult:
         trials: The trials of the search, in order.
     """
 
-    result: TuningResult = field(repr=False)
-    trials: Sequence[JsonObject] = field(repr=False)
+    result: TuningResult
+    trials: Sequence[JsonObject]
 
     @property
     def summary(self) -> JsonObject:
         """The object that `tune()` would write to summary.json."""
         return self.result.to_json()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(tuning_lines(self.result))
 
 
@@ -186,8 +186,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         start_time = time.monotonic()
         program = UserProgram(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
-        labels = self._labels(program, examples, print_line)
-        settings, opened_models = self._models(program)
+        labels = self._split_examples(program, examples, print_line)
+        settings, opened_models = self._settings_and_models(program)
         subject, untuned = program.describe_judge(labels.everything)
         is_choice = program.answer.is_choice
         prepared = prepare_for_prompt(settings, labels, subject, untuned, is_choice=is_choice)
@@ -215,7 +215,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         compiled.detailed_results = RankResult(result=tuning_result, trials=run.trials.rows)
         return compiled
 
-    def _labels(
+    def _split_examples(
         self, program: UserProgram, rows: Sequence[Example], print_line: Callable[[str], None]
     ) -> Labels:
         """Read the examples as the labels of a run, split into two halves by document."""
@@ -252,7 +252,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             held_out=HeldOut(Items(())),
         )
 
-    def _models(self, program: UserProgram) -> tuple[Settings, dict[str, Model]]:
+    def _settings_and_models(self, program: UserProgram) -> tuple[Settings, dict[str, Model]]:
         """Return the settings of the run, and the models that are dspy.LMs, by role."""
         # The search adds no field for reasoning, because a program with new fields could not load
         # states that were saved before.

@@ -159,7 +159,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     rows = []
     for row in result.changed[:MAX_PRINTED_ROWS]:
         human = label_text(result, row.human)
-        rows.append(row.remarks.line(f"{change_text(result, row)} (people {human})", row.id))
+        rows.append(row.remarks.as_line(f"{change_text(result, row)} (people {human})", row.id))
     page_lines = [f"What changes: {file_uri(Path(page))}"] if page else []
     return swap_answer(result).lines(VERIFY_LINES, extra=rows, last=page_lines)
 

@@ -10,17 +10,19 @@ if __name__ == "__main__":
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
-from judges.dimension import Comparison
+from judges.dimension import Comparison, Subject
 from judges.judge import Judge
+from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
 from judges.labels.flags import MapEntry, split_mapping
+from judges.labels.types import LabelError, LabelledPairs
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
@@ -30,8 +32,8 @@ from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
     SettingsError,
+    execute,
     refuse_secret,
-    run,
     word_values,
 )
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
@@ -163,10 +165,12 @@ def measure(
 
     Args:
         judge: A Judge, or its name or file, as `judges.load` takes it; or scores of any judge: a
-            mapping or Series from output ids to numbers, with NaN for a failed judgement.
+            mapping or Series from output ids to numbers, with NaN for a failed judgement. If `data`
+            is a DataFrame without ids, they are matched by its index, as `judge.score` gives them.
         data: A file of labels, a DataFrame, a Dataset, a list of dicts, or the result of
             `read_labels` or `read_pairs`. The default is the starter set.
-        dimension: The name of the dimension that was judged; needed if `judge` holds scores.
+        dimension: The name of the dimension or comparison that was judged; needed if `judge` holds
+            scores. If no judge has this name, labels on pairs are votes on this comparison.
         map: The name of the column for each field, as a mapping or a mapping file.
         values: The rating or vote that each word in the labels stands for.
         scale: The scale that people used: "0-100", a pair of numbers, or "any".
@@ -202,9 +206,9 @@ def measure(
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME if it gets scores")
         subject = find_subject(dimension)
-        pairwise = isinstance(subject, Comparison)
-        task = Task.of(load_labels(source, dimension, None, pairwise=pairwise), dimension, level)
-        judgements = judgements_from_scores(judge.items(), pairwise=pairwise)
+        task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
+        numbers = _scores_by_id(judge, data, task.labelled, columns)
+        judgements = judgements_from_scores(numbers, pairwise=task.is_pairwise)
         scored = task.match_judgements("scores", judgements, None, recorded_scale(scale, subject))
         return Measurement.of(scored, task.labelled)
     if isinstance(judge, str | os.PathLike):
@@ -237,6 +241,62 @@ def measure(
     return Measurement.of(entry.scored, task.labelled)
 
 
+def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
+    """Return the labels for scores: on pairs, if the subject is unknown and data holds pairs."""
+    holds_pairs = subject is None and isinstance(source.data, LabelledPairs)
+    pairwise = isinstance(subject, Comparison) or holds_pairs
+    try:
+        return load_labels(source, dimension, None, pairwise=pairwise)
+    except LabelError as error:
+        if subject is not None or {problem.kind for problem in error.problems} != {"pairs"}:
+            raise
+        pairs = load_labels(source, dimension, None, pairwise=True)
+        if dimension in pairs.reading.unread:
+            votes = ", ".join(pairs.reading.ratings["votes"])
+            raise LabelError(
+                f"{pairs.name}: people's votes on pairs are in {votes!r}, not in {dimension!r}; "
+                f"write dimension={votes!r}, or map={{'votes': {dimension!r}}}"
+            ) from None
+        return pairs
+
+
+def _scores_by_id(
+    scores: Any, data: object, labelled: AnyLabels, columns: Mapping[str, ColumnNames]
+) -> Iterable[tuple[object, float]]:
+    """Return the scores by the labels' ids; a DataFrame's rows without ids are found by its index.
+
+    Raises LabelError if it is not certain which rows the scores belong to.
+    """
+    import pandas as pd
+
+    frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame()
+    index, id_column = frame.index, "".join(labelled.reading.rows.get("id", ()))
+    if id_column == ROW_NUMBER_COLUMN and columns.get("id") != ROW_NUMBER_COLUMN:
+        row_numbers = {label: n for n, label in enumerate(index, 1)} if index.is_unique else {}
+        if not row_numbers.keys().isdisjoint(scores.keys()):
+            # A score without a row is counted under an id that no row has.
+            return [(row_numbers.get(key, (key,)), score) for key, score in scores.items()]
+        if unclear := [k for k, _ in scores.items() if not isinstance(k, str) or k == "0"]:
+            raise LabelError(
+                f"{labelled.name}: the rows have no ids, so the score of {unclear[0]!r} belongs to "
+                "no certain row; name the column of ids, map={'id': COLUMN}, or write "
+                "map={'id': '#row'} if the scores have row numbers from 1"
+            )
+    elif (
+        isinstance(scores, pd.Series)
+        and id_column in frame
+        and scores.index.equals(index)
+        and [*map(str, index)] != [*map(str, frame[id_column])]
+    ):
+        raise LabelError(
+            f"the scores have the index of the DataFrame, whose ids are in its column "
+            f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "
+            "of its rows, or scores.to_dict() if they are by id"
+        )
+    items: Iterable[tuple[object, float]] = scores.items()
+    return items
+
+
 def parser() -> argparse.ArgumentParser:
     command_parser = CommandParser(
         prog=COMMAND_NAME,
@@ -264,7 +324,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print its figures; returns the exit code."""
-    return run(COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
+    return execute(COMMAND_NAME, parser().parse_args(arguments), verify, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> CommandOutcome:

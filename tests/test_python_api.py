@@ -1,6 +1,7 @@
 """From Python: labels in memory, frames out, and what a user's own modules hide."""
 
 import json
+import re
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -35,6 +36,9 @@ MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
 FORMS: dict[str, Callable[[], Any]] = {
     "a DataFrame": lambda: pd.DataFrame(ROWS),
     "a DataFrame with an index": lambda: pd.DataFrame(ROWS).set_index("Nr"),
+    "a DataFrame of polars": lambda: pytest.importorskip("polars").DataFrame(
+        ROWS, infer_schema_length=None
+    ),
     "a Dataset": lambda: datasets.Dataset.from_list(ROWS),
     "a list of dicts": lambda: ROWS,
     "a tuple with NumPy's numbers": lambda: tuple(
@@ -83,6 +87,16 @@ def starter() -> pd.DataFrame:
 def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
     out = tmp_path_factory.mktemp("api") / "run"
     return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
+
+
+def test_a_frame_of_polars_is_measured_as_one_of_pandas(starter):
+    polars = pytest.importorskip("polars")
+    frame = starter[["id", "group", "document", "summary", "good"]]
+    columns = {name: frame[name].tolist() for name in frame}
+    results = [
+        optimize.measure("fluency", rows, map=GOOD) for rows in (frame, polars.DataFrame(columns))
+    ]
+    assert results[0].rho == results[1].rho
 
 
 def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
@@ -134,6 +148,25 @@ def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():
     defaults = Settings(dimension="relevance")
     for name in settings - own - {"map", "values", "lm"}:
         assert parameters[name].default == getattr(defaults, name), name
+
+
+TONE = """\
+name: tone
+definition: how friendly the reply is
+inputs: {query: the question, reply: the reply}
+scale: [1, 5]
+"""
+
+
+@pytest.mark.usefixtures("here")
+def test_the_pages_code_with_questions_runs_alone_and_a_program_is_a_module():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import dataclasses\n.*?)```", page, re.DOTALL)
+    file_of(TONE, "tone.yaml")
+    names: dict[str, Any] = {"query": "When?", "reply": "On Monday, thank you."}
+    exec(block, names)
+    assert names["judge"].weights.slopes == {"thanks": 2.0, "rating": 0.5}
+    assert isinstance(names["judge"].program(), dspy.Module)
 
 
 @pytest.mark.usefixtures("here")

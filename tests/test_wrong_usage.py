@@ -91,6 +91,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{OWN} --api-base local", 1, "'local' is not an address; write http://HOST:PORT/v1"),
         (OWN, 1, "OPENAI_API_KEY is not set"),
         ("nope", 2, "invalid choice: 'nope'"),
+        (f"{TUNE} --data in.csv --data two.csv", 2, "in.csv and two.csv: it takes one file; put"),
         ("check in.csv --map x", 2, "is not NAME=COLUMN"),
         (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
         # Nearly a column's name, beside a column called label.

@@ -35,17 +35,41 @@ REASONING_EFFORT_HELP = "minimal, low, medium or high (the model's default)"
 JUDGE_HELP = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
+# Flags that take one file with labels or scores; of any other flag, the last value counts.
+_ONE_FILE_FLAGS = ("data", "labels", "annotations", "scores")
+
+
+class _Store(argparse._StoreAction):
+    """Stores the value of a flag; a flag for one file to read refuses a second file."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        first = getattr(namespace, self.dest, None)
+        if self.dest in _ONE_FILE_FLAGS and first not in (None, self.default, values):
+            raise argparse.ArgumentError(
+                self, f"{first} and {values}: it takes one file; put what both hold into one"
+            )
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports wrong usage in one line and exits with code 2.
 
-    Flags cannot be abbreviated. An argument such as `-1:1` is read as a value, not as a flag. In
-    messages, API keys are redacted and control characters are escaped.
+    Flags cannot be abbreviated, and a flag for one file to read cannot be repeated. An argument
+    such as `-1:1` is read as a value, not as a flag. In messages, API keys are redacted and control
+    characters are escaped.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+        self.register("action", None, _Store)
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(  # type: ignore[override]

@@ -25,7 +25,7 @@ from judges.cli.results import Preferences, Scores
 from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
 from judges.client.monitor import FailingRunError
 from judges.judgement import AnyJudgement
-from judges.labels.cells import value_at
+from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
 from judges.labels.conversations import cells_with_texts
 from judges.panel import AnyJudge
@@ -118,6 +118,14 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     rows = read_table_rows(args.data, notes)
     first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
     text_names = {name for row in first_rows for name in cells_with_texts(row.cells)}
+    # A judge may also read a text in an object, such as `inputs.question`.
+    text_names |= {
+        f"{column}{KEY_SEPARATOR}{key}"
+        for row in first_rows
+        for column, cell in row.cells.items()
+        for key, value in (as_object(cell) or {}).items()
+        if isinstance(value, str)
+    }
     text_columns = {
         judge.name: find_columns(judge.subject, map_flags, text_names) for judge in judges
     }

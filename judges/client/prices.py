@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from dspy_judges.errors import OptionError
 from judges.protocol import Message, Usage, is_decision, is_embedded
 
 PRICE_TABLE_FILE = "model_prices_and_context_window_backup.json"
@@ -81,9 +82,20 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """Return the price for a pair: dollars per million input and per million output tokens."""
+    """Return the price for a pair: dollars per million input and per million output tokens.
+
+    Raises OptionError if it is not a pair of numbers of 0 or more.
+    """
     if dollars is None or isinstance(dollars, Price):
         return dollars
+    try:
+        text = dollars if isinstance(dollars, str) else ",".join(map(str, dollars))
+        dollars = read_price(text)
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"price {dollars!r}: write (IN, OUT), US dollars per million input and output tokens, "
+            "as in (0.4, 1.6)"
+        ) from None
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
 
 

@@ -132,8 +132,14 @@ def cells_with_texts(cells: Mapping[str, object]) -> Record:
 
     Two conversations give `prompt` (the first turns, which are the same in both), `response_a` and
     `response_b`. One conversation gives `conversation` and, if no column holds outputs,
-    `output` (the last assistant turn) and `input` (all earlier turns).
+    `output` (the last assistant turn) and `input` (all earlier turns). Raises TypeError if the row
+    maps no names to cells.
     """
+    if not hasattr(cells, "items"):
+        raise TypeError(
+            f"a row is {cells!r:.60}; give a list of dicts with the texts by their names, or score "
+            "a DataFrame by judge.score()"
+        )
     conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
     if not conversations:
         return dict(cells)

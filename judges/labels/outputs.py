@@ -1,11 +1,11 @@
 """Reads labelled outputs from a table."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, starmap
 
-from judges.labels.cells import without_keys
+from judges.labels.cells import KEY_SEPARATOR, value_at, without_keys
 from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
 from judges.labels.names import map_flag, name_words
 from judges.labels.rating_columns import (
@@ -18,6 +18,7 @@ from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
+from judges.labels.values import is_missing_value
 from judges.tables.problems import Problems, count, excerpt, joined_names
 
 
@@ -36,9 +37,7 @@ def read_outputs(
     if second_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
     else:
-        second_dimensions = {*chain.from_iterable(second_ratings.by_item.values())}
-        replaced = sorted(second_dimensions.intersection(rating_columns.by_dimension))
-        notes += [f"{name}: --annotations replaces the ratings in this file" for name in replaced]
+        notes += _replacement_notes(rating_columns, second_ratings)
         rating_columns = rating_columns.only_named_by_user()
     reader = RowReader(
         columns,
@@ -84,6 +83,28 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
         for name in dimensions
         if n_rated[name] < len(outputs)
     ]
+
+
+def _replacement_notes(source: RatingColumns, second: TableRatings) -> Iterator[str]:
+    """Yield a note on each dimension that both files rate; it counts the outputs left unrated."""
+    columns = source.columns
+    names = {*chain.from_iterable(second.by_item.values())}
+    for name in sorted(names.intersection((*source.by_dimension, *source.nested_dimensions))):
+        nested = (f"{column}{KEY_SEPARATOR}{name}" for column in source.nested)
+        headers = (*source.by_dimension.get(name, ()), *nested)
+        rated_ids = {
+            columns.item_key(row)
+            for row in columns.table.rows
+            if not all(is_missing_value(value_at(row.cells, header)) for header in headers)
+        }
+        lost = [key for key in rated_ids if name not in second.by_item.get(key, ())]
+        note = f"{name}: --annotations replaces the ratings in this file"
+        if lost:
+            note += (
+                f", {len(lost):,} of them on outputs that it does not rate; to count these, too, "
+                "give one file with the ids and labels of both"
+            )
+        yield note
 
 
 def _merge_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
@@ -204,9 +225,11 @@ def _label_advice(columns: Columns) -> str:
     label_columns = nested_ratings or columns.of_kind(columns.columns_except(used_columns), "label")
     for name in label_columns:
         candidates = [c for c in columns.table.columns if c in columns.cells(name)]
-        if len(candidates) == 2:  # the column names the better of two other columns
-            roles = zip(("votes", "response_a", "response_b"), (name, *candidates), strict=True)
-            columns_of_pairs = " ".join(map_flag(role, [column]) for role, column in roles)
+        if len(candidates) == 2:  # each annotator's column names the better of two other columns
+            votes = [c for c in label_columns if not {*candidates}.isdisjoint(columns.cells(c))]
+            names = "votes", "response_a", "response_b"
+            roles = zip(names, (votes, *zip(candidates)), strict=True)
+            columns_of_pairs = " ".join(starmap(map_flag, roles))
             return f"these are pairs: name their columns with {columns_of_pairs}"
     readers = [RatingReader(columns.cells(name)) for name in label_columns]
     pair_flags = [reader.values_flag for reader in readers if reader.has_two_unknown_words]

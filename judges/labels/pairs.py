@@ -138,7 +138,15 @@ def _check_columns(
     if candidates is None:
         advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
         problems.add("no-column", f"there are no two columns of candidates among {names}", advice)
-    if options.reads_labels and not _find_vote_columns(columns):
+    vote_columns = _find_vote_columns(columns)
+    for column in vote_columns if options.reads_labels else ():
+        # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
+        other_side = f"{column[:-1]}{_SECOND_SUFFIX_BY_FIRST.get(column[-1:], '')}"
+        if column[-1:] in ("a", "A") and other_side in {*columns.table.columns} - {*vote_columns}:
+            fault = f"is on one side of the pair, and {other_side} on the other"
+            advice = "write a column of votes from both: A, B or, if they are equal, tie"
+            problems.add("no-vote", fault, advice, field=column)
+    if options.reads_labels and not vote_columns:
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
         problems.add("no-column", f"there is no column of votes among {names}", advice)
 

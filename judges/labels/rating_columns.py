@@ -23,7 +23,7 @@ _ANNOTATOR_COLUMN_NAME = re.compile(
     re.IGNORECASE,
 )
 # A column of school marks has one of these words in its name.
-_SCHOOL_MARK_WORDS = frozenset({"note", "noten", "schulnote", "zensur"})
+SCHOOL_MARK_WORDS = frozenset({"note", "noten", "schulnote", "zensur"})
 # A file is in German if the name of any column has one of these words.
 _GERMAN_WORDS = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # Words that name a column of labels, and words that may be added to them, as in `human label`.
@@ -320,7 +320,7 @@ def _check_guessed_columns(rating_columns: RatingColumns, problems: Problems) ->
 def _are_school_marks(columns: Columns, column: str) -> bool:
     """Return whether a column probably holds German school marks, of which 1 is the best."""
     file_words = {word for name in columns.table.columns for word in name_words(name)}
-    has_mark_word = not _SCHOOL_MARK_WORDS.isdisjoint(name_words(column))
+    has_mark_word = not SCHOOL_MARK_WORDS.isdisjoint(name_words(column))
     return has_mark_word and not _GERMAN_WORDS.isdisjoint(file_words)
 
 
@@ -331,7 +331,8 @@ def _guess_advice(likely_columns: list[str], *, are_marks: bool) -> str:
     if len(likely_columns) > 1:
         first_words, *other_words = map(name_words, likely_columns)
         shared_words = set(first_words).intersection(*other_words)
-        flag = map_flag("_".join(sorted(shared_words)) or "NAME", likely_columns)
+        shared_name = "_".join(sorted(filter(str.isalpha, shared_words)))
+        flag = map_flag(shared_name or "NAME", likely_columns)
         return f"if each column is one annotator's, join them by {flag}; else {advice}"
     reversal = "; if 1 is the best, reverse the scale by --values 1=6,2=5,3=4,4=3,5=2,6=1"
     return advice + reversal if are_marks else advice

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -51,6 +52,8 @@ _FAULT_BY_MAIN_KIND = {
 }
 # The largest number of words that a message lists.
 _MAX_LISTED_WORDS = 6
+# The largest number of different ratings that a message reverses.
+_MAX_REVERSED = 11
 
 
 class RatingReader:
@@ -73,6 +76,7 @@ class RatingReader:
         self._user_values = {normalize_word(word): number for word, number in (words or {}).items()}
         self._commas_are_likely = may_have_decimal_commas
         counts = Counter(map(_hashable_key, values))
+        self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
         self._cell_by_key = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
         }
@@ -83,6 +87,8 @@ class RatingReader:
         """Read a value as one of the user's words, or else without regard to the column."""
         word = normalize_word(value)
         meaning = self._user_values.get(word, "")
+        if self._has_plus_signs and word in ("-", "--") and meaning == "":
+            return CellValue(WORD)  # beside `+`, it is a rating and not a blank
         if isinstance(meaning, str):
             return parse_cell(value)
         return CellValue(MISSING) if meaning is None else CellValue(MAPPED, float(meaning), word)
@@ -176,6 +182,16 @@ class RatingReader:
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
 
     @property
+    def reversal(self) -> str:
+        """The flag --values that reverses the numbers of the column; "" if they are too many."""
+        cells = sorted(self._of_kind(NUMBER), key=lambda cell: cell.number)
+        if not cells or len(cells) > _MAX_REVERSED or not self._kinds <= {NUMBER, MISSING}:
+            return ""
+        total = cells[0].number + cells[-1].number
+        entries = {f"{normalize_word(cell.value)}={total - cell.number:g}": None for cell in cells}
+        return f"--values {shlex.quote(','.join(entries))}"
+
+    @property
     def has_two_unknown_words(self) -> bool:
         """Whether the column holds exactly two words, whose numbers are both unknown."""
         words = {normalize_word(cell.value) for cell in self._of_kind(WORD)}
@@ -245,8 +261,11 @@ class RatingReader:
         if self.has_two_unknown_words and all_words:
             numbers = ["1", "0"]
         if "NUMBER" in numbers and len(words) > 1:
-            # A known word, such as `good`, has another number on a scale of several words.
-            known_words = sorted({cell.word for cell in self._of_kind(YES_NO)}.difference(words))
+            # On a scale of several words, `good` and `0` have other numbers than usual.
+            n_by_kind = _sum_counts(self._cells, lambda cell: cell.kind)
+            is_scale = n_by_kind[WORD] > n_by_kind[NUMBER]
+            known_cells = self._of_kind(YES_NO, *([NUMBER] if is_scale else []))
+            known_words = sorted({cell.number_word for cell in known_cells}.difference(words))
             words, numbers = [*words, *known_words], [*numbers, *["NUMBER"] * len(known_words)]
         words = [f'"{word}"' if "," in word else word for word in words]
         entries = [f"{word}={number}" for word, number in zip(words, numbers, strict=False)]
@@ -255,9 +274,14 @@ class RatingReader:
         return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_LISTED_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
-        """Return the number for the word for yes or no that `word` may misspell; else "NUMBER"."""
-        similar_words = get_close_matches(word, chain.from_iterable(self._word_pairs), n=1)
-        return f"{NUMBER_BY_YES_NO_WORD[similar_words[0]]:g}" if similar_words else "NUMBER"
+        """Return the number of a known word, or of one that `word` misspells; else "NUMBER".
+
+        A word that contains a known one, such as `nok` or `very good`, is another word.
+        """
+        match = next(iter(get_close_matches(word, chain.from_iterable(self._word_pairs), n=1)), "")
+        if not match or (match in word and word not in NUMBER_BY_YES_NO_WORD):
+            return "NUMBER"
+        return f"{NUMBER_BY_YES_NO_WORD.get(word, NUMBER_BY_YES_NO_WORD[match]):g}"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""

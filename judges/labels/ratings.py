@@ -24,7 +24,7 @@ from judges.labels.cells import (
 )
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import name_words
-from judges.labels.rating_columns import ColumnTuple, RatingColumns
+from judges.labels.rating_columns import SCHOOL_MARK_WORDS, ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
     VERDICT_PAIRS,
@@ -44,6 +44,15 @@ _BAD_DIMENSION_NAME = re.compile(
     r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
     r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
 )
+# A column of ratings with one of these words in its name usually has 1 for the best.
+_LOW_IS_BEST_WORDS = SCHOOL_MARK_WORDS | {
+    "rank",
+    "ranking",
+    "rang",
+    "platz",
+    "severity",
+    "schweregrad",
+}
 # The ratings for thumbs up (1) and thumbs down (-1), if a column holds no other numbers.
 _THUMB_RATINGS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # Maps each dimension to the ratings on it, by annotator.
@@ -139,6 +148,8 @@ def read_ratings(
     if columns.has_row_per_annotator:
         by_item = {item_id: _sorted_by_annotator(ratings) for item_id, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
+    for name, reader in readers.items():
+        notes += _direction_notes((name, *rating_columns.by_dimension.get(name, ())), reader)
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     _check_verdicts(labels, options, problems)
     if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
@@ -233,13 +244,30 @@ def _check_good_word(
     It may be bad if a name in `names`, the dimension and its columns, means something bad, such as
     `has errors`.
     """
-    bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
+    bad_names = [*filter(_is_something_bad, names)]
     user_words = {*map(normalize_word, values)}
     if bad_names and words not in VERDICT_PAIRS and user_words.isdisjoint(words):
         good, bad = words
         fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
         advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
         problems.add("which-word", "may be the name of something bad", advice, value=bad_names[0])
+
+
+def _is_something_bad(name: str) -> bool:
+    return _BAD_DIMENSION_NAME.match(" ".join(name_words(name))) is not None
+
+
+def _direction_notes(names: ColumnTuple, reader: RatingReader) -> Iterator[str]:
+    """Yield a note on ratings of which the lowest may be the best, by a name such as `rank`."""
+    may_be_reversed = any(
+        _is_something_bad(name) or not _LOW_IS_BEST_WORDS.isdisjoint(name_words(name))
+        for name in names
+    )
+    if may_be_reversed and reader.reversal and not reader.words_for_1_and_0:
+        yield (
+            f"{names[0]}: a higher rating is read as the better one; if a low one is the best, "
+            f"reverse them: {reader.reversal}"
+        )
 
 
 def _single_ratings(

@@ -48,8 +48,8 @@ def read_labels(
 
     Args:
         path: A JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`) or Parquet file; a data set
-            `hf:owner/name` or `hf:owner/name:split`; or rows in memory: a pandas DataFrame, a
-            Hugging Face Dataset or a list of dicts.
+            `hf:owner/name` or `hf:owner/name:split`; or rows in memory: a DataFrame of
+            pandas or polars, a Hugging Face Dataset or a list of dicts.
         map: Maps names such as `document` to the file's columns, or is the path of a mapping file.
             A column `a.b` is the key `b` of the objects in the column `a`. A dimension may be
             mapped to a list of columns, if each holds the ratings of one annotator.

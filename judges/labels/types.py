@@ -69,9 +69,12 @@ class LabelledOutput:
         return {**known_ids, **self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
-        """Return the mean human rating on `dimension`; raises KeyError if there is none."""
+        """Return the mean human rating on `dimension`; raises KeyError if there is none.
+
+        The mean is rounded to 12 digits, so that rounding errors of means do not break ties.
+        """
         ratings = self.ratings[dimension]
-        return sum(ratings) / len(ratings)
+        return round(sum(ratings) / len(ratings), 12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,20 @@ from judges.tables.text import Record, plain_value
 if TYPE_CHECKING:
     import pandas as pd
 
-    # A pandas DataFrame, a sequence with one mapping for each row, or a Hugging Face data set. The
-    # type does not name the data set, since that library has no type hints.
+    # A pandas or polars DataFrame, a sequence with one mapping for each row, or a Hugging Face data
+    # set. The type names no library that has no type hints or that the project does not need.
     Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, object]]
 else:
     Rows = object
 
 _FRAME_CLASS, _DATASET_CLASS = ("pandas", "DataFrame"), ("datasets", "Dataset")
+_POLARS_CLASS = "polars", "DataFrame"
 
 
 def is_in_memory(source: object) -> bool:
     """Return whether `source` holds rows in memory, and is not the path of a file."""
-    return isinstance(source, list | tuple) or _class_name(source) in (_FRAME_CLASS, _DATASET_CLASS)
+    classes = (_FRAME_CLASS, _POLARS_CLASS, _DATASET_CLASS)
+    return isinstance(source, list | tuple) or _class_name(source) in classes
 
 
 def table_name(source: object) -> str:
@@ -43,6 +45,8 @@ def rows_in_memory(source: Any) -> list[Record]:
         # In the format "arrow", the library does not decode images and sounds.
         batches = source.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
+    elif _class_name(source) == _POLARS_CLASS:
+        rows = source.to_dicts()
     elif _class_name(source) == _FRAME_CLASS:
         index_name = source.index.name
         index_is_column = index_name is not None and index_name not in source.columns

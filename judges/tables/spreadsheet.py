@@ -89,7 +89,7 @@ def _column_names(header: GridRow) -> list[str]:
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a CSV file; all cells are strings.
+    """Yield the rows of a CSV file; all cells are strings, or None if they are empty.
 
     The delimiter is a comma, a semicolon, a tab or a vertical bar. The delimiter is chosen that
     splits the largest share of the first rows into the same number of cells.
@@ -122,7 +122,7 @@ def _csv_grid(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
     row_number = 0
     try:
         for row_number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
-            yield GridRow(row_number, [without_apostrophe(cell) for cell in cells])
+            yield GridRow(row_number, [without_apostrophe(cell) or None for cell in cells])
     except csv.Error as error:
         fault = f"cannot be read: {error}"
         raise UnreadableError("bad-csv", fault, _QUOTING_ADVICE, line=row_number + 1) from error

@@ -167,7 +167,7 @@ class CommandOutcome:
     fault_code: int = FAILED
 
 
-def run(
+def execute(
     name: str,
     flags: argparse.Namespace,
     compute: Callable[[argparse.Namespace], CommandOutcome | None],

@@ -109,6 +109,11 @@ def judge_scale(labelled: LabelledSet, name: str, scale: str | None) -> tuple[in
     return usual_scale or DEFAULT_SCALE
 
 
+def needs_any_scale(labelled: LabelledSet, name: str) -> bool:
+    """Whether a new judge needs --scale any, since labels are ratings that fit no usual scale."""
+    return name not in labelled.words and not _usual_scale(_ratings(labelled, name))
+
+
 def _ratings(labelled: LabelledSet, name: str) -> list[float]:
     return [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
 
@@ -190,8 +195,8 @@ def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:
         return os.fspath(source)
     if isinstance(source, LabelledSet | LabelledPairs | None) or not is_in_memory(source):
         raise TypeError(
-            f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
-            "of dicts or a labelled set is wanted"
+            f"data is a {type(source).__name__}; a file's path, a DataFrame of pandas or polars, "
+            "a Dataset, a list of dicts or a labelled set is wanted"
         )
     return source
 
@@ -305,8 +310,10 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 def _scale_advice(ratings: list[float]) -> str:
     advice = "add --scale any: the judge keeps its own scale, and only the labels' order counts"
-    if usual_scale := _usual_scale(ratings):
-        scale_text = f"{usual_scale[0]}{':' if usual_scale[0] < 0 else '-'}{usual_scale[1]}"
+    scale = _usual_scale(ratings) or narrowest_scale(ratings)
+    # On 0 and 1, a judge would tie outputs that people rank by fractions.
+    if scale and (scale != (0, 1) or {*ratings} <= {0, 1}):
+        scale_text = f"{scale[0]}{':' if scale[0] < 0 else '-'}{scale[1]}"
         advice = f"add --scale {scale_text} (or --scale any: the judge keeps its own scale)"
     low, high = min(ratings), max(ratings)
     return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

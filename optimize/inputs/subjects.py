@@ -1,5 +1,6 @@
 """Find the subject of a judge by its name, or make it from people's labels."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from judges.prompt import VALID_NAME
 from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import AnyLabels, LabelSource, judge_scale, read_source, verdict_words
 
+# A long word of letters and digits, which cannot be a text to compare an output with.
+_DOCUMENT_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:/-]{8,}", re.ASCII)
 # A file with problems of these kinds only has no labels on the dimension.
 MISSING_LABEL_PROBLEMS = {"no-rating", "no-column", "pairs"}
 
@@ -62,8 +65,7 @@ def subject_from_labels(
     if not VALID_NAME.match(name):
         return None
     columns = labels.map
-    is_mapped = written_name in columns
-    if name_key(name) != name_key(written_name) and not (pairwise or is_mapped):
+    if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
         columns = {name: written_name, **columns}
     try:
         source = replace(labels, map=columns, scale=None)
@@ -99,7 +101,7 @@ def _make_subject(
     columns: Mapping[str, ColumnNames],
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
-        texts = usable_texts(filter(is_source_or_output, labelled.reading.texts), labelled)
+        texts = shared_texts(labelled)
         return loading.make_comparison(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
@@ -110,6 +112,11 @@ def _make_subject(
     return loading.make_dimension(
         name, answers, text_names_for_judge(labelled, columns), definition
     )
+
+
+def shared_texts(pairs: LabelledPairs) -> list[str]:
+    """Return the texts beside the two outputs of a pair that a new judge reads."""
+    return usable_texts(filter(is_source_or_output, pairs.reading.texts), pairs)
 
 
 def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
@@ -125,8 +132,18 @@ def text_names_for_judge(labelled: LabelledSet, mapping: Mapping[str, object]) -
         return [CONVERSATION]
     output = _judged_output(labelled, outputs, mapping)
     further_texts = without_keys(columns, [output])
-    inputs = [text for text in further_texts if text in mapping or is_text_name(text)]
+    inputs = [
+        text
+        for text in further_texts
+        if text in mapping or (is_text_name(text) and not _holds_ids(text, labelled))
+    ]
     return usable_texts([*inputs, output], labelled)
+
+
+def _holds_ids(text: str, labelled: LabelledSet) -> bool:
+    """Return whether a source text is a document's id, such as `cnn-test-404f85`, in every row."""
+    texts = [output.texts.get(text, "") for output in labelled.outputs]
+    return source_name([text]) is not None and all(map(_DOCUMENT_ID.fullmatch, texts))
 
 
 def _judged_output(

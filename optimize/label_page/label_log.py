@@ -137,8 +137,7 @@ class LabelLog:
             self._file.truncate(self._size)
             self.notes.append("removed the last line, which was incomplete")
         if n_ignored:
-            topic = "about other outputs or another dimension"
-            self.notes.append(f"ignored {count(n_ignored, 'line')} {topic}")
+            self.notes.append(f"ignored {count(n_ignored, 'line')} on other outputs or dimensions")
 
     def _add_line(self, line: bytes, number: int, item_by_id: Mapping[str, int]) -> bool:
         """Add the label of a line; return False if it is on another output or another dimension."""

@@ -51,7 +51,7 @@ class Remarks:
         texts = {f"text_{name}": text for name, text in self.texts.items()}
         return fields_json(self, "texts") | texts
 
-    def line(self, title: str, item_id: str) -> str:
+    def as_line(self, title: str, item_id: str) -> str:
         """Return a line with the start of the output, of the comment and of the reason."""
         prefix, reason = f"{title} {short_name(item_id, 16)}: ", self.decided_by or self.reason
         parts = [("", self.output), ("people: ", self.comment), ("judge: ", reason)]

@@ -59,13 +59,13 @@ class PanelFit:
     """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
     Its score is the weighted mean over `members`. `rho_alone` holds each judge's rho with these
-    labels, and `best` names the best judge. `gain` is the panel's rho minus the best judge's, even
-    if the panel does not ship. `rho_added` holds how much rho the panel loses without each judge.
-    `why_excluded` holds the judges that cannot be members, each with the reason.
+    labels, and `best_member` names the best one. `gain` is the panel's rho minus the best one's,
+    even if the panel does not ship. `rho_added` holds how much rho the panel loses without each
+    judge. `why_excluded` holds the judges that cannot be members, each with the reason.
     """
 
     kind: PanelKind
-    best: str
+    best_member: str
     members: tuple[WeightedMember, ...]
     gain: PanelGain
     rho_alone: Mapping[str, float]
@@ -74,7 +74,7 @@ class PanelFit:
 
     def to_json(self) -> dict[str, object]:
         """Return what ships, and the gain that decided about it."""
-        return {"own": self.best, "shipped": self.kind, "gain": self.gain._asdict()}
+        return {"own": self.best_member, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, scores_by_name: Mapping[str, Vector]) -> Vector:
         """Return the scores of the judge that ships; NaN if one of its members failed."""
@@ -136,7 +136,7 @@ def learn_panel(
         kind, members = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
     return PanelFit(
         kind=kind,
-        best=names[best_index],
+        best_member=names[best_index],
         members=members,
         gain=gain,
         rho_alone=dict(zip(names, learning_data.member_rhos.tolist(), strict=True)),

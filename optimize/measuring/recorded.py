@@ -93,10 +93,6 @@ def read_own_scores(
     score with the same id, for a file without scores on the dimension, and for scores of pairs that
     do not look like margins.
     """
-    names = (dimension, judge_name(dimension))
-    # A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
-    # from that of the labels' column, as `helpful` from `Helpful?`.
-    score_columns = [column for name in names for column in (f"{name}_judge", name)]
     number_of_word = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
     for word, value in (values or {}).items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
@@ -106,29 +102,16 @@ def read_own_scores(
     for location, row in read_recorded_rows(path):
         if row.get("dimension", dimension) != dimension:
             continue
-        record: Record | None = row
-        score: object = row
+        cell: object = None
         try:
-            if "judgements" in row:
-                judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
-                record = judgements.get(names[0], judgements.get(names[1]))
-            if record is None:
+            if (record := _record_on_dimension(row, dimension)) is None:
                 continue
-            item_id = str(row["id"]).strip()
-            columns = [name for name in score_columns if f"{name}_failure" in record]
-            columns += [name for name in _USUAL_SCORE_COLUMNS if name in record]
-            score = record[[*columns, dimension][0]]
-            if isinstance(score, dict):
-                score = score["preferred"]
-            word = str(score).strip().casefold()
-            if score is None or not word:
-                number = math.nan
-            elif word in number_of_word:
-                number = number_of_word[word]
-            else:
-                number = float(word)
-                numbers.add(number)
-            if abs(number) > MAX_SCORE:
+            item_id, cell = str(row["id"]).strip(), _score_cell(record, dimension)
+            word = "" if cell is None else str(cell).strip().casefold()
+            if word and word not in number_of_word:
+                numbers.add(float(word))
+            score = number_of_word[word] if word in number_of_word else float(word or math.nan)
+            if abs(score) > MAX_SCORE:
                 raise ValueError
         except KeyError as error:
             raise RecordingError(
@@ -138,12 +121,12 @@ def read_own_scores(
         except ValueError as error:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
-                f"score, at most {MAX_SCORE:g}, and not {excerpt(score)}; --values gives a word a "
+                f"score, at most {MAX_SCORE:g}, and not {excerpt(cell)}; --values gives a word a "
                 "number"
             ) from error
         if item_id in scores:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
-        scores[item_id] = number
+        scores[item_id] = score
     if not scores:
         raise RecordingError(
             f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
@@ -151,6 +134,28 @@ def read_own_scores(
     if pairwise:
         check_margins(path.name, numbers)
     return scores
+
+
+def _record_on_dimension(row: Record, dimension: str) -> Record | None:
+    """Return the row, or its entry in `judgements` for the dimension; None if it has none."""
+    if "judgements" not in row:
+        return row
+    judgements = msgspec.convert(row["judgements"], dict[str, Record | None])
+    return judgements.get(dimension, judgements.get(judge_name(dimension)))
+
+
+def _score_cell(record: Record, dimension: str) -> object:
+    """Return the cell with the score; raises KeyError if there is none.
+
+    A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
+    from that of the labels' column, as `helpful` from `Helpful?`.
+    """
+    names = (dimension, judge_name(dimension))
+    judge_columns = [column for name in names for column in (f"{name}_judge", name)]
+    columns = [name for name in judge_columns if f"{name}_failure" in record]
+    columns += [name for name in _USUAL_SCORE_COLUMNS if name in record]
+    cell = record[[*columns, dimension][0]]
+    return cell["preferred"] if isinstance(cell, dict) else cell
 
 
 def check_margins(name: str, numbers: Iterable[float]) -> None:

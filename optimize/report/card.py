@@ -49,6 +49,11 @@ NO_INTERVAL = Obstacle(
     "Do not use it yet: labels are too few or too alike to show that it beats a coin."
 )
 NO_BETTER_THAN_COIN = Obstacle("Do not use it yet: it may be no better than a coin.")
+OPPOSITE = Obstacle(
+    "Do not use it: its scores and the labels run in opposite directions.",
+    "If a low label is the best, reverse the labels by --values (1=5,2=4,4=2,5=1 or yes=0,no=1), "
+    "else reverse the scores; more labels would not help.",
+)
 SAME_SCORES = Obstacle(
     "Do not use it: outputs that people order all get the same score.",
     "Read some of its replies, then change its prompt or model; more labels would not help.",
@@ -70,6 +75,7 @@ def obstacle_to_use(
         TUNED_ON_THESE_LABELS: tuned_on_these,
         SAME_SCORES: card.has_same_scores,
         NO_INTERVAL: interval is None,
+        OPPOSITE: interval is not None and interval.high < COIN_SHARE,
         NO_BETTER_THAN_COIN: interval is not None and interval.low <= COIN_SHARE,
     }
     if any(obstacles.values()):

@@ -85,7 +85,7 @@ def tuning_steps(
     if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
         steps += [*gain_steps, more_labels]
     else:
-        steps += [more_labels or LABEL_MORE, *gain_steps]
+        steps += [obstacle.remedy or more_labels or LABEL_MORE, *gain_steps]
     attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
     if share >= MIN_ATTACK_SHARE:
         steps.append(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from optimize.figures.as_text import correlation_line, file_uri, number_text, wrap_lines
+from optimize.figures.as_text import correlation_line, counted, file_uri, number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
@@ -40,7 +40,7 @@ def verification_lines(
     false_passes = [miss for miss in misses if miss.kind == "false pass"]
     false_alarms = [miss for miss in misses if miss.kind == "false alarm"]
     alternating = filter(None, chain(*zip_longest(false_passes, false_alarms)))
-    miss_lines = [miss.remarks.line(miss.kind, miss.id) for miss in alternating]
+    miss_lines = [miss.remarks.as_line(miss.kind, miss.id) for miss in alternating]
     lines = answer.lines(VERIFY_LINES - n_faults, extra=miss_lines, last=[f"Its errors: {errors}"])
     if not everything:
         return lines
@@ -57,6 +57,10 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     obstacle = obstacle_to_use(
         card, result.data, tuned_on_these=result.overlap.tuned_on_these_labels
     )
+    measured = measured_sentence(card, result.data)
+    if result.n_unjudged:
+        unjudged = counted(result.n_unjudged, f"more labelled {card.unit.removesuffix('s')}")
+        measured += f" {unjudged} were not scored."
     gate_texts = [*(result.faults if with_faults else ())]
     if gate and gate.held:
         gate_texts.append(f"holds: {'; '.join(gate.held)}")
@@ -70,7 +74,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
             *_association_warnings(result.associations),
         ],
         tiles=tiles_of(card),
-        measured=measured_sentence(card, result.data),
+        measured=measured,
         facts=[*scale_facts(card)],
         steps=[verification_step(result, obstacle)],
     )

@@ -8,8 +8,9 @@ drawn with unequal probabilities, `weight` is the weight of each output's docume
 for the population that the documents (at system level, the systems) are a sample of.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -177,13 +178,17 @@ def correlation(
     undefined: Undefined = DEFAULT_UNDEFINED,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """Return the correlation at one level; raises ValueError if the system level lacks `system`."""
+    """Return the correlation at one level; ValueError for unknown names or missing systems."""
     rows = read_rows(judge, human, document, required_systems(level, system), weight)
     return _correlation(level, rows, coefficient, undefined)
 
 
 def required_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None:
-    """Return `system` at system level, or raise ValueError if it is None; None at other levels."""
+    """Return `system` at system level, and None at other levels.
+
+    Raises ValueError for an unknown level, and if the system level lacks the systems.
+    """
+    _check_name("level", level, get_args(Level))
     if level != "system":
         return None
     if system is None:
@@ -191,9 +196,16 @@ def required_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None
     return system
 
 
+def _check_name(argument: str, name: str, allowed_names: Collection[str]) -> None:
+    if name not in allowed_names:
+        raise ValueError(f"{argument} {name!r}: it must be one of {', '.join(allowed_names)}")
+
+
 def _correlation(
     level: Level, rows: ScoredRows, coefficient: str, undefined: Undefined
 ) -> Correlation:
+    _check_name("coefficient", coefficient, COEFFICIENTS)
+    _check_name("undefined", undefined, get_args(Undefined))
     is_spearman, interval = coefficient == "spearman", None
     n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
     if level == "summary":

@@ -136,6 +136,11 @@ class UserProgram:
         return Items(tuple(self._read_example(n, row, label, group) for n, row in enumerate(rows)))
 
     def _read_example(self, number: int, row: Example, label: str, group: str | None) -> Item:
+        if not hasattr(row, "get"):
+            raise LabelError(
+                f"example {number} is {row!r:.60}; give dspy.Examples or dicts, for a DataFrame "
+                "trainset=frame.to_dict('records')"
+            )
         needed_names = [*self.text_names, label, *([group] if group else [])]
         if missing := [name for name in needed_names if row.get(name) is None]:
             raise LabelError(

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -61,7 +62,9 @@ class ProgramAnswer:
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
-        number, is_pair = float(label), self.values == LETTERS
+        number, is_pair = math.nan, self.values == LETTERS
+        with suppress(TypeError, ValueError):
+            number = float(label)
         is_label, labels = math.isfinite(number), "a number"
         if self.is_choice or [*map(str, self.values)] == ["0", "1"]:
             lowest = -1 if is_pair else 0
@@ -99,6 +102,8 @@ def answer_of(program: str, signature: dspy.Signature, output: str | None = None
         return answers[0]
     types = [getattr(info.annotation, "__name__", info.annotation) for info in outputs.values()]
     fields = ", ".join(f"{name}: {kind}" for name, kind in zip(outputs, types, strict=True))
+    if output not in (None, *outputs):
+        raise ProgramError(f"{program} writes {fields}, and has no output {output!r}")
     name = [*outputs][-1]
     raise ProgramError(
         f"{program} writes {fields}, of which {len(answers)} are the rating or choice that people "

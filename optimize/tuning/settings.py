@@ -235,6 +235,8 @@ def _plain_value(setting: str, value: object) -> object:
     if isinstance(value, tuple | list) and len(value) == 2:
         # A scale or a price may be given as a pair of numbers.
         return (":" if setting == "scale" else ",").join(map(str, value))
+    if setting.endswith("price"):
+        return str(value)
     if isinstance(value, str) and {int, float} & {*_type_parts(_SETTING_TYPES[setting])}:
         with suppress(ValueError):
             return read_number(value)
@@ -248,7 +250,8 @@ def _wrong_value(error: msgspec.ValidationError, values: Mapping[str, object]) -
     setting = value_path.partition("[")[0]
     choices = [word for word in _type_parts(_SETTING_TYPES[setting]) if isinstance(word, str)]
     reason = f"choose from {', '.join(choices)}" if choices else reason[:1].lower() + reason[1:]
-    return SettingsError(f"{option_name(setting, repr(values[setting]))}: {reason}")
+    text = " ".join(repr(values[setting]).split())[:80]  # a DataFrame's has several lines
+    return SettingsError(f"{option_name(setting, text)}: {reason}")
 
 
 def _type_parts(nested_type: object) -> list[object]:

@@ -55,6 +55,17 @@ def test_a_sound_file_is_told_by_its_outputs_scales_and_notes():
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_a_document_with_a_fifth_of_the_rows_is_noted(tmp_path):
+    rows = [
+        {"id": n, "group": "unknown" if n < 26 else n, "output": f"A{n}.", "ok": n % 2}
+        for n in range(100)
+    ]
+    out = run(command, write_jsonl(tmp_path / "l.jsonl", rows)).out
+    assert "26 of 100 rows are of document 'unknown'" in " ".join(out.split())
+    del rows[:10]
+    assert "of document" not in run(command, write_jsonl(tmp_path / "m.jsonl", rows)).out
+
+
 def test_pairs_are_told_by_their_votes_and_how_ties_count():
     rows = "1,P,x,y,A\n2,Q,x,y,tie\n3,R,x,y,tie\n"
     code, out, _ = run(command, file_of(f"id,post,Antwort A,Antwort B,winner\n{rows}"))
@@ -188,6 +199,18 @@ def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     assert flag in " ".join(" ".join(out.splitlines()[-4:]).split())
     code, out, _ = run(command, "sheet.csv", "--dimension", f"{column}=It is kind.")
     assert next_words(out) == ["--dimension", f"{column}=It is kind.", "--data", "sheet.csv"]
+
+
+@pytest.mark.parametrize(("low", "high", "named"), [(0, 1, ""), (1, 3, "--scale 1-3 (or")])
+def test_for_fractions_on_a_short_scale_the_last_line_says_any_scale(low, high, named):
+    rows = [f"Ask {n}?,Answer {n}.,{low + (high - low) * (n % 5) / 4}" for n in range(12)]
+    code, out, _ = run(command, file_of("\n".join(["input,output,charm", *rows]), "sheet.csv"))
+    spec = "charm=one line that says what earns a high rating"
+    words = ["--dimension", spec, "--data", "sheet.csv", "--scale", "any"]
+    assert (code, next_words(out.partition("\ndefine ")[0])) == (0, words)
+    error = run(tune, *words[:-2], "--dry-run").err
+    assert "--scale any" in error
+    assert named in error
 
 
 ROWS = read_jsonl(Path(data.__file__).with_name("starter") / "outputs.jsonl")[:60]

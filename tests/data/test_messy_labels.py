@@ -182,6 +182,7 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
 
 GERMAN = table(("Frage", "Antwort"), Note=MARKS)
 RELEVANCE = table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS})
+SCALES_IN_NAMES = table(**{"tone (1-5)": MARKS, "style (1-7)": OTHERS})
 SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS})
 
 
@@ -192,6 +193,7 @@ SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B"
         (GERMAN, "if 1 is the best, reverse the scale by --values 1=6,"),
         (table(Zeile=range(1, 9)), "--map Zeile=Zeile"),
         (RELEVANCE, "--map 'relevance=Relevance Anna,Relevance Ben'"),
+        (SCALES_IN_NAMES, "join them by --map 'NAME=tone (1-5),style (1-7)'"),
         (SIDES, "holds pairs of candidates, Antwort A, Antwort B"),
         (
             table(mark=["good", "fair", *["good"] * 6]),

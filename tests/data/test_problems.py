@@ -160,4 +160,11 @@ def test_ratings_that_a_second_file_replaces_are_told():
     second = write_jsonl("second.jsonl", [{"id": f"o{n}", "label": 4 - n} for n in range(4)])
     labelled = data.read_labels(rows, annotations=second)
     assert [output.ratings["label"] for output in labelled.outputs] == [(4,), (3,), (2,), (1,)]
-    assert "label: --annotations replaces the ratings in this file" in labelled.notes
+    note = "label: --annotations replaces the ratings in this file"
+    assert note in labelled.notes
+    # Three of the four outputs lose their label if the second file rates one.
+    second = write_jsonl("second.jsonl", [{"id": "o3", "label": 1}])
+    nested = [{**row, "ratings": {"label": row.pop("label")}} for row in map(dict, rows)]
+    for all_rows in (rows, nested):
+        notes = data.read_labels(all_rows, annotations=second).notes
+        assert notes[0].startswith(f"{note}, 3 of them on outputs that it does not rate; to count")

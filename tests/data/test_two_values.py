@@ -111,9 +111,30 @@ def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
     assert all(
         message.count(f"{word}=NUMBER") == 1 for word in ("good", "fair", "poor", "excellent")
     )
+    # A word that contains a known one is no misspelt one.
+    for cells, words in (
+        (["very good", "good", "neutral", "bad", "very bad"] * 5, 5),
+        (["OK", "NOK"] * 5, 1),
+    ):
+        assert refusal(sheet(cells)).count("=NUMBER") == words
     # A word of the user's own is no word that others misspell.
     values, named = {"***": 3}, {"label": "label"}
     assert "--values '**=NUMBER'" in refusal(sheet(["***", "**"] * 5), values=values, map=named)
+
+
+def test_beside_plus_signs_a_minus_is_a_rating_that_needs_a_number_as_0_does():
+    signs = ["++", "+", "0", "-", "--"]
+    path, named = sheet(signs * 5), {"label": "label"}
+    message = refusal(path)
+    assert all(f"{word}=NUMBER" in message for word in signs)
+    assert "--values=-=NUMBER,--=NUMBER,0=NUMBER" in refusal(
+        path, map=named, values={"++": 5, "+": 4}
+    ).replace("'", "")
+    numbers = dict(zip(signs, range(5, 0, -1), strict=True))
+    labelled = data.read_labels(path, map=named, values=numbers)
+    assert [output.ratings["label"] for output in labelled.outputs[:5]] == [
+        (n,) for n in (5, 4, 3, 2, 1)
+    ]
 
 
 def test_a_long_file_cannot_turn_pass_and_fail_round():

@@ -107,6 +107,42 @@ def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
             use()
 
 
+UNTUNED, PRICE = judges.load("relevance"), r"write \(IN, OUT\), US dollars per million"
+NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by judge\.score\(\)"
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        *(
+            (lambda price=price: UNTUNED.score(FRAME, price=price), PRICE)
+            for price in (0.4, "0.4", (0.4,), (-1, -1))
+        ),
+        (
+            lambda: UNTUNED.score(FRAME, lm=object()),
+            "lm is of the type object; give the",
+        ),
+        (lambda: judges.load("relevance", lm=object()), r"or ask a dspy\.LM by judge\.program"),
+        (lambda: list(UNTUNED.judge_all(FRAME[["document", "summary"]])), NO_ROW),
+        (lambda: list(UNTUNED.judge_all(TEXTS[0])), NO_ROW),
+        (lambda: judges.SamplingPlan(kind="avg"), "plan 'avg': choose from one, mean, weighted"),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_named_with_what_to_write(use, says):
+    with pytest.raises((OptionError, TypeError), match=says):
+        use()
+
+
+def test_a_judge_that_was_tuned_for_the_embedded_model_says_so_to_another(stub):
+    tuned = replace(UNTUNED, provenance={"endpoint": "embedded"})
+    says = "tuned for the embedded model: with openai/m its measured figures do not hold"
+    with pytest.warns(UserWarning, match=says):
+        assert len(list(tuned.judge_all(TEXTS, lm="openai/m"))) == 3
+    # Warnings are errors in tests: neither of these has one.
+    assert list(tuned.score(FRAME)) == list(UNTUNED.score(FRAME))
+    assert len(list(load("relevance", stub).judge_all(TEXTS))) == 3
+
+
 def test_a_series_counts_failures_which_are_nan(stub):
     texts = ["garble", None, "s2", float("nan"), pd.NA, pd.NaT, b"bytes"]
     frame = pd.DataFrame({"document": "d", "summary": pd.Series(texts, dtype=object)})

@@ -38,7 +38,9 @@ def pair_member(name: str, weight: float = 1.0, judge: Any = COMPARES, **line: f
     return Member(name=name, weight=weight, judge=judge, **line)
 
 
-MEMBERS = [member("relevance", 3.0), member("coherence", 1.0, Judge.of(COHERENCE))]
+# Another definition of the same dimension, which reads the same texts.
+COHERENT = Judge.of(replace(COHERENCE, name="relevance"))
+MEMBERS = [member("relevance", 3.0), member("coherence", 1.0, COHERENT)]
 PANEL = Panel.join(RELEVANCE, MEMBERS)
 
 
@@ -77,6 +79,8 @@ REFUSED = [
     (RELEVANCE, [], "a panel has 1 to 64 members"),
     (RELEVANCE, [member("a"), member("a")], "with different names; this one has 2: a, a"),
     (RELEVANCE, [member("inner", judge=PANEL)], "member inner is a panel itself"),
+    (RELEVANCE, [member("a", judge="relevance")], "member a is 'relevance'; give a Judge, as"),
+    (RELEVANCE, [member("a", judge=Judge.of(COHERENCE))], "member a judges coherence, and the"),
     (RELEVANCE, [member("a", judge=COMPARES)], "member a compares each summary, and the"),
     (RELEVANCE, [member("a", judge=TO_TEN)], "member a rates from 0 to 10, and the"),
     (RELEVANCE, [member("a", 0.0)], "member a has the weight 0.0"),

@@ -196,6 +196,8 @@ def verdicts(right: int) -> Scorecard:
         (verdicts(80), "It is better than always saying pass, and it misses 0% of the fails."),
         (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
         (card(None, order(0.54, 0.06)), "Do not use it yet: it may be no better than a coin"),
+        (card(None, order(0.4, 0.06)), "its scores and the labels run in opposite directions"),
+        (card(None, order(0.44, 0.06)), "Do not use it yet: it may be no better than a coin"),
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "0.600): it beats a coin."),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),

@@ -148,6 +148,22 @@ def test_the_error_on_invalid_vectors_names_them():
         correlation("system", [1, 2], [1, 2], [1, 1])
 
 
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"level": "sumary"}, "level 'sumary': it must be one of summary, dataset, system"),
+        ({"coefficient": "r"}, "coefficient 'r': it must be one of spearman, kendall, pearson"),
+        ({"undefined": "leftout"}, "undefined 'leftout': it must be one of judge_zero, left_out"),
+    ],
+)
+def test_a_misspelt_name_is_refused_and_the_names_are_listed(names, says):
+    with pytest.raises(ValueError, match=says):
+        correlation(**{"level": "summary", **names}, judge=[1, 2], human=[1, 2], document=[1, 1])
+    if "level" in names:
+        with pytest.raises(ValueError, match=says):
+            contrast_judges([1, 2], [2, 1], [1, 2], [1, 1], **names)
+
+
 def test_rounding_errors_of_sums_break_no_ties() -> None:
     # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last bit; the systems' means are equal.
     human = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.5, 0.5, 0.5]

@@ -128,6 +128,17 @@ def test_labels_by_id_in_a_separate_file_need_no_dimension(here):
     assert out.startswith("label: true rate of outputs like these 1.000 [0.8")
 
 
+def test_labels_that_a_second_file_replaces_are_told(files):
+    rows = read_jsonl("labels.jsonl")
+    new = [
+        {"id": row["id"], "dimension": "clarity", "rating": 1 + n % 5} for n, row in enumerate(rows)
+    ]
+    result = run(estimate, *files, "--annotations", write_jsonl("new.jsonl", new[-60:]))
+    # Each third of 60 documents is rated, with two outputs; half of these 40 are in the first half.
+    assert "n=60 labels" in result.out
+    assert "replaces the ratings in this file, 20 of them on outputs that it does not" in result.err
+
+
 def test_the_judge_alone_passes_the_share_of_scores_of_at_least_a_half(here):
     rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
     labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]

@@ -45,10 +45,28 @@ INPUT, ANSWER = {"input": "{}+{}?"}, {"output": "say {}"}
         *((INPUT | {name: "very good"} | ANSWER, name) for name in ("expected", "reference")),
         # A text that some rows lack is not read.
         ({"question": "{}?", "context": "", "answer": "{}."}, "context"),
+        # The id of a document is not a text; an answer may be a word like an id.
+        ({"article": "cnn-test-{}4f85", "document": "Text {}.", "summary": "{}."}, "article"),
+        ({"question": "{}?", "answer": "order-{}4f85"}, ""),
     ],
 )
 def test_a_new_judge_reads_question_and_answer_and_no_column_about_labels(columns, unread):
     assert texts_of(**columns) == tuple(name for name in columns if name != unread)
+
+
+def test_check_names_the_texts_that_a_new_judge_of_pairs_reads(here):
+    rows = [
+        {"instruction": f"Do {n}.", "app": f"No. {n} of our apps", "input": "x" * (n % 2)}
+        | {"response_a": f"A {n}.", "response_b": f"B {n}.", "winner": "AB"[n % 2]}
+        for n in range(20)
+    ]
+    file = write_jsonl("pairs.jsonl", rows)
+    read = "id from #row; text instruction; text response_a; text response_b; ratings votes"
+    out = " ".join(output_of(check.command, file).split())
+    assert f"read {read}" in out
+    assert "not read app, input" in out
+    subject, _ = subject_from_labels("better=Which?", LabelSource(data=file), pairwise=True)
+    assert subject.inputs.keys() == {"instruction"}
 
 
 def test_a_header_of_several_words_is_recognised_by_one_word():

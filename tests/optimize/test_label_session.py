@@ -322,7 +322,7 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
     rows = [row | other for row, other in zip(read_jsonl(session.path), others, strict=True)]
     write_jsonl(session.path, rows)
     again = start(here)
-    assert again.notes == ["ignored 2 lines about other outputs or another dimension"]
+    assert again.notes == ["ignored 2 lines on other outputs or dimensions"]
     assert again.state("Anna")["done"] == 1
     assert label(again, "Anna", 1, 2)["done"] == 2
     assert read_jsonl(session.path)[:3] == rows

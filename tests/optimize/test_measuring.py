@@ -55,6 +55,98 @@ def test_missing_scores_do_not_change_the_level():
     rho = measure(scores).rho
     # Within the first document 3, 1 for 1, 3; within the second in order.
     assert (rho.level, rho.value, rho.n_outputs) == ("summary", pytest.approx(0), 4)
+    # The printed result says so, too: 6 - 4.
+    text = " ".join(str(measure(scores)).split())
+    assert "Measured on 4 outputs of 2 documents" in text
+    assert "2 more labelled outputs were not scored." in text
+
+
+FRAME = pd.DataFrame(weather_rows(4, 3)).sample(frac=1, random_state=0)[:10]
+NO_IDS = FRAME.drop(columns="id")
+# Ids that are also labels of the index, but of other rows.
+OTHER_IDS = NO_IDS.reset_index(drop=True).assign(id=range(1, 11))
+
+
+@pytest.mark.parametrize("index", [FRAME.index, [*"abcdefghij"], pd.Index([*range(10)], name="n")])
+def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
+    frame = NO_IDS.set_axis(index)
+    judge, by_judge = judges.load("relevance"), optimize.measure("relevance", frame)
+    scores = judge.score(frame)
+    by_scores = optimize.measure(scores, frame, dimension="relevance")
+    assert by_scores.rho == by_judge.rho
+    assert optimize.measure(scores[::-1], frame, dimension="relevance").rho == by_judge.rho
+    # The judgements' own ids are the rows' numbers.
+    rows = by_judge.judgements.set_index("id")["score"]
+    assert optimize.measure(rows, frame, dimension="relevance").rho == by_judge.rho
+    part = optimize.measure(scores, frame[2:], dimension="relevance")
+    assert part.scored.scores.tolist() == scores[2:].tolist()
+    assert (part.scored.n_unjudged, part.scored.n_unknown) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (NO_IDS.to_dict("records"), r"the score of 0 belongs to no certain row; .*'id': '#row'"),
+        (data.read_labels(NO_IDS, dimensions=["relevance"]), "the score of 0 belongs"),
+        (pd.concat([NO_IDS, NO_IDS]), "the score of 0 belongs to no certain row"),
+        (OTHER_IDS, r"ids are in its column 'id'; pass scores.set_axis\(frame\['id'\]\)"),
+    ],
+)
+def test_scores_are_not_joined_to_rows_that_may_be_others(labels, says):
+    """The index of a Series begins at 0, row numbers at 1: the join would be one row off."""
+    scores = pd.Series(range(10))
+    with pytest.raises(data.LabelError, match=says):
+        optimize.measure(scores, labels, dimension="relevance")
+
+
+def test_keys_that_the_caller_calls_row_numbers_or_ids_are_joined_as_these():
+    people = OTHER_IDS["relevance"]
+    rows = NO_IDS.to_dict("records")
+    by_number, by_id = people.set_axis(range(1, 11)), people.set_axis(range(1, 11)).to_dict()
+    one = optimize.measure(by_number, rows, dimension="relevance", map={"id": "#row"})
+    other = optimize.measure(by_id, OTHER_IDS, dimension="relevance")
+    assert one.scored.scores.tolist() == other.scored.scores.tolist() == people.tolist()
+
+
+# People prefer A, B and A, and B by two votes of three; the judge errs on the third pair alone.
+PAIRS = [
+    {"id": f"p{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "votes": votes}
+    | {"tone": 3, "preferred": "A"}
+    for n, votes in enumerate(["AAA", "BBB", "AAB", "ABB"])
+]
+MARGINS = {"p0": 1, "p1": -1, "p2": -1, "p3": -0.5}
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, list, data.read_pairs])
+@pytest.mark.parametrize("name", ["votes", "kinder", "tldr_concise"])
+def test_scores_of_pairs_are_measured_under_any_name_that_rates_no_outputs(form, name):
+    rows = form([{**row, "votes": [*row["votes"]]} for row in PAIRS])
+    result = optimize.measure(MARGINS, rows, dimension=name)
+    assert (result.summary()["accuracy"], result.summary()["n_pairs"]) == (0.75, 4)
+
+
+def test_pairs_are_not_measured_as_what_another_column_holds():
+    rows = [{**row, "votes": [*row["votes"]]} for row in PAIRS]
+    for name in ("tone", "preferred"):
+        says = f"votes on pairs are in 'votes', not in '{name}'; write dimension='votes'"
+        with pytest.raises(data.LabelError, match=says):
+            optimize.measure(MARGINS, rows, dimension=name)
+    with pytest.raises(data.LabelError, match="holds pairs, and relevance rates outputs"):
+        optimize.measure(MARGINS, data.read_pairs(rows), dimension="relevance")
+    # By `preferred`, A is better in all four.
+    result = optimize.measure(MARGINS, rows, dimension="preferred", map={"votes": "preferred"})
+    assert result.summary()["accuracy"] == 0.25
+
+
+def test_a_mean_that_a_file_gives_ties_with_the_mean_of_annotations():
+    """11 / 3 as a program wrote it, one bit too low, and as the mean of 4, 4 and 3."""
+    rows = weather_rows(1, 3)
+    rows[0]["relevance"], rows[1]["relevance"] = 3.666666666666666, None
+    rows[1]["annotations"] = {"relevance": [4, 4, 3]}
+    scores = {"d0s0": 2, "d0s1": 1, "d0s2": 3}
+    result = optimize.measure(scores, rows, dimension="relevance")
+    # People's ranks are 2.5, 2.5, 1 and the judge's 2, 1, 3: r = -1.5 / sqrt(1.5 * 2).
+    assert result.rho.value == pytest.approx(-(3**0.5) / 2)
 
 
 def test_a_failed_score_is_missing_and_counted():

@@ -64,8 +64,10 @@ def test_each_figure_has_a_line_and_the_last_line_is_the_label_command(capsys):
     # Labels may have any form; this file cannot grow by the page.
     wide = [{"id": row["id"], "ok": row["rating"]} for row in read_jsonl("done.jsonl")]
     write_jsonl("done.jsonl", wide)
-    *figures, command = lines_of(capsys, *LINE)
-    assert figures == [first, rate, balanced, tpr, tnr, sample]
+    *figures, separate, remedy, sample_again, command = lines_of(capsys, *LINE)
+    assert [*figures, sample_again] == [first, rate, balanced, tpr, tnr, sample]
+    assert separate.startswith("The next labels go into a file of their own. To use those in done")
+    assert remedy.endswith("of both into one file for --labels and --annotations.")
     assert command.endswith("--out outputs.ok.jsonl")
 
 

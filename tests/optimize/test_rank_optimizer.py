@@ -106,6 +106,12 @@ def test_the_error_on_an_untunable_program_says_what_can_be_tuned(student, says)
     assert "\n" not in str(error.value)
 
 
+def test_an_output_that_the_program_lacks_is_named():
+    says = r"Predict writes rating: int, and has no output 'ratng'"
+    with pytest.raises(TypeError, match=says):
+        RankOptimizer(output="ratng").compile(dspy.Predict("text -> rating: int"), trainset=SOME)
+
+
 def test_a_users_module_keeps_its_class_and_its_compiled_predictors(server):
     with dspy.context(lm=lm_of(server)):
         tuned = compile_with(Retrieving(), RATED, max_calls=500)
@@ -123,6 +129,9 @@ def test_errors_name_arguments_and_not_flags_and_a_metric_is_refused(server):
     assert "--" not in str(error.value)
     with pytest.raises(JudgesError, match=r"^num_threads=0: "):
         compile_with(RELEVANCE, EXAMPLES, num_threads=0, lm=lm_of(server))
+    for price in (0.4, (0.4,), "0.4"):
+        with pytest.raises(JudgesError, match=r"^price=.*: write IN,OUT, as in 0\.40,1\.60$"):
+            compile_with(RELEVANCE, EXAMPLES, price=price, lm=lm_of(server))
     with pytest.raises(JudgesError, match=r"leave metric out.*label="):
         RankOptimizer(metric=lambda *_: 1)
 
@@ -147,7 +156,9 @@ def test_a_limit_in_dollars_accepts_a_proposer_whose_price_the_user_gives(server
             [example(0), example(1, human=float("nan"))],
             "example 1: human: nan is not a label; write a number",
         ),
-        ([example(0), example(1, human="four")], "example 1: human: .*'four'"),
+        ([example(0), example(1, human="four")], "example 1: human: 'four' is not a label; write"),
+        # A DataFrame iterates over the names of its columns.
+        (["document"], r"example 0 is 'document'; .*trainset=frame\.to_dict\('records'\)"),
         ([example(number, human=3) for number in range(48)], "examples are all rated 3"),
         (SOME, "the examples have 3 documents; at least 10 are needed"),
     ],
@@ -162,6 +173,7 @@ def test_examples_without_valid_labels_of_a_choice_are_refused(train, says):
     [
         ("polite: bool", 3, r"3 is not a label; write True, False, or a number"),
         ("ok: Literal['pass', 'fail']", -1, r"-1 is not a label; write 'pass', 'fail'"),
+        ("ok: Literal['yes', 'no']", "bad", r"'bad' is not a label; write 'yes', 'no'"),
         ("ok: Literal[0, 1]", 2, r"2 is not a label; write 0, 1, or a number from 0 to 1"),
         ("better: Literal['A', 'B']", 2, r"2 is not a label; .* a number from -1 to 1"),
     ],
@@ -189,6 +201,8 @@ def test_a_catalogue_judge_tuned_with_the_embedded_model_shows_labels(capsys):
     assert line.startswith("no example names its document, so trainset is split by row")
     kinds = {trial["how"] for trial in tuned.detailed_results.trials if trial["stage"] == "dev"}
     assert kinds == {"all"}
+    # A notebook shows the `repr`.
+    assert "Shipped: " in repr(tuned.detailed_results)
 
 
 def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reasoning(

@@ -34,6 +34,26 @@ def of_scores(judge):
     ]
 
 
+def test_labels_of_which_1_is_the_best_are_told_and_reversed():
+    # In each document, the judge gives the output of rank 1 a high score; in some, rank 2 its best.
+    rows = [
+        {"id": f"{n}-{rank}", "group": f"{n}", "output": f"Say {n} {rank}.", "rank": rank}
+        for n in range(20)
+        for rank in range(1, 6)
+    ]
+    scores = [
+        {"id": row["id"], "score": 6 - row["rank"] - 2 * (n % 15 == 0)}
+        for n, row in enumerate(rows)
+    ]
+    files = ["--data", write_jsonl("l.jsonl", rows), "--scores", write_jsonl("s.jsonl", scores)]
+    flag = "--values 1=5,2=4,3=3,4=2,5=1"
+    for flags, verdict in (([], "run in opposite directions."), (flag.split(), "it beats a coin")):
+        _, out, err = run(command, *files, "--dimension", "rank", *flags)
+        assert verdict in " ".join(out.split())
+        assert (f"if a low one is the best, reverse them: {flag}" in err) is (not flags)
+        assert ("Next: If a low label is the best, reverse" in out) is (not flags)
+
+
 def test_the_headline_is_spearmans_rho_by_both_conventions_and_in_plain_words():
     code, out, err = run(command, *of_scores(FIVE_SCORES))
     text = " ".join(out.split())
