@@ -24,6 +24,8 @@ from judges.terminal import print_output
 if TYPE_CHECKING:
     from judges.true_rate import TrueRate
 
+# Reasons of failures are cut to this length before they are counted.
+MAX_REASON_CHARACTERS = 500
 SCORE_DECIMALS = 3  # decimals of a score
 
 
@@ -59,7 +61,7 @@ class JudgeScores:
         self.n_unparsable += judgement.unparsable
         score = None
         if judgement.failure:
-            self.failures[judgement.failure[:200]] += 1
+            self.failures[judgement.failure[:MAX_REASON_CHARACTERS]] += 1
         else:
             score = round(judgement.score, SCORE_DECIMALS)
             self.scores.append(judgement.score)
@@ -144,6 +146,8 @@ class Scores:
                 mean_and_sd = "mean {mean:.3f}  sd {sd:.3f}" if summary["n"] else "no score"
                 line = (mean_and_sd + "  n={n:,} ({n_failed:,} failed)").format_map(summary)
                 print_output(f"{name:<{width}}  {line}")
+                for reason, _ in self.by_judge[name].failures.most_common(1):
+                    print_output(f"{name:<{width}}  the commonest failure: {reason}")
             for name, rate in pass_rates.items():
                 print_output(f"{name:<{width}}  {rate}")
         if not any(summary["n"] for summary in summaries.values()):

@@ -22,7 +22,8 @@ from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.costs import CostEstimate, RunCost, estimate_costs, total_estimate
 from judges.cli.flags import read_map_flags, request_options
 from judges.cli.results import Preferences, Scores
-from judges.client import BudgetSpentError, Session, find_price, price_of
+from judges.client import Budget, BudgetSpentError, Session, find_price, price_of
+from judges.client.monitor import FailingRunError
 from judges.judgement import AnyJudgement
 from judges.labels.cells import KEY_SEPARATOR, as_object, value_at
 from judges.labels.columns import MAX_INSPECTED_ROWS, Columns
@@ -100,6 +101,7 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
     run = _prepare_run(results, args)
     if args.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if args.json else run.estimate)
+        _check_max_cost(run)
         return 0
     if args.batch_api and not _run_batch_step(run):
         return 1 if args.batch_api == "collect" else 0
@@ -226,15 +228,23 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                 store.delete_file()
 
 
-def _judge_table(run: TableRun, results: Results) -> RunCost:
-    start_time = time.monotonic()
-    max_cost = run.args.max_cost
-    print_note(str(run.estimate))
-    if max_cost is not None and (run.estimate.cost_usd or 0.0) > max_cost:
+def _check_max_cost(run: TableRun) -> None:
+    """Print a note if --max-cost will end the run; raise OptionError if a price is unknown."""
+    if (max_cost := run.args.max_cost) is None:
+        return
+    if (cost := run.estimate.cost_usd) is None:
+        Budget(max_cost=max_cost).account(price=None)  # raises OptionError
+    elif cost > max_cost:
         print_note(
             f"note: --max-cost {max_cost:g} will end the run before all rows are judged, unless "
             "their replies are in the cache"
         )
+
+
+def _judge_table(run: TableRun, results: Results) -> RunCost:
+    start_time = time.monotonic()
+    print_note(str(run.estimate))
+    _check_max_cost(run)
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         with (
@@ -261,6 +271,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         yield
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
         can_resume = session.store is not None and session.store.can_resume
+        can_resume = can_resume and not isinstance(error, FailingRunError)
         if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"

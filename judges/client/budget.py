@@ -149,25 +149,29 @@ class Budget:
         worst-case cost until they are answered, and may turn out cheaper. Raises BudgetSpentError
         if the limits cannot allow the request any more.
         """
-        advice = "the same command with a larger budget goes on"
+        advice = "; the same command with a larger budget goes on"
         if self.store is None:
-            advice = "the limit holds for one start: the same command has the whole limit again"
+            advice = "; the limit holds for one start: the same command has the whole limit again"
         total = self.total
         kept_calls, kept_cost = round(self._calls_set_aside), self._cost_set_aside
+        if kept_calls or kept_cost:
+            advice = ""  # this start goes on with the later steps
         if self.max_calls is not None and total.calls >= self.max_calls - kept_calls:
             reserve = f" but for {kept_calls} that are kept for later steps" if kept_calls else ""
             raise BudgetSpentError(
-                f"the budget of {self.max_calls} calls is spent{reserve}; {advice}"
+                f"the budget of {self.max_calls} calls is spent{reserve}{advice}"
             )
         spent = total.cost + total.lost_cost
         if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - kept_cost:
             return True
         if total.open_calls:
             return False
+        lost = f" (at most ${total.lost_cost:.4f} of it for unanswered requests)"
         reserve = f", ${kept_cost:.4f} are kept for later steps" if kept_cost else ""
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{reserve} and the next "
-            f"request may cost ${cost:.4f}; {advice}"
+            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent"
+            f"{lost if total.lost_cost else ''}{reserve} and the next request may cost ${cost:.4f}"
+            f"{advice}"
         )
 
 

@@ -246,25 +246,43 @@ class Client:
                 replies.n_repeats += 1
 
     async def _draw_samples(self, replies: _CollectedReplies, sampling: Sampling) -> None:
-        """Request the missing samples: together if the model accepts `n`, else one by one."""
+        """Request the missing samples: together if the model accepts `n`, else one by one.
+
+        Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew in
+        one way are not drawn again in the other way.
+        """
         missing_indices = [i for i in range(sampling.n) if i not in replies.accepted]
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
-        if self._native_n or sampling.n == 1:
-            joint_sampling = replace(sampling, n=len(missing_indices))
+        joint_sampling = replace(sampling, n=len(missing_indices))
+        single_samplings = {
+            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i)
+            for i in missing_indices
+        }
+        is_joint = sampling.n == 1 or self._is_answered(replies, joint_sampling)
+        if not is_joint and self._native_n:
+            is_joint = not any(
+                self._is_answered(replies, each) for each in single_samplings.values()
+            )
+        if is_joint:
             n_replies = await self._request_samples(replies, joint_sampling, missing_indices)
             if n_replies == 1 < len(missing_indices):
                 self._native_n = False  # the endpoint ignores n
             missing_indices = missing_indices[n_replies:] if n_replies else []
         requests = [
-            self._request_samples(
-                replies, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
-            )
-            for i in missing_indices
+            self._request_samples(replies, single_samplings[i], [i]) for i in missing_indices
         ]
         # If one request does not fit into the budget, the others are still answered.
         for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+
+    def _is_answered(self, replies: _CollectedReplies, sampling: Sampling) -> bool:
+        """Whether the run's store or the cache has the answer to this request."""
+        key = request_key(self._identity, self.model.name, replies.request.messages, sampling)
+        with suppress(StoreError):
+            stores = [self._store, self.cache and self.cache.store]
+            return any(store and store.get(key) for store in stores)
+        return False
 
     async def _request_samples(
         self, replies: _CollectedReplies, sampling: Sampling, indices: Sequence[int]

@@ -69,6 +69,8 @@ NO_LOGPROBS_MESSAGE = (
     "{message}; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or "
     "--plan mean with this model"
 )
+SHORTER_REPLY_MESSAGE = "{message}; a smaller --max-tokens leaves more room for the text"
+REPLY_TOO_LONG_PATTERN = r"context.*in the completion|max_\w*tokens\W.*(?:too large|context)"
 
 _log = logging.getLogger(__name__)
 _warn_once = lru_cache(_log.warning)
@@ -319,6 +321,8 @@ ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
     # The message of a LiteLLM proxy for an unknown model.
     ({400, 413, 422}, "invalid model name passed in", FatalModelError, ERROR_MESSAGE),
+    # The context has room for the text, but not for the longest reply that the request allows, too.
+    ({400, 422}, REPLY_TOO_LONG_PATTERN, RefusedError, SHORTER_REPLY_MESSAGE),
     ({400, 413, 422}, "", RefusedError, ERROR_MESSAGE),
     # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
     ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ERROR_MESSAGE),

@@ -148,7 +148,13 @@ class Sender:
         """Wait until the budget allows the request, and book it."""
         async with self._booking_lock:  # so that requests are booked in the order of arrival
             while not request.in_flight.is_stopped:
-                booking = self.account.book(request.key, request.messages, request.sampling)
+                if request.in_flight.spent_error is not None:
+                    raise request.in_flight.spent_error
+                try:
+                    booking = self.account.book(request.key, request.messages, request.sampling)
+                except BudgetSpentError as error:
+                    request.in_flight.spent_error = error
+                    raise
                 if booking is not None:
                     return booking
                 await asyncio.sleep(POLL_SECONDS)  # until requests in flight are settled

@@ -142,7 +142,7 @@ class Session:
             account=budget.account(role, price),
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
-            monitor=None if self._keep_going else FailureMonitor(),
+            monitor=None if self._keep_going else FailureMonitor(has_store=self.store is not None),
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),

@@ -30,10 +30,13 @@ class InFlightCounter:
     """The number of a run's requests that were sent and are not answered yet.
 
     `is_stopped` is set when the run ends. Requests that wait to be sent are then given up.
+    `spent_error` is the error of the first request that the budget did not allow; no later request
+    of the run is sent, even if it is cheaper.
     """
 
     def __init__(self) -> None:
         self.number, self.is_stopped = 0, False
+        self.spent_error: BudgetSpentError | None = None
 
     def wait(self, seconds: float) -> None:
         """Wait until no request is in flight, but at most this many seconds."""

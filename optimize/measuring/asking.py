@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import SupportsFloat, Unpack
 
+from judges.cli.costs import RunCost
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -272,6 +273,9 @@ def ask_entries(
         ]
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
+        cost = RunCost.of(session, seconds=0.0)
+    if cost.cost_usd and not only_live:
+        print_note(str(cost))
     return asked_entries
 
 

@@ -89,9 +89,9 @@ class TuningResult:
 
     `test` and `unseen` hold both judges' figures on the test split and on systems that tuning did
     not see; None if nothing was held out. `shipped` and `why` say which judge ships and why. If a
-    limit ended the run (`limit_reached`), it can go on with a larger limit. `lm_calls` does not
-    count the calls that the reply cache answered. `last_round` is a mean over two searches (one on
-    each half). `request_changes` are parameters that an endpoint refused.
+    limit ended the search (`limit_reached`), a larger limit may find a better judge. `lm_calls`
+    does not count the calls that the reply cache answered. `last_round` is a mean over two searches
+    (one on each half). `request_changes` are parameters that an endpoint refused.
     """
 
     dimension: str

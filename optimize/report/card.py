@@ -36,6 +36,9 @@ NO_SCORE = Obstacle(
     "Do not use it yet: it gave no score.",
     "Fix the failures: --report FILE.html lists the reasons.",
 )
+MOST_FAILED = Obstacle(
+    "Do not use it yet: more than half of its judgements failed.", NO_SCORE.remedy
+)
 CONSTRUCTED_LABELS = Obstacle(
     "Do not use it: its labels were constructed, not given by people.",
     "Measure it on labels of your own (--data FILE).",
@@ -69,6 +72,7 @@ def obstacle_to_use(
     interval, binary = card.share_against_coin.interval, card.two_values
     obstacles = {
         NO_SCORE: not card.rho.n_outputs,
+        MOST_FAILED: card.rho.n_failed > card.rho.n_outputs,
         CONSTRUCTED_LABELS: data.is_constructed,
         TUNED_ON_THESE_LABELS: tuned_on_these,
         SAME_SCORES: card.has_same_scores,

@@ -47,11 +47,12 @@ def comparison_answer(result: JudgeComparison) -> ReportAnswer:
     for each in result.judges:
         warnings += tuning_warnings(each.overlap, result.card.unit, each.name)
     facts: list[Fact] = []
+    side_by_side = " side by side" if len(result.judges) > 1 else ""
     for relation, title, text in RELATION_TEXTS:
         names = ", ".join(each.name for each in result.judges if each.relation_to_best == relation)
         facts += [(title, f"{text} {names}.")] if names else []
     return ReportAnswer(
-        title=f"{result.dimension}: {counted(len(result.judges), 'judge')} side by side",
+        title=f"{result.dimension}: {counted(len(result.judges), 'judge')}{side_by_side}",
         headline=comparison_step(result),
         why=[("", figures), *rate_facts(judge.card), *warnings],
         tiles=tiles_of(judge.card),
@@ -65,11 +66,10 @@ def _tables(result: JudgeComparison) -> list[ReportTable]:
     """Return a table of figures, differences and prices; for pass or fail, also one of rates."""
     rows: list[tuple[str, ...]] = []
     rate_rows: list[tuple[str, ...]] = []
+    best_text = "best" if len(result.judges) > 1 else ""
     for judge in result.judges:
         difference, cost = judge.difference, judge.entry.usage.cost_per_1000_rows
-        difference_text = (
-            figure_text(difference, signed=True) if difference else judge.relation_to_best
-        )
+        difference_text = figure_text(difference, signed=True) if difference else best_text
         price = "unknown" if cost is None else cost_text(cost)
         rows.append((judge.name, figure_text(judge.card.headline), difference_text, price))
         if binary := judge.card.two_values:

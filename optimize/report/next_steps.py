@@ -14,7 +14,7 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.card import NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
+from optimize.report.card import MOST_FAILED, NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
 from optimize.statistics.intervals import MIN_PERFECT
 from optimize.statistics.two_values import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
@@ -82,7 +82,7 @@ def tuning_steps(
             f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
         )
     more_labels, gain_steps = _labels_advice(card, "on test"), _gain_steps(result, result.test)
-    if obstacle in (None, NO_SCORE, NO_INTERVAL):
+    if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
         steps += [*gain_steps, more_labels]
     else:
         steps += [obstacle.remedy or more_labels or LABEL_MORE, *gain_steps]
@@ -112,7 +112,10 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
     elif test.untuned.share_against_coin.value >= MIN_PERFECT:
         pass  # the untuned judge is perfect
     elif result.limit_reached:
-        yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
+        yield (
+            "The limit was reached. Tune again with a larger `--max-cost` or `--max-calls` and "
+            "another `--out`: the reply cache has what both searches ask."
+        )
     else:
         model_advice = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
         yield f"Label more documents and tune again, or try {model_advice}: no gain could be shown."
@@ -158,6 +161,8 @@ def comparison_step(result: JudgeComparison) -> str:
     best, *other_judges = result.judges
     if math.isnan(best.card.headline.value):
         return "Compare on labels that differ: none of the judges has a figure on these."
+    if not other_judges:
+        return f"Only {best.name} was measured, so there is nothing to compare it with."
     if (cheapest := judge_to_use(result)) is not best:
         return f"{cheapest.name} is as good as the best judge, and cheaper."
     if any(judge.relation_to_best != "worse" for judge in other_judges):

@@ -140,7 +140,8 @@ def _cost_text(result: TuningResult) -> str:
     if result.proposer_calls:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
-        calls += f" ({result.cached_calls:,} more from the reply cache)"
+        note = "; the limit of the search counts them, too" if result.limit_reached else ""
+        calls += f" ({result.cached_calls:,} more from the reply cache{note})"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
     text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):

@@ -24,7 +24,7 @@ from optimize.search.questions import QuestionsNotTestedError, ask_questions, qu
 from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Vector
 
-HOW_TO_CONTINUE = "To continue from there, run the same command again with a larger limit."
+HOW_TO_CONTINUE = "Tune again with a larger limit, in a new folder."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,6 @@ class RunConfig(msgspec.Struct, kw_only=True, omit_defaults=True):
 class EarlierSummary(msgspec.Struct):
     """What is read from the summary.json that an earlier start of the same run wrote."""
 
-    limit_reached: bool = False
     left_out: list[object] = []
     request_changes: list[str] = []
 
@@ -189,10 +188,9 @@ def _can_continue(folder: Path, config: RunConfig) -> bool:
                 f"{folder} holds other files ({file_names[0]}): name another {option_name('out')}"
             )
         return False
-    summary = read_summary(folder)
-    # A run writes its report last. A run that a limit ended early can continue with a larger limit.
-    ended_early = summary.limit_reached or summary.left_out
-    if (folder / REPORT_FILE).exists() and not ended_early:
+    # A run writes its report last. A comparison without some of its judges can still ask them. A
+    # search that a limit ended is finished, since with another limit it makes other requests.
+    if (folder / REPORT_FILE).exists() and not read_summary(folder).left_out:
         raise RunFolderError(f"{folder} holds a finished run: name another {option_name('out')}")
     if difference := _describe_difference(_read_json(folder / CONFIG_FILE, RunConfig), config):
         raise RunFolderError(

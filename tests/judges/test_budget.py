@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from answers import count_answers
-from behaving_model import Model, asks, echo
+from behaving_model import Model, asks, echo, number, values_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
-from judges.protocol import Completion, Sampling
+from judges.protocol import Completion, Request, Sampling
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 PROMPT = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
@@ -54,8 +54,16 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
-    limit = r"\$320\.0000 of .* \$390 is spent and .* may cost \$150\.0000; the limit holds for one"
+    spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
+    limit = rf"{spent} requests\) and the next .* \$150\.0000; the limit holds for one"
     with pytest.raises(BudgetSpentError, match=limit):
+        account.book(b"", PROMPT, SHORT)
+
+
+def test_a_limit_that_is_kept_for_later_steps_does_not_end_the_run_and_does_not_say_so():
+    account = account_of(390.0)
+    account.budget.set_aside(cost=300.0)
+    with pytest.raises(BudgetSpentError, match=r"later steps and .* may cost \$150\.0000$"):
         account.book(b"", PROMPT, SHORT)
 
 
@@ -136,6 +144,20 @@ def test_the_budget_of_dollars_is_nearly_used_up():
         list(Client(model, account=account).run(asks(1000, Sampling(max_tokens=4))))
     assert account.cost == 11 * model.calls
     assert 200 - 23 < account.cost <= 200
+
+
+def test_a_limit_ends_a_run_at_the_first_request_that_does_not_fit():
+    """So the rows that the limit did not reach are the last ones, and none counts as failed.
+
+    Two short requests take 11 dollars each. The third may cost 300 + 16 + 50, more than the 78 that
+    are left; the fourth would fit at 1 + 16 + 50.
+    """
+    model, prompts = Model(echo), ["1", "2", "3" * 300, "4"]
+    requests = (Request([{"role": "user", "content": each}], SHORT, number) for each in prompts)
+    client, responses = Client(model, account=account_of(100.0), concurrency=4), []
+    with pytest.raises(BudgetSpentError, match="the next request may cost"):
+        responses.extend(client.run(requests))
+    assert (values_of(responses), model.calls) == ([1, 2], 2)
 
 
 def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(tmp_path):

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from shutil import copyfile
 
@@ -18,11 +18,12 @@ from behaving_model import Model, asks, echo, values_of
 from processes import TIMEOUT, until
 
 from judges.client import open_model, shared_client
+from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.event_loop import event_loop
 from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.session import Session
-from judges.client.store import request_key
+from judges.client.store import Store, request_key
 from judges.client.throttle import retry_wait
 from judges.protocol import (
     FatalModelError,
@@ -332,6 +333,21 @@ def test_missing_samples_are_asked_singly_as_other_samples(native_n, short, numb
     assert [response.values for response in responses] == [(number,) * 5 for number in range(3)]
     assert sorted(sampling.n for sampling in model.samplings) == numbers
     assert len({sampling.seed for sampling in model.samplings}) == (2 if short == 1 else 5)
+
+
+def test_a_mean_that_goes_on_draws_no_sample_again_where_the_endpoint_ignores_n(tmp_path):
+    """12 rows need 5 samples each: 60 requests, in whichever form the first start asked for them.
+
+    Eight rows at a time ask for five samples and get one, before the endpoint is known.
+    """
+    model = Model(lambda prompt, sampling, before: [prompt], wait=0.001)
+    for limit in (20, 100):
+        store = Store(tmp_path / "s")
+        account = Budget(max_calls=limit, store=store).account()
+        with suppress(BudgetSpentError):
+            list(Client(model, account=account, concurrency=8).run(asks(12, Sampling(n=5))))
+        store.close()
+    assert model.calls == 60
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,9 @@ def test_failures_are_empty_counted_and_told(openai_server, capsys):
     assert failures[:3] == ["no summary", None, "summary is empty"]
     assert "no idea" in failures[3]
     assert [judgement["score"] for judgement in judgements] == [None, 4.0, None, None]
+    write_jsonl("in.jsonl", [*rows, rows[2]])
+    out = run(main, *ask, "twice.jsonl").stdout
+    assert out.endswith("n=1 (4 failed)\nfluency  the commonest failure: summary is empty\n")
     write_jsonl("in.jsonl", rows[2:3])
     assert main([*ask, "none.jsonl"]) == 1
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
@@ -144,6 +147,12 @@ def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     assert (summary["requests"], summary["lm"]) == (6, ["openai/gpt-4.1-mini"])
     assert 0 < summary["cost_usd"] < 0.01
     assert "6 requests, about" in run(main, *ask, "--plan", "mean", "--samples", "20").stdout
+    result = run(main, *ask, "--max-cost", "0.0001")
+    assert result.code == 0
+    assert "note: --max-cost 0.0001 will end the run before all rows are judged" in result.err
+    # What the run would refuse, the dry run refuses, too.
+    result = run(main, *ask[:-2], *LM, "--max-cost", "1")
+    assert (result.code, "max_cost needs the model's price" in result.err) == (1, True)
     assert not openai_server.log
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
 

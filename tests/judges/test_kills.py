@@ -141,6 +141,17 @@ def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_com
     assert {row["judgements"]["relevance"]["failure"] for row in rows} == {None}
 
 
+def test_replies_that_fail_a_run_are_kept_so_it_names_another_output_and_that_one_succeeds(
+    openai_server, capsys
+):
+    rate, openai_server.judge = openai_server.judge, lambda body: "I would rather not."
+    assert main(asking()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("; fix the model or the judge, then name another --out")
+    openai_server.judge = rate
+    assert main(asking("--out", "another.jsonl")) == 0
+
+
 def test_what_a_parent_has_ignored_stays_ignored(openai_server):
     """As nohup does with SIGHUP."""
     openai_server.latency = 0.05

@@ -113,6 +113,10 @@ VLLM_CONTEXT = (
     "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context "
     "length is 700 tokens and your request has 400 input tokens (512 > 700 - 400)."
 )
+OPENAI_CONTEXT = (
+    "This model's maximum context length is 700 tokens. However, you requested 912 tokens (400 in "
+    "the messages, 512 in the completion)."
+)
 AT_MOST_5 = "top_logprobs must be less than or equal to 5"
 GEMINI_DAY = [{"violations": [{"quotaId": "PerDay"}]}, {"quotaId": "PerDay"}]
 SPENT = "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"
@@ -136,7 +140,9 @@ FATAL: dict[str, tuple[Respond, str]] = {
 PASSING: dict[str, tuple[Respond, str, type[ModelError]]] = {
     "a rate limit": (fail(429, "Slow down."), "Slow down", ThrottledError),
     "overloaded": (fail(529, "Overloaded"), "529 from .*Overloaded", TransientError),
-    "a context too long": (fail(400, VLLM_CONTEXT), "maximum context", RefusedError),
+    "a context too long": (fail(400, VLLM_CONTEXT), "a smaller --max-tokens leaves", RefusedError),
+    "a context too long for OpenAI": (fail(400, OPENAI_CONTEXT), "a smaller --max-", RefusedError),
+    "a text too long alone": (fail(400, "It has 900 input tokens."), "tokens.$", RefusedError),
     "OpenRouter's moderation": (fail(403, "It was flagged"), "was flagged", RefusedError),
 }
 

@@ -175,6 +175,13 @@ def test_raising_a_limit_is_advised_only_if_it_was_reached():
     assert "--max-cost" in " ".join(tuning_steps(replace(untuned, limit_reached=True)))
 
 
+@pytest.mark.parametrize("limit_reached", [True, False])
+def test_where_a_limit_ended_the_search_it_is_said_that_cached_replies_count(limit_reached):
+    text = " ".join(tuning_lines(run_result(cached_calls=586, limit_reached=limit_reached)))
+    assert "(586 more from the reply cache" in text
+    assert ("cache; the limit of the search counts them, too)" in text) == limit_reached
+
+
 def verdicts(right: int) -> Scorecard:
     """A judge that is right on the first so many of 20 fails and 60 passes."""
     human = [0.0] * 20 + [1.0] * 60
@@ -194,6 +201,10 @@ def verdicts(right: int) -> Scorecard:
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "0.600): it beats a coin."),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
+        (
+            card(rho(n_outputs=13, n_failed=83), order(0.65, None)),
+            "Do not use it yet: more than half of its judgements failed.",
+        ),
     ],
 )
 def test_the_headline_says_whether_to_use_the_judge(own, says):

@@ -69,6 +69,7 @@ def test_a_judge_with_unreadable_replies_ends_the_run_early_and_shows_a_reply(op
     assert result.code == 1
     assert "48 of the first 48 judgements failed" in result.err
     assert "no rating from 1 to 5 in 'I would rather talk about the weather.'" in result.err
+    assert "fix the model or the judge, then name another --out" in result.err
     # 48 judgements, each asked three times at most.
     n_requests = len(openai_server.log)
     assert n_requests <= 3 * 48

@@ -20,7 +20,7 @@ from judges.client.prices import find_price
 from judges.loading import load
 from judges.protocol import Usage
 from judges.scoring import SamplingPlan
-from optimize import compare, verify
+from optimize import compare, panel, verify
 from optimize.items import items_of, texts_digest
 from optimize.statistics.contrasts import contrast_judges
 
@@ -110,6 +110,12 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason():
     (left_out,) = result["left_out"]
     assert left_out["name"] == "mute"
     assert left_out["why"].startswith("none of 80 judgements has a score; 80 of them: ")
+    # The only judge that is left is not called the best one.
+    alone = run(compare.command, *records()[:6], *mute)
+    assert alone.out.startswith(
+        "charm: 1 judge Only good was measured, so there is nothing to compare it with. "
+    )
+    assert "best" not in alone.out.replace("less the best", "")
 
 
 def test_rows_that_any_judge_was_tuned_on_are_left_out_for_all():
@@ -213,6 +219,15 @@ def test_the_calls_and_costs_of_each_model_are_those_that_its_server_counts(bill
         assert row["tokens"] == bill.tokens[row["name"]]
         assert row["cost_per_1000_rows"] == pytest.approx(1000 / 80 * row["cost_usd"], rel=1e-4)
         assert row["seconds_per_1000_rows"] > 0
+
+
+def test_verify_and_panel_say_what_they_spent(bill):
+    judges = ["relevance@openai/gpt-4.1-mini", "relevance@openai/gpt-4.1-nano"]
+    for command, names in ((verify.command, judges[:1]), (panel.command, judges)):
+        spent = bill.dollars
+        result = run(command, *names, *bill.flags[:4], "--json")
+        line = f"cost: ${bill.dollars - spent:,.4f} for {80 * len(names)} calls"
+        assert (result.code, line in result.stderr.splitlines()) == (0, True), result.stderr
 
 
 def test_all_models_share_one_limit_and_the_same_command_continues(

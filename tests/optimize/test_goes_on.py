@@ -203,3 +203,13 @@ def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, modu
     ):
         Path("run/config.json").write_text(json.dumps(other))
         refuse(message)
+
+
+def test_a_search_that_a_limit_ended_is_finished_and_a_larger_limit_leaves_its_result_alone(server):
+    """Another limit makes another plan, whose requests would be paid beside those of the first."""
+    error_of("optimize", *TUNE, "--max-calls", "400", "--out", "run")
+    assert summary("run")["limit_reached"]
+    n_sent, before = len(server.log), Path("run/summary.json").read_bytes()
+    err = error_of("optimize", *TUNE, "--max-calls", "500", "--out", "run", code=1)
+    assert "run holds a finished run: name another --out" in err
+    assert (len(server.log), Path("run/summary.json").read_bytes()) == (n_sent, before)
