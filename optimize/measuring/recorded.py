@@ -96,9 +96,8 @@ def read_own_scores(
     number_of_word = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
     for word, value in (values or {}).items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
-        if not looks_like_number(
-            word, is_typed=False
-        ):  # the user's meaning of a number is for labels only
+        # What the user says that a number counts is for labels only.
+        if not looks_like_number(word, is_typed=False):
             number_of_word[word.casefold()] = math.nan if number is None else number
     scores: dict[str, float] = {}
     numbers = set[float]()
