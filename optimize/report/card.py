@@ -93,7 +93,7 @@ def obstacle_to_use(
     return Obstacle(
         f"Do not use its verdicts yet: it agrees with people on {share_text(accuracy.value)}; "
         f"always saying {binary.constant_verdict} would agree on {share_text(constant)}.",
-        "Tune it, or change its prompt or model; more labels would not help." if is_worse else "",
+        "It needs another prompt or model; more labels would not help." if is_worse else "",
     )
 
 
