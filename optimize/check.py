@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,19 +11,16 @@ from functools import partial
 from itertools import chain, filterfalse, starmap
 from pathlib import Path
 
-from judges import catalog
 from judges.cli.flags import Parser, read_map_flags
-from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.columns import NESTED_COLUMNS
-from judges.labels.flags import ANY_SCALE, SCALE_KEY, VALUES_KEY
-from judges.labels.names import is_source_or_output, judge_name, map_flag
+from judges.labels.flags import SCALE_KEY, VALUES_KEY
+from judges.labels.names import is_source_or_output
 from judges.labels.pairs import RESPONSE_NAMES
 from judges.labels.ratings import ReadOptions
-from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_labels, read_options
-from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
+from judges.labels.readers import STARTER_FILE_BY_NAME, check_file, read_options
+from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
-from judges.prompt import VALID_NAME
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count
@@ -32,22 +28,24 @@ from judges.terminal import print_output, run_command
 from optimize.figures.as_text import LINE_WIDTH
 from optimize.inputs.flags import (
     add_turns_flag,
-    narrowest_scale,
     scale_bounds,
     scale_of_labels,
     word_values,
 )
-from optimize.inputs.labelled import AnyLabels, needs_any_scale
+from optimize.inputs.labelled import AnyLabels
 from optimize.inputs.subjects import (
-    missing_input_flag,
     shared_texts,
     text_names_for_judge,
     unread_columns,
 )
-from optimize.report.answer import Fact
+from optimize.inputs.tune_command import (
+    COMMAND_TITLE,
+    Fact,
+    dimension_specs,
+    dimensions_to_tune,
+    next_facts,
+)
 
-# The title of a line with a command, which is not wrapped so that it can be copied.
-COMMAND_TITLE = "next"
 _MAX_PROBLEMS_OF_A_KIND = 10
 # With a third of the rows in one of 150 documents, 95 % intervals of rates held in 85 % of draws.
 MAX_DOCUMENT_SHARE = 0.2
@@ -114,7 +112,7 @@ def _check(flags: argparse.Namespace) -> int:
 
         measured_name = "margin for A"
         if isinstance(labelled, LabelledSet):
-            measured_name = _dimensions_of(labelled, options)[0]
+            measured_name = dimensions_to_tune(labelled, options)[0]
         capacity = capacity_texts(labelled, measured_name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labelled.reading, options).encode())
@@ -133,7 +131,7 @@ def _check(flags: argparse.Namespace) -> int:
     else:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
-        last_facts = [*capacity.items(), *_next_facts(labelled, flags, options)]
+        last_facts = [*capacity.items(), *next_facts(labelled, flags, options)]
         head_lines = textwrap.wrap(headline, LINE_WIDTH)
         lines = [*head_lines, *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))
@@ -158,15 +156,10 @@ def _read_options(flags: argparse.Namespace) -> ReadOptions:
     bounds = scale_bounds(scale_of_labels(flags))
     return replace(
         options,
-        dimensions=[*_dimension_values(flags)] or None,
+        dimensions=[*dimension_specs(flags)] or None,
         scales={"*": bounds} if bounds else {},
         annotations=flags.annotations,
     )
-
-
-def _dimension_values(flags: argparse.Namespace) -> dict[str, str]:
-    """Return the dimensions that --dimension names, each with its NAME or NAME=DEFINITION."""
-    return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
 
 
 def _dimension_notes(labelled: AnyLabels) -> list[str]:
@@ -269,134 +262,6 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
         phrases = (f"{n:,} {'times ' * word.isdigit()}{word}" for n, word in counts)
         text += f": {', '.join(phrases)}"
     return text
-
-
-def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """Return the dimensions that the user named, else all; those that need no definition first."""
-    dimensions_in_map = [name for name in options.map if name in labelled.dimensions]
-    names = options.dimensions or dimensions_in_map or labelled.dimensions
-    return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
-
-
-def _next_facts(
-    labelled: AnyLabels, flags: argparse.Namespace, options: ReadOptions
-) -> Iterator[Fact]:
-    """Yield the next command for these labels, or what the user has to define before tuning."""
-    if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
-        return
-    if isinstance(labelled, LabelledPairs):
-        words = ["--pairwise", "preference=which response is better", "--data", flags.file]
-        words += _reading_flags(flags, None)
-        yield COMMAND_TITLE, shlex.join(["dspy-judges", "tune", *words])
-        yield "define", "write your own definition there, or a comparison of `dspy-judges list`"
-        return
-    dimensions, flag_values = _dimensions_of(labelled, options), _dimension_values(flags)
-    defined = [
-        name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
-    ]
-    if names := defined or _names_without_definition(labelled, dimensions):
-        fact = _tune_fact(labelled, names[0], flag_values.get(names[0], names[0]), flags, options)
-        advice = f"write --dimension {shlex.quote(_draft_spec(names[0], 'a pass'))}"
-    else:
-        column = dimensions[0]
-        name, name_flag = judge_name(column), ""
-        good_label = "a pass" if column in labelled.words else "a high rating"
-        if not VALID_NAME.match(name):  # a judge cannot have the column's name
-            name, name_flag = "quality", f" {map_flag('quality', [column])}"
-            options = replace(options, map={**options.map, name: column})
-        fact = _tune_fact(labelled, name, _draft_spec(name, good_label), flags, options)
-        if fact and fact[0] == COMMAND_TITLE:
-            fact = COMMAND_TITLE, f"{fact[1]}{name_flag}"
-        advice = f"write your own line there{_catalogue_advice(labelled, column)}"
-    if fact:
-        yield fact
-        if fact[0] == COMMAND_TITLE and not defined:
-            yield "define", f"a definition is worth about as much as tuning; {advice}"
-
-
-def _draft_spec(name: str, good_label: str) -> str:
-    """Return a value of --dimension with a definition that the user is to complete."""
-    return f"{name}=one line that says what earns {good_label}"
-
-
-def _catalogue_advice(labelled: LabelledSet, name: str) -> str:
-    """Return how to use a catalogue judge for the ratings; "" if the file lacks its texts."""
-    if not labelled.reading.texts.keys() >= {*catalog.find_subject("relevance").texts}:
-        return ""
-    return f"; or say which judge's rating it is, as in {map_flag('relevance', [name])}"
-
-
-def _names_without_definition(labelled: LabelledSet, names: Sequence[str]) -> list[str]:
-    """Return names for judges of pass or fail, which can be tuned without a definition."""
-    judge_names = [judge_name(name) for name in names if name in labelled.words]
-    return [name for name in judge_names if VALID_NAME.match(name) and name not in catalog.names()]
-
-
-def _tune_fact(
-    labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
-) -> Fact | None:
-    """Return the command that tunes a judge on these labels, or why they cannot be split.
-
-    Returns None if all labels are the same, because a note already says so.
-    """
-    dimension = catalog.find_subject(name) if name in catalog.names() else None
-    inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
-    try:
-        outputs = read_labels(
-            flags.file,
-            map=options.map,
-            dimensions=[name],
-            texts=inputs,
-            annotations=options.annotations,
-            values=options.values,
-        )
-        split(outputs, seed=0)
-    except LabelError as error:
-        reason = error.problems[0] if error.problems else error
-        inputs_text = f"{name} reads {' and '.join(inputs)}. " if inputs else ""
-        return "judge", f"{inputs_text}{reason}"
-    labelled_outputs = with_ratings(outputs, name)
-    if len({labelled_outputs.label(output, name) for output in labelled_outputs.outputs}) == 1:
-        return None
-    scale = options.scales.get("*")
-    if dimension and not scale:
-        ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
-        scale = _wider_scale(dimension.scale, [*ratings])
-    command_words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
-    command = shlex.join([*command_words, *_reading_flags(flags, scale)])
-    if dimension is None:
-        try:
-            input_flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
-        except LabelError as error:
-            return "judge", str(error)
-        command += f" {input_flag}" if input_flag else ""
-        if not scale and needs_any_scale(outputs, name):
-            command += f" --scale {ANY_SCALE}"
-    return COMMAND_TITLE, command
-
-
-def _wider_scale(scale: Sequence[int], ratings: Sequence[float]) -> tuple[float, float] | None:
-    """Return a scale that fits ratings outside the judge's scale; None if all are on it."""
-    low, high = min(ratings), max(ratings)
-    if scale[0] <= low and high <= scale[-1]:
-        return None
-    return narrowest_scale(ratings) or (low // 1, -(-high // 1))
-
-
-def _reading_flags(flags: argparse.Namespace, scale: tuple[float, float] | None) -> list[str]:
-    """Return the flags with which another command reads the labels in the same way."""
-    values_by_flag = {
-        "--annotations": [flags.annotations] if flags.annotations else [],
-        "--map": [str(flags.write_map)] if flags.write_map else flags.map,
-        "--values": [] if flags.write_map else flags.values,
-        "--scale": [f"{scale[0]:g}:{scale[1]:g}"] if scale else [],
-    }
-    return [
-        word
-        for flag, values in values_by_flag.items()
-        for value in values
-        for word in (flag, value)
-    ]
 
 
 def _fact_lines(facts: Iterable[Fact]) -> Iterator[str]:
