@@ -119,7 +119,7 @@ def side(scores: np.ndarray, human: np.ndarray, level: Level) -> Any:
         systems=None,
         level=level,
         is_pairs=-1 in human,
-        is_binary=0 in human,
+        has_verdicts=0 in human,
     )
 
 

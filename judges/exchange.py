@@ -37,7 +37,7 @@ from judges.questions import AnswerWeights
 from judges.reading import check_reply
 from judges.scoring import (
     NoProbabilitiesError,
-    Sample,
+    ReplyContent,
     SamplingPlan,
     judgement_of_samples,
     mean_answers,
@@ -95,7 +95,7 @@ class Exchange:
             texts = {**texts, a: texts[b], b: texts[a]}
         return fill_template_for(self.lm, self.template, texts)
 
-    def sample_of(self, reply: Reply) -> Sample:
+    def sample_of(self, reply: Reply) -> ReplyContent:
         """Read one reply; raises NoScoreError or NoProbabilitiesError (see `read_sample`)."""
         if self.is_decision_model:
             return read_decision(self.prompt, reply)
@@ -103,7 +103,7 @@ class Exchange:
 
     def response_of(self, outputs: Iterable[object]) -> Response:
         """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
-        samples, failures, refusals = list[Sample](), list[str](), list[str]()
+        samples, failures, refusals = list[ReplyContent](), list[str](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
                 check_reply(reply := self._read_output(output))
@@ -116,7 +116,7 @@ class Exchange:
 
     def judgement_of(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return the judgement from one response, or, for a pair, from one for each order."""
-        samples = [cast(Sequence[Sample], response.values) for response in responses]
+        samples = [cast(Sequence[ReplyContent], response.values) for response in responses]
         if self.subject.kind == "pairwise":
             preference = _preference(samples, [response.error for response in responses])
             return preference.rescored(self.prompt.choices, self.weights)
@@ -136,7 +136,7 @@ class Exchange:
         # For each row without a judgement so far: why the row was not sent, or None if it was sent.
         skip_reasons: deque[str | None] = deque()
 
-        def accept(reply: Reply) -> Sample:
+        def accept(reply: Reply) -> ReplyContent:
             """Read a reply.
 
             If the reply lacks log-probabilities that the plan needs, NoProbabilitiesError ends the
@@ -226,7 +226,9 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
     return judgement_class.failed(reason)
 
 
-def _preference(samples: Sequence[Sequence[Sample]], errors: Sequence[str | None]) -> Preference:
+def _preference(
+    samples: Sequence[Sequence[ReplyContent]], errors: Sequence[str | None]
+) -> Preference:
     """Return the preference from the samples and the error of each order of a pair."""
     # In the order "ba", the answers are positive for output B.
     answers_ab, answers_ba = map(mean_answers, samples)

@@ -88,7 +88,7 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ReplyContent:
     """What was read from one reply: its free text, and its answers as numbers.
 
     `value` is the judge's rating, verdict or choice. `distributions` has the probability of each
@@ -162,8 +162,8 @@ def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
 
 def read_sample(
     plan: SamplingPlan, prompt: Prompt, reply: Reply, names: Collection[str] = ()
-) -> Sample:
-    """Read one reply; `names` are the names of the dimension, which count as labels of the answer.
+) -> ReplyContent:
+    """Read one reply. One of the dimension's `names` may stand before the answer: "Accuracy: 4".
 
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
@@ -185,10 +185,10 @@ def read_sample(
         }
     value = choice_number(values[prompt.answer.name], prompt.answer.options)
     free_text = "\n".join(filter(None, free_texts)) or None
-    return Sample(value=value, text=free_text, distributions=distributions)
+    return ReplyContent(value=value, text=free_text, distributions=distributions)
 
 
-def read_decision(prompt: Prompt, reply: Reply) -> Sample:
+def read_decision(prompt: Prompt, reply: Reply) -> ReplyContent:
     """Read the reply of a decision model; raises NoScoreError if an answer cannot be used."""
     answers = read_answers({field.name: typed_question(field) for field in prompt.choices}, reply)
     distributions: dict[str, dict[float, float]] = {}
@@ -198,11 +198,11 @@ def read_decision(prompt: Prompt, reply: Reply) -> Sample:
         distributions[field.name] = dict(zip(numbers, answers[field.name].values(), strict=True))
     distribution = distributions[prompt.answer.name]
     likeliest = max(distribution, key=distribution.__getitem__)
-    return Sample(value=likeliest, text=None, distributions=distributions)
+    return ReplyContent(value=likeliest, text=None, distributions=distributions)
 
 
 def judgement_of_samples(
-    plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
+    plan: SamplingPlan, samples: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
     """Return the judgement from the samples that could be read; if there are none, a failed one.
 
@@ -227,7 +227,7 @@ def judgement_of_samples(
     )
 
 
-def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
+def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
     answers = [sample.answers for sample in samples]
     names = answers[0] if answers else ()

@@ -47,7 +47,7 @@ MAX_ANSWERS = 10
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is saved
-before the next output is shown; the same command goes on from there. Several
+before the next output is shown; run the same command again to continue. Several
 people may label in turn; their disagreements are shown at the end."""
 EXAMPLES = """\
 examples:
@@ -128,7 +128,7 @@ def _serve(session: LabelSession, port: int) -> int:
             f"{session.subject.name}: {answers}",
             f"labels go to {session.path}",
             f"open {server.address}",
-            "Ctrl-C ends; the same command goes on from there",
+            "Ctrl-C ends; run the same command again to continue",
         ]
         with suppress(KeyboardInterrupt):
             print_lines(lines)

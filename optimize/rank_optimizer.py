@@ -94,7 +94,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         group: The field of the examples that identifies the document. It may hold the document's
             text, as in group="document". By default "document_id" or "group".
         output: The output that people rated, if several outputs are ratings or choices. If the
-            program is a judge's, its answer is the default.
+            program was made by `judge.program()`, the default is the judge's answer.
         level: The level of rho: "summary", "dataset", "system", or "auto" (by the examples).
         max_calls: Upper bound on the number of calls to both models together.
         max_cost: Upper bound on the cost of both models together, in US dollars.

@@ -218,7 +218,7 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     "settings to go on, or delete that file, or name another --out"
                 )
             elif store.can_resume:
-                print_note(f"goes on with {path}")
+                print_note(f"continues with {path}")
         is_complete = False
         try:
             yield session
@@ -278,7 +278,7 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
         rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
         # The messages of a spent budget and of some failures already say how to go on.
         needs_advice = can_resume and "same command" not in reason
-        advice = "; the same command goes on" if needs_advice else ""
+        advice = "; run the same command again to continue" if needs_advice else ""
         error_class = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
         raise error_class(f"{reason}: {rows}{advice}") from error
 

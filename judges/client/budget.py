@@ -149,7 +149,7 @@ class Budget:
         worst-case cost until they are answered, and may turn out cheaper. Raises BudgetSpentError
         if the limits cannot allow the request any more.
         """
-        advice = "; the same command with a larger budget goes on"
+        advice = "; run the same command again with a larger budget to continue"
         if self.store is None:
             advice = "; the limit holds for one start: the same command has the whole limit again"
         total = self.total
@@ -299,7 +299,7 @@ class Account:
     def _close(self, booking: Booking, state: str, cost: float, usage: Usage | None) -> None:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
-        # Without open calls the cost is set to exactly 0, since subtraction leaves rounding errors.
+        # With no open call, the reserved cost is exactly 0: subtracting leaves a rounding error.
         counts.open_cost = counts.open_cost - booking.reserved if counts.open_calls else 0.0
         if booking.request_id is not None and self.budget.store:
             self.budget.store.record_outcome(booking.request_id, state, cost, usage)

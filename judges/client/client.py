@@ -66,7 +66,9 @@ class _CollectedReplies:
     tokens_out: int = 0
     cached: bool = True
 
-    def add(self, indices: Iterable[int], completion: Completion, *, cached: bool) -> None:
+    def add_completion(
+        self, indices: Iterable[int], completion: Completion, *, cached: bool
+    ) -> None:
         """Read the replies for the samples `indices`, and keep their values or their errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
@@ -213,7 +215,7 @@ class Client:
             replies.errors.append(str(error))
         else:
             self.account.settle(booking, completion)
-            replies.add(range(request.sampling.n), completion, cached=False)
+            replies.add_completion(range(request.sampling.n), completion, cached=False)
         return replies.response()
 
     async def answer(self, request: Request, in_flight: InFlightCounter) -> Response:
@@ -300,7 +302,7 @@ class Client:
             replies.errors.append(str(error))
             return 0
         n_accepted = len(replies.accepted)
-        replies.add(indices, completion, cached=cached)
+        replies.add_completion(indices, completion, cached=cached)
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not cached and len(replies.accepted) > n_accepted:
             self.cache.put(key, completion)

@@ -64,7 +64,7 @@ REDIRECT_MESSAGE = "{origin}: it redirects; name the new address by --api-base"
 KEY_MESSAGE = (
     "{origin}: the key in {source.key_variable} is missing or was not accepted for {source.name}"
 )
-TOP_UP_MESSAGE = "{message}; the same command goes on when the account has more credit"
+TOP_UP_MESSAGE = "{message}; run the same command again when the account has more credit"
 NO_LOGPROBS_MESSAGE = (
     "{message}; the plan 'weighted' needs 20 log-probabilities for each token: use --plan one or "
     "--plan mean with this model"

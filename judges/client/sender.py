@@ -108,7 +108,8 @@ class Sender:
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
         if (self.ends_run and has_stopped) or (is_unreachable and not self._n_answered):
             return FatalModelError(
-                f"the endpoint does not answer ({error}); the same command goes on once it answers"
+                f"the endpoint does not answer ({error}); run the same command again once it "
+                "answers"
             )
         return TransientError(f"gave up after {n_attempts} attempts: {error}")
 

@@ -81,8 +81,8 @@ def retry_wait(error: TransientError, n_failures: int) -> float:
     retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER_SECONDS)
     if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:
         raise FatalModelError(
-            f"{error}; the endpoint wants to be asked again in {retry_after / 60:.0f} minutes "
-            "(its Retry-After): the same command goes on then"
+            f"{error}; the endpoint asks clients to wait {retry_after / 60:.0f} minutes "
+            "(Retry-After): run the same command again after that"
         ) from error
     backoff = min(FIRST_WAIT_SECONDS * 2.0 ** (n_failures - 1), MAX_WAIT_SECONDS)
     wait = backoff * _rng.uniform(0.5, 1.0)

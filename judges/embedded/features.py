@@ -18,7 +18,7 @@ from judges.embedded.text import (
     Sentence,
     SourceIndex,
     SplitText,
-    index_source,
+    index_source_text,
     split_sentences,
     stem_of,
     stem_weight,
@@ -314,16 +314,16 @@ def _cached_features(text: str, document: str, turns: str, knowledge: str) -> Fl
     if not split_text.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)
     sentences = split_text.sentences[:MAX_SENTENCES]
-    source = index_source("\n".join(filter(None, (document, turns, knowledge))))
+    source = index_source_text("\n".join(filter(None, (document, turns, knowledge))))
     output = OutputText(
         text=split_text,
         sentences=sentences,
         stems=Counter(split_text.stems),
         matches=[_match_sentence(sentence, source) for sentence in sentences] if source else [],
-        document=index_source(document),
-        turns=index_source(turns),
-        last_turn=index_source(turns.strip().rpartition("\n")[2]),
-        knowledge=index_source(knowledge),
+        document=index_source_text(document),
+        turns=index_source_text(turns),
+        last_turn=index_source_text(turns.strip().rpartition("\n")[2]),
+        knowledge=index_source_text(knowledge),
         source=source,
     )
     values: list[float] = []

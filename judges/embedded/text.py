@@ -217,7 +217,7 @@ class SourceIndex:
 
 
 @lru_cache(maxsize=32)
-def index_source(text: str) -> SourceIndex | None:
+def index_source_text(text: str) -> SourceIndex | None:
     """Return the index of a source text; None if the text has no words."""
     split_text = split_sentences(text)
     if not split_text.words:

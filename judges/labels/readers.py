@@ -56,7 +56,8 @@ def read_labels(
         dimensions: The dimensions to read; all of them by default.
         scales: Maps dimensions to their scales (low, high). The key "*" is for all dimensions
             without a scale of their own.
-        texts: Names of texts that must be in every row; by default, the texts with usual names.
+        texts: Names of texts that must be in every row; by default, those of the file
+            that have a usual name, such as `document`.
         annotations: A second file with the columns id, dimension, annotator and rating. Its ratings
             replace the ratings in the first file.
         values: Maps words to their numbers, as in `{"good": 3, "n/a": None}` (None: no rating).
@@ -93,7 +94,8 @@ def read_pairs(
     Args:
         path: A file or rows in memory, as for `read_labels`.
         map: Maps names such as `prompt` to the file's columns, or is the path of a mapping file.
-        texts: Names of texts that must be in every row; by default, the texts with usual names.
+        texts: Names of texts that must be in every row; by default, those of the file
+            that have a usual name, such as `document`.
         values: Maps further words to votes, such as `{"left": "A"}`.
 
     Raises:
@@ -202,8 +204,9 @@ def _read_outputs(
 ) -> LabelledSet:
     """Read outputs from a table; raises UnreadableError if it holds pairs instead.
 
-    A table with two columns of candidates is still read as outputs if the second file rates
-    outputs, or if the table has ratings and no votes and the user names columns or dimensions.
+    A table with two columns of candidates is read as outputs, not as pairs, in two cases: the
+    second file rates outputs, or the table has ratings but no votes, and the user names columns or
+    dimensions.
     """
     candidates = (
         None if second_ratings and second_ratings.by_item else find_candidate_columns(columns)

@@ -267,7 +267,7 @@ class _ExportReader:
         return f"{note}: {count(n_labels, 'label')} by people (left out: {omissions_text})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
-        """Return whether the export must have labels: no mapped column or second file has any."""
+        """Return whether labels must come from the export, since nothing else has any."""
         if not (self._options.reads_labels and has_outputs):
             return self._options.reads_labels
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES

@@ -103,15 +103,17 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
     scored_by_judge = on_common_rows(_scored_by_name(entries))
     held_out = without_tuned_rows(scored_by_judge)
     # If some judges say pass or fail and others rate, rho ranks all of them.
-    is_binary = all(scored.is_binary for scored in held_out.values())
-    cards = {name: Scorecard.of(scored, is_binary=is_binary) for name, scored in held_out.items()}
+    has_verdicts = all(scored.has_verdicts for scored in held_out.values())
+    cards = {
+        name: Scorecard.of(scored, has_verdicts=has_verdicts) for name, scored in held_out.items()
+    }
     # The sort is stable: judges with equal figures keep the order of the command line.
     best_name, *other_names = sorted(
         cards, key=lambda name: -np.nan_to_num(cards[name].headline.value, nan=-np.inf)
     )
     best = held_out[best_name]
     differences = {
-        name: _difference_from_best(held_out[name], best, len(cards), is_binary=is_binary)
+        name: _difference_from_best(held_out[name], best, len(cards), has_verdicts=has_verdicts)
         for name in other_names
     }
     entry_by_name = {entry.name: entry for entry in entries}
@@ -174,14 +176,14 @@ def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, 
 
 
 def _difference_from_best(
-    scored: ScoredItems, best: ScoredItems, n_judges: int, *, is_binary: bool
+    scored: ScoredItems, best: ScoredItems, n_judges: int, *, has_verdicts: bool
 ) -> Difference:
     """Return a judge's difference from the best judge.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
-    contrast = figure_contrast(scored, best, is_binary=is_binary)
+    contrast = figure_contrast(scored, best, has_verdicts=has_verdicts)
     # Each of the n terms belongs to a document, or at system level to a system.
     value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     if interval is not None:
@@ -192,12 +194,12 @@ def _difference_from_best(
     return Difference(value=value, interval=interval, error=error, n_documents=n_documents)
 
 
-def figure_contrast(a: ScoredItems, b: ScoredItems, *, is_binary: bool = False) -> Contrast:
+def figure_contrast(a: ScoredItems, b: ScoredItems, *, has_verdicts: bool = False) -> Contrast:
     """Return judge A's figure minus judge B's, on the rows that both scored.
 
-    The figure is balanced accuracy with `is_binary`, accuracy for pairs, and rho otherwise.
+    The figure is balanced accuracy with `has_verdicts`, accuracy for pairs, and rho otherwise.
     """
-    if is_binary:
+    if has_verdicts:
         return balanced_contrast(a.passes, b.passes, a.human, a.documents)
     if a.is_pairs:
         return contrast_accuracy(a.scores, b.scores, a.human, a.documents)

@@ -103,7 +103,7 @@ def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
     has the largest difference from people.
     """
     masks: dict[MissKind, Mask]
-    if scored.is_binary:
+    if scored.has_verdicts:
         # A failed judgement is NaN, so it is neither a pass nor a fail.
         passes, fails, people_pass = scored.passes == 1, scored.passes == 0, scored.human == 1
         masks = {"false pass": passes & ~people_pass, "false alarm": fails & people_pass}
@@ -150,4 +150,6 @@ def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
 def _label_text(scored: ScoredItems, value: float) -> str:
     if scored.is_pairs:
         return choice_of(value) or "tie"
-    return scored.label_text(float(value >= PASS_THRESHOLD)) if scored.is_binary else f"{value:.2f}"
+    return (
+        scored.label_text(float(value >= PASS_THRESHOLD)) if scored.has_verdicts else f"{value:.2f}"
+    )

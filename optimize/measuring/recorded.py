@@ -65,7 +65,8 @@ def read_pair_replies(
 ) -> Iterator[RecordedReplies]:
     """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
 
-    Both orders may be nested under `judge: {name: ...}`. Everything else is as for `read_replies`.
+    The two fields may also be in the only entry of an object `judge`. Everything else is as for
+    `read_replies`.
     """
     for location, row in _rows_on_dimension(path, dimension):
         judge = row.get("judge")

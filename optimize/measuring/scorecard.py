@@ -158,7 +158,7 @@ class PeopleFigures:
                 documents,
                 level=level,
                 system=system,
-                judge=scored.passes if scored.is_binary else scored.scores,
+                judge=scored.passes if scored.has_verdicts else scored.scores,
                 scale=scored.scale if scored.is_within_scale else None,
             ),
         )
@@ -203,13 +203,13 @@ class Scorecard:
     people: PeopleFigures | None = None
 
     @classmethod
-    def brief(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
+    def brief(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
         """Return the main figures: rho, order agreement, and those on pairs or verdicts.
 
-        `is_binary` says whether to include figures on pass and fail. By default they are included
-        if labels and scores allow it.
+        `has_verdicts` says whether to include figures on pass and fail. By default they are
+        included if labels and scores allow it.
         """
-        with_verdicts = scored.is_binary if is_binary is None else is_binary
+        with_verdicts = scored.has_verdicts if has_verdicts is None else has_verdicts
         order = order_figures(scored)
         return cls(
             correlations=(rho_of(scored),),
@@ -220,10 +220,10 @@ class Scorecard:
         )
 
     @classmethod
-    def of(cls, scored: ScoredItems, *, is_binary: bool | None = None) -> "Scorecard":
-        """Return all figures that the data allows; `is_binary` is explained at `brief`."""
+    def of(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
+        """Return all figures that the data allows; `has_verdicts` is explained at `brief`."""
         return replace(
-            cls.brief(scored, is_binary=is_binary),
+            cls.brief(scored, has_verdicts=has_verdicts),
             correlations=tuple(all_correlations(scored)),
             scales=scale_figures(scored),
             people=PeopleFigures.of(scored),
@@ -256,7 +256,7 @@ class Scorecard:
         return "accuracy" if self.is_pairs else f"{self.rho.level}-level rho"
 
     @property
-    def share_against_coin(self) -> Figure:
+    def share_right(self) -> Figure:
         """The figure that is 50 % for a coin: balanced accuracy for verdicts, else `order`."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 

@@ -56,7 +56,7 @@ class ScoredItems:
         return any(isinstance(judgement, Preference) for judgement in self.judgements)
 
     @cached_property
-    def is_binary(self) -> bool:
+    def has_verdicts(self) -> bool:
         return not self.is_pairs and is_two_valued(self.human) and are_fractions(self.scores)
 
     def of_rows(self, rows: Sequence[int]) -> "ScoredItems":
@@ -89,7 +89,7 @@ class ScoredItems:
 
     def label_text(self, value: float) -> str:
         """Return people's word for a pass (1) or a fail (0); any other number as digits."""
-        words = dict(zip((1.0, 0.0), self.verdict_words, strict=True)) if self.is_binary else {}
+        words = dict(zip((1.0, 0.0), self.verdict_words, strict=True)) if self.has_verdicts else {}
         return words.get(value, f"{value:g}")
 
     @property

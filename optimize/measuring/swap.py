@@ -185,7 +185,7 @@ def decide_swap(
     if any(compared.overlap.tuned_on_these_labels for compared in judges):
         outcome = "undecided"  # more labels like these would not help
     elif interval and outcome == "undecided":
-        n_documents_needed = documents_to_decide(contrast.terms, least_size, margin, looks)
+        n_documents_needed = documents_needed(contrast.terms, least_size, margin, looks)
     n_terms = contrast.terms.size
     return SwapResult(
         new=new.name,
@@ -232,10 +232,10 @@ def swap_difference(
     `least_size` is how much one document could contribute to the difference, even if no document
     in the sample does (see `cautious_interval`).
     """
-    is_binary = new.is_binary and old.is_binary
-    contrast = figure_contrast(new, old, is_binary=is_binary)
+    has_verdicts = new.has_verdicts and old.has_verdicts
+    contrast = figure_contrast(new, old, has_verdicts=has_verdicts)
     n_terms, least_size = contrast.terms.size, 0.0
-    if is_binary:
+    if has_verdicts:
         labels, counts = np.unique(new.human, return_counts=True)
         if counts.min() < MIN_OUTPUTS_FOR_INTERVAL:
             return contrast, None, least_size
@@ -273,7 +273,7 @@ def _loss_of_document(old: ScoredItems) -> float:
     return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / chance_of_loss
 
 
-def documents_to_decide(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
+def documents_needed(terms: Vector, least_size: float, margin: float, looks: int) -> int | None:
     """Return how many documents would decide, if all are like these; None if too many."""
     for multiple in range(2, MAX_FURTHER_LABELS // terms.size + 1):
         interval = cautious_interval(np.tile(terms, multiple), least_size, looks)
@@ -297,10 +297,10 @@ def changed_rows(new: ScoredItems, old: ScoredItems) -> list[ChangedRow]:
     The rows that moved most come first. Of rows that moved equally, those on which people side with
     the old judge come first.
     """
-    is_binary = new.is_binary and old.is_binary
+    has_verdicts = new.has_verdicts and old.has_verdicts
     score_columns = np.stack([new.scores, old.scores, new.human])
-    positions = verdicts(score_columns) if is_binary else np.sign(score_columns)
-    for rows in [] if is_binary or new.is_pairs else new.ranked_rows:
+    positions = verdicts(score_columns) if has_verdicts else np.sign(score_columns)
+    for rows in [] if has_verdicts or new.is_pairs else new.ranked_rows:
         positions[:, rows] = midranks(score_columns[:, rows]) / rows.size
     new_positions, old_positions, human_positions = positions
     gain = np.abs(old_positions - human_positions) - np.abs(new_positions - human_positions)

@@ -133,7 +133,7 @@ class TuningResult:
         return bool(self.card and self.card.is_pairs)
 
     @property
-    def is_binary(self) -> bool:
+    def has_verdicts(self) -> bool:
         return bool(self.card and self.card.two_values)
 
     @property

@@ -69,7 +69,7 @@ class Associations:
             rates = win_rate(preferences, documents=scored.documents)
             interval = Interval(rates.position_bias_low, rates.position_bias_high)
             position = IntervalEstimate(rates.position_bias, interval)
-        elif scored.is_binary:
+        elif scored.has_verdicts:
             agreements = [
                 sum(comb(round(share * each.samples), 2) for share in each.distribution.values())
                 / comb(each.samples, 2)
@@ -91,7 +91,7 @@ def _length_association(scored: ScoredItems) -> LengthAssociation | None:
     if len(lengths) < len(scored.items):
         return None
     level: Level = "dataset" if scored.level == "dataset" else "summary"
-    scores = scored.passes if scored.is_binary else scored.scores
+    scores = scored.passes if scored.has_verdicts else scored.scores
     human: Vector = np.where(np.isnan(scores), np.nan, scored.human)
     contrast = contrast_judges(scores, human, lengths, scored.documents, level=level)
     rhos = [correlation(level, values, lengths, scored.documents) for values in (scores, human)]
@@ -151,7 +151,7 @@ class Verification:
             rho_on_tuned_rows=rho_of(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
-            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.is_binary else None,
+            misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
             words=labelled.words.get(scored.dimension),
         )
 

@@ -69,7 +69,7 @@ def obstacle_to_use(
 
     A judge that passes or fails must be clearly better than always giving the commoner verdict.
     """
-    interval, binary = card.share_against_coin.interval, card.two_values
+    interval, binary = card.share_right.interval, card.two_values
     obstacles = {
         NO_SCORE: not card.rho.n_outputs,
         MOST_FAILED: card.rho.n_failed > card.rho.n_outputs,
@@ -126,7 +126,7 @@ def _verdict_quality(binary: TwoValueFigures) -> tuple[str, str]:
 def _rank_quality(card: Scorecard) -> tuple[str, str]:
     """Return how well a judge orders outputs or pairs, and how it compares with one annotator."""
     if card.is_pairs:
-        pairs = Tile("Pairs decided as people do", card.share_against_coin, is_share=True)
+        pairs = Tile("Pairs decided as people do", card.share_right, is_share=True)
         return f"It decides {pairs.value_text} of pairs as people do, more than a coin's 50%", ""
     comparison, annotator = "", card.people.one_annotator if card.people else None
     if annotator and (gap := annotator.gap.interval):

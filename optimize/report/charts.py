@@ -55,7 +55,7 @@ def dot_charts(scored: ScoredItems) -> list[DotChart]:
     rows = np.flatnonzero(~np.isnan(scored.scores))
     if scored.is_pairs or not rows.size:
         return []
-    if scored.is_binary:
+    if scored.has_verdicts:
         return _system_charts(scored)
     drawn = rows[np.linspace(0, rows.size - 1, min(rows.size, MAX_DOTS)).astype(int)]
     caption = "Each dot is an output."
@@ -70,7 +70,7 @@ def count_table(scored: ScoredItems) -> ReportTable:
     """Return a table of how often the judge decides as people do; it has no rows for ratings."""
     if scored.is_pairs:
         return _pair_table(scored)
-    if not scored.is_binary:
+    if not scored.has_verdicts:
         return ReportTable((), ())
     rows = []
     for label, word in zip((1, 0), scored.verdict_words, strict=True):
@@ -86,7 +86,7 @@ def count_table(scored: ScoredItems) -> ReportTable:
 def _system_charts(scored: ScoredItems) -> list[DotChart]:
     """Return a chart of people's and the judge's mean for each system, if there are two or more."""
     judge, mean_name = scored.scores, "mean"
-    if scored.is_binary:
+    if scored.has_verdicts:
         judge, mean_name = scored.passes, "share of passes"
     systems, weights, means = np.array(scored.systems), scored.items.weights, []
     for name in scored.items.systems:
@@ -114,7 +114,7 @@ def _dot_chart(
     """Return a scatter plot with the same scale on both axes and a diagonal, or with two scales."""
     x_axis, y_axis = _Axis.of(human_values), _Axis.of(judge_values)
     band: list[tuple[float, float]] = []
-    if scored.is_binary or scored.is_within_scale:
+    if scored.has_verdicts or scored.is_within_scale:
         x_axis = y_axis = _Axis.of([*human_values, *judge_values])
         distance = 100 * float(np.sqrt(np.mean((judge_values - human_values) ** 2))) / x_axis.length
         band = [(0, distance), (100, 100 + distance), (100, 100 - distance), (0, -distance)]

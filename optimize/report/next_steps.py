@@ -109,7 +109,7 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
                 "Before you judge new systems, label some of their outputs and verify the judge: "
                 "tuning has shown no gain on unseen systems."
             )
-    elif test.untuned.share_against_coin.value >= MIN_PERFECT:
+    elif test.untuned.share_right.value >= MIN_PERFECT:
         pass  # the untuned judge is perfect
     elif result.limit_reached:
         yield (
@@ -123,7 +123,7 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
 
 def _labels_advice(card: Scorecard, where: str) -> str:
     """Return which labels to add for an interval, or for a narrower one; "" if none are needed."""
-    binary, figure, n_documents = card.two_values, card.share_against_coin, card.order.n_documents
+    binary, figure, n_documents = card.two_values, card.share_right, card.order.n_documents
     if binary:
         n_documents = binary.judge.n_documents
         need_text = (

@@ -172,7 +172,7 @@ def _figures_section(
 
 def _write_misses(path: Path, scored: ScoredItems) -> None:
     """Write the table of all misses, if labels and verdicts are pass or fail."""
-    if not scored.is_binary:
+    if not scored.has_verdicts:
         return
     rows = [miss.to_json() for miss in list_misses(scored)]
     columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))

@@ -23,7 +23,7 @@ from optimize.report.next_steps import tuning_steps
 
 def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
     """Return a run for a terminal: the answer, what to do next, and both judges' figures."""
-    files_text = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
+    files_text = f"Its errors: {folder}/report.html" + ", misses.csv" * result.has_verdicts
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
     answer = tuning_answer(result, folder=folder or "FOLDER")
@@ -76,7 +76,7 @@ def _split_table(result: TuningResult) -> ReportTable:
     caption = "Both judges on labels that tuning did not use."
     rows: list[tuple[str, ...]] = []
     for split_name, split in result.splits.items():
-        if not result.is_binary:
+        if not result.has_verdicts:
             rhos = [card.rho for card in split]
             rows.append(
                 (SPLIT_TITLES[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}")
@@ -88,7 +88,7 @@ def _split_table(result: TuningResult) -> ReportTable:
                 *rates, kappa = card.two_values.rates
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
-    if result.is_binary:
+    if result.has_verdicts:
         return ReportTable(("", *RATE_COLUMNS), rows, caption)
     header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
     return ReportTable(header, rows, caption)
@@ -106,7 +106,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     figure_name, values = f"{result.level}-level rho", [card.rho.value for card in test]
     if test.balanced_gain:
-        figure_name, values = "balanced accuracy", [card.share_against_coin.value for card in test]
+        figure_name, values = "balanced accuracy", [card.share_right.value for card in test]
     untuned, tuned = map(number_text, values)
     rho = test.tuned.rho
     meaning = _gain_meaning(test, counted(rho.n_documents, "document"))

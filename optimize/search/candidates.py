@@ -34,7 +34,7 @@ MAX_INSTRUCTION_LENGTH = 1500
 # An instruction that shares this many consecutive words with a labelled text counts as a copy.
 MIN_COPIED_WORDS = 8
 # The `kind` of a `DemoSet` that shows every labelled output.
-ALL_OUTPUTS = "all"
+DEMOS_OF_ALL_OUTPUTS = "all"
 _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 
 Demo = Mapping[str, Value]
@@ -45,7 +45,8 @@ class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
     `comments` are annotators' comments, which a judge that writes reasons shows as its reasons.
-    `kind` says which items the set shows: "none", `ALL_OUTPUTS`, or the size that was asked for.
+    `kind` says which items the set shows: "none", `DEMOS_OF_ALL_OUTPUTS`, or the size asked
+    for.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -152,8 +153,9 @@ def draw_demo_set(
     """Draw a set of demonstrations that shows all ratings about equally often.
 
     The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. Its `kind` is `ALL_OUTPUTS` if it shows every
-    distinct output. `reasons` are reasons that a judge wrote before a right answer, by item id.
+    from at most the share `share` of the documents. Its `kind` is `DEMOS_OF_ALL_OUTPUTS` if it
+    shows every distinct output. `reasons` are reasons that a judge wrote before a right answer, by
+    item id.
     """
     if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))
@@ -167,7 +169,7 @@ def draw_demo_set(
         demos=tuple(demo for _, demo in selected),
         comments=tuple(map(unanimous_comment, shown_items)),
         item_ids=tuple(item.id for item in shown_items),
-        kind=ALL_OUTPUTS if shows_everything else f"levels {size}",
+        kind=DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}",
         documents=frozenset(item.document_id for item in shown_items),
     )
 

@@ -18,7 +18,7 @@ from judges.prompt import Field, Prompt
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items
-from optimize.search.candidates import ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
+from optimize.search.candidates import DEMOS_OF_ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import Evaluator
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
@@ -33,7 +33,7 @@ N_FOLDS = 4
 
 def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
     """Make as many demonstrations as the prompt may show, with all ratings equally often."""
-    rng = stream(options.seed, ALL_OUTPUTS)
+    rng = stream(options.seed, DEMOS_OF_ALL_OUTPUTS)
     longest = options.max_demo_characters
     return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
 
@@ -55,7 +55,10 @@ class CrossValidation:
     @cached_property
     def is_feasible(self) -> bool:
         """Whether the prompt can show all labels, and every version has demonstrations."""
-        if self.demo_set.kind != ALL_OUTPUTS or len(self._everything.documents) < 2 * N_FOLDS:
+        if (
+            self.demo_set.kind != DEMOS_OF_ALL_OUTPUTS
+            or len(self._everything.documents) < 2 * N_FOLDS
+        ):
             return False
         return all(demo_set.demos for demo_set in self._demo_sets_by_fold.values())
 

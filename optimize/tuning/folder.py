@@ -91,7 +91,7 @@ def open_run(
                 msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
             )
             if is_continued:
-                print_line(f"goes on with {folder} (delete the folder to start afresh)")
+                print_line(f"continues with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:  # raised again below
         if has_lock:

@@ -188,8 +188,8 @@ def choose_objective(
     Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset". Raises
     SettingsError if the setting is "balanced" and does not fit.
     """
-    is_binary = subject.scale == (0, 1) and is_two_valued(items.human)
-    fits_balanced = is_binary and level in ("auto", "dataset")
+    has_verdicts = subject.scale == (0, 1) and is_two_valued(items.human)
+    fits_balanced = has_verdicts and level in ("auto", "dataset")
     if setting == "balanced" and not fits_balanced:
         raise SettingsError(
             f"{option_name('objective', 'balanced')} needs labels of 0 and 1, a judge with this "

@@ -111,7 +111,7 @@ def _split_result(
 
 def _split_card(scored: ScoredItems, shipped: ScoredItems) -> Scorecard:
     """Return a judge's scorecard; that of `shipped` has figures on annotators and scales, too."""
-    card = Scorecard.brief(scored, is_binary=shipped.is_binary)
+    card = Scorecard.brief(scored, has_verdicts=shipped.has_verdicts)
     if scored is not shipped:
         return card
     return replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
@@ -122,7 +122,7 @@ def _test_errors(scored: ScoredItems) -> JsonObject:
 
     With these errors, the command `score` corrects the rate of passes that the judge gives.
     """
-    if not scored.is_binary:
+    if not scored.has_verdicts:
         return {}
     return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
 

@@ -187,8 +187,8 @@ def test_what_may_pass_is_asked_again_until_it_does_or_fails_its_row_and_says_wh
     [
         (FatalModelError("401: wrong key"), "401: wrong key"),
         (ZeroDivisionError("a bug"), "a bug"),
-        (ThrottledError("429", math.inf), r"asked again in 525600 minutes"),
-        (ThrottledError("429", 7200.0), r"asked again in 120 minutes .* same command goes on then"),
+        (ThrottledError("429", math.inf), r"wait 525600 minutes"),
+        (ThrottledError("429", 7200.0), r"wait 120 minutes .* same command again after that"),
     ],
 )
 def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
@@ -209,7 +209,7 @@ def test_what_cannot_pass_ends_the_run_at_once(error, message, monkeypatch):
 
 def test_a_host_nobody_ever_reached_is_given_up_after_four_attempts():
     model = Model(failing(UnreachableError("no connection to http://nowhere")))
-    reason = r"does not answer \(no connection to http://nowhere\); the same command goes on"
+    reason = r"does not answer \(no connection to http://nowhere\); run the same command again"
     with pytest.raises(FatalModelError, match=reason):
         run(model, 1000)
     assert max(model.prompts.values()) == 4
@@ -258,7 +258,7 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good, number):
 @pytest.mark.parametrize("error", [UnreachableError("no connection"), TransientError("503")])
 def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(error):
     """After 100 answers all 100 of the last rows fail, 24 of them or one where nobody listens."""
-    reason = rf"^the endpoint does not answer \({error}\); the same command goes on once it"
+    reason = rf"^the endpoint does not answer \({error}\); run the same command again once it"
     model = Model(failing(error, first=100), wait=0.001)
     with pytest.raises(FatalModelError, match=reason):
         run(model, 200, monitor=FailureMonitor(), concurrency=8)

@@ -1,4 +1,4 @@
-"""score and winrate, killed, stopped and out of budget: the same command goes on, and pays once."""
+"""score and winrate, killed, stopped, out of budget: the same command continues, and pays once."""
 
 import signal
 import subprocess
@@ -99,7 +99,7 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert status == code
     (line,) = err.splitlines()
     assert line.startswith("dspy-judges score: interrupted: ")
-    assert line.endswith("rows are in out.jsonl.partial; the same command goes on")
+    assert line.endswith("rows are in out.jsonl.partial; run the same command again to continue")
     assert left() == {"out.jsonl.partial", STORE.name}
     # All that were under way came, and none is asked again.
     n_requests = len(openai_server.log)
@@ -131,7 +131,7 @@ def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_com
     assert main(asking()) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("dspy-judges score: the endpoint does not answer (503 from ")
-    assert "; the same command goes on once it answers: " in line
+    assert "; run the same command again once it answers: " in line
     assert line.endswith(" of 60 rows are in out.jsonl.partial")
     openai_server.fault = some_faults(0.2, ("429", "500", "drop", "malformed", "empty", "garbage"))
     assert main(asking()) == 0
@@ -167,7 +167,7 @@ def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai
         assert main(asking()) == 1
         assert "out.jsonl is in use by another run" in capsys.readouterr().err
     assert main(asking("--max-calls", "30")) == 1
-    message = "the budget of 30 calls is spent; the same command with a larger budget goes on"
+    message = "the budget of 30 calls is spent; run the same command again with a larger budget"
     assert message in capsys.readouterr().err
     assert len(openai_server.log) <= 30
     assert main(asking("--max-calls", "100")) == 0
@@ -196,9 +196,9 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(openai_se
     assert len(openai_server.log) == N_ROWS
     assert main(ask) == 1
     err = capsys.readouterr().err
-    assert "goes on: 4 of 60 rows are in out.jsonl.partial\n" in err
+    assert "to continue: 4 of 60 rows are in out.jsonl.partial\n" in err
     assert f"{STORE} is from other judges, rows or settings: use the same judges" in err
-    assert f"goes on with {STORE}" in err
+    assert f"continues with {STORE}" in err
     assert "out.jsonl exists already" in err
 
 

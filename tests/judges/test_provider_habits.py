@@ -120,7 +120,7 @@ OPENAI_CONTEXT = (
 AT_MOST_5 = "top_logprobs must be less than or equal to 5"
 GEMINI_DAY = [{"violations": [{"quotaId": "PerDay"}]}, {"quotaId": "PerDay"}]
 SPENT = "Budget has been exceeded! Current cost: 2.0, Max budget: 1.0"
-SPENT_MESSAGE = "Max budget: 1.0; the same command goes on when the account has more credit"
+SPENT_MESSAGE = "Max budget: 1.0; run the same command again when the account has more credit"
 REFUSED_KEY = "Incorrect API key provided"
 PROXY_KEY = f"litellm.AuthenticationError: OpenAIException - {REFUSED_KEY}"
 GONE = "/chat/completions: Invalid model name passed in model=judge-1."
@@ -129,8 +129,8 @@ FATAL: dict[str, tuple[Respond, str]] = {
     "few alternatives": (when("top_logprobs", fail(400, AT_MOST_5)), "'weighted' needs 20"),
     "no key": (fail(401, REFUSED_KEY), "the key in OPENAI_API_KEY is missing or was not"),
     "no such model, in vLLM's words": (vllm_knows_none, "404 from .* for judge-1: no judge-1"),
-    "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; the same command"),
-    "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; the same command"),
+    "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; run the same command"),
+    "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; run the same command"),
     "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_MESSAGE),
     "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_MESSAGE),
     "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_MESSAGE),

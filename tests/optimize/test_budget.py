@@ -56,7 +56,7 @@ def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_rais
     assert (result.code, len(openai_server.log)) == (1, 900)
     line = result.stderr.splitlines()[-1]
     assert "the budget of 900 calls is spent" in line
-    assert "the same command with a larger budget goes on" in line
+    assert "run the same command again with a larger budget" in line
     openai_server.fault = lambda number, body: None
     assert tune("--max-calls", "1600").code == 0
     assert len(openai_server.log) <= 1600

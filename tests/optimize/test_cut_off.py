@@ -83,7 +83,7 @@ def test_after_a_full_disk_or_a_second_process_the_run_resumes_to_the_same_resul
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "run_prepared", while_another_starts)
         result = run(command, *FEW, "--out", "run")
-    assert (result.code, "goes on with run" in result.err) == (0, True)
+    assert (result.code, "continues with run" in result.err) == (0, True)
     assert [second.code for second in seconds] == [1]
     assert "is in use by another run" in seconds[0].err
     output_of(command, *FEW, "--out", "whole")

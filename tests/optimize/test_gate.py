@@ -279,13 +279,13 @@ def test_a_finalist_that_often_fails_does_not_ship():
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
-ALL_OUTPUTS = SearchOptions(max_demos=1000)
+DEMOS_OF_ALL_OUTPUTS = SearchOptions(max_demos=1000)
 
 
 def test_cross_validation_is_not_feasible_with_few_documents_or_short_prompts():
-    assert not CrossValidation(world(7), SEED, ALL_OUTPUTS).is_feasible
+    assert not CrossValidation(world(7), SEED, DEMOS_OF_ALL_OUTPUTS).is_feasible
     assert not CrossValidation(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
-    assert not CrossValidation(Items(()), SEED, ALL_OUTPUTS).is_feasible
+    assert not CrossValidation(Items(()), SEED, DEMOS_OF_ALL_OUTPUTS).is_feasible
 
 
 def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_document():
@@ -298,7 +298,7 @@ def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_documen
     train, dev = world(16), world(12, first=100)
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
-    result, records, evaluator = search(train, dev, options=ALL_OUTPUTS, by=watching)
+    result, records, evaluator = search(train, dev, options=DEMOS_OF_ALL_OUTPUTS, by=watching)
     assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
@@ -327,7 +327,9 @@ def test_if_not_all_labels_can_be_shown_demonstrations_come_from_the_other_half(
 
 @pytest.mark.parametrize("calls", [1, 60, 250])
 def test_a_judge_that_shows_all_labels_is_tested_on_as_many_documents_as_calls_allow(calls):
-    result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=ALL_OUTPUTS)
+    result, _, evaluator = search(
+        world(16), world(12, first=100), calls=calls, options=DEMOS_OF_ALL_OUTPUTS
+    )
     assert evaluator.budget.total_cost <= calls
     n_documents = result.decision.gain.n_documents
     # A document is 8 outputs for two judges.

@@ -174,7 +174,7 @@ def test_without_out_the_newest_unfinished_run_with_these_settings_continues(ser
     for folder in ("003", "001", "005"):
         result = run(tune.command, *LABELLED)
         assert result.out.endswith(f"Its errors: runs/relevance-{folder}/report.html")
-        assert ("goes on with" in result.err) == (folder != "005")
+        assert ("continues with" in result.err) == (folder != "005")
 
 
 @pytest.mark.parametrize("module", COMMANDS)

@@ -155,7 +155,7 @@ def test_labels_that_do_not_fit_a_judge_are_refused_with_advice(
 
 def test_a_judges_own_words_need_no_flag(here):
     own = judges.Judge.of(replace(VERDICT, words=("clean", "flagged")))
-    assert measure(own, sheet(here / "own.csv", ("clean", "flagged"))).scored.is_binary
+    assert measure(own, sheet(here / "own.csv", ("clean", "flagged"))).scored.has_verdicts
 
 
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(here):
