@@ -26,18 +26,18 @@ from swaps import ALIKE, draws
 
 from optimize.measuring.floors import floor_flags
 from optimize.statistics.contrasts import contrast_judges
-from optimize.statistics.corrected import MeanEstimate, estimate_mean, system_differences
 from optimize.statistics.correlations import Level, correlation, system_level
 from optimize.statistics.floor import interval_for_looks
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
-from optimize.statistics.plain import (
+from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean, system_differences
+from optimize.statistics.plain_agreement import (
     compare_scales,
     contrast_accuracy,
     order_agreement,
     pair_accuracy,
 )
-from optimize.statistics.two_values import verdict_agreement
+from optimize.statistics.verdict_rates import verdict_agreement
 
 Figures = Mapping[str, tuple[float, Interval | None]]
 Cuts = tuple[float, ...]

@@ -21,7 +21,7 @@ import pandas as pd
 from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
 from optimize.measuring.swap import swap_difference, swap_outcome
-from optimize.statistics.changed import gain_terms, interval_on_these_rows
+from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows
 from optimize.statistics.correlations import Level, rho
 from optimize.statistics.intervals import Interval, cautious_interval
 

@@ -24,13 +24,13 @@ from optimize.measuring.partial_labels import (
 )
 from optimize.measuring.scored import are_fractions
 from optimize.statistics.balanced import verdicts
-from optimize.statistics.corrected import (
+from optimize.statistics.intervals import IntervalEstimate
+from optimize.statistics.mean_estimates import (
     MeanEstimate,
     SystemDifference,
     labels_needed,
     system_differences,
 )
-from optimize.statistics.intervals import IntervalEstimate
 
 COMMAND_NAME = "dspy-judges estimate"
 

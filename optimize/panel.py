@@ -61,7 +61,7 @@ from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Page, Section, save_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
-from optimize.statistics.two_values import Rate
+from optimize.statistics.verdict_rates import Rate
 from optimize.tuning.folder import JUDGE_FILE, REPORT_FILE, SUMMARY_FILE, write_json
 
 COMMAND_NAME = "dspy-judges panel"

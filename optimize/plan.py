@@ -35,10 +35,10 @@ from optimize.measuring.partial_labels import (
     read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
-from optimize.statistics.corrected import labels_needed
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, verdict_agreement
+from optimize.statistics.mean_estimates import labels_needed
+from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, verdict_agreement
 
 COMMAND_NAME = "dspy-judges plan"
 # With fewer labelled documents than the minimum, figures are too uncertain to plan from; then a

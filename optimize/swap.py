@@ -19,7 +19,7 @@ from optimize.figures.as_text import (
 )
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
-from optimize.measuring.changed import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
+from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.floors import read_floors
 from optimize.measuring.scorecard import Scorecard
@@ -37,7 +37,7 @@ from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, save_page, source_section
-from optimize.statistics.changed import MIN_ROWS_TO_LABEL
+from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
 from optimize.statistics.floor import ceil_two_digits
 
 DEFAULT_MARGIN = 0.03

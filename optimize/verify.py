@@ -47,7 +47,7 @@ from optimize.measuring.asking import (
     on_labels_scale,
     recorded_scale,
 )
-from optimize.measuring.changed import ChangedRowsSwap
+from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
 from optimize.measuring.scorecard import correlation_with_people, rho_of
 from optimize.measuring.scored import ScoredItems

@@ -21,7 +21,7 @@ from judges.labels.values import is_missing_value
 from optimize.figures.as_json import json_number
 from optimize.items import MARGIN_OF_VOTE
 from optimize.label_page.label_log import AnswersFrom, ClickError, LabelLog, LabelRecord, LabelValue
-from optimize.statistics.plain import quadratic_kappa
+from optimize.statistics.plain_agreement import quadratic_kappa
 
 # What an annotator may give instead of a label. A skipped item is shown again at the end; an item
 # marked unsure is not.

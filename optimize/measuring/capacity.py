@@ -15,7 +15,7 @@ from optimize.search.power import PLANNED_GAIN, describe_power
 from optimize.statistics.correlations import Level
 from optimize.statistics.floor import ERROR_RATIOS, PLANNED_POWER, ceil_two_digits, labels_to_decide
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
-from optimize.statistics.two_values import (
+from optimize.statistics.verdict_rates import (
     MIN_DOCUMENTS_FOR_RATES,
     MIN_OUTPUTS_FOR_RATES,
     verdict_agreement,

@@ -18,7 +18,7 @@ from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Contrast, Interval, student_quantile
-from optimize.statistics.plain import contrast_accuracy
+from optimize.statistics.plain_agreement import contrast_accuracy
 
 RelationToBest = Literal["best", "as good", "unclear", "worse"]
 

@@ -2,9 +2,9 @@
 
 A linear function brings the scores of each judge (a member of the panel) to mean 0 over all outputs
 and standard deviation 1 within documents (for pairs: over all pairs). A panel's score is a weighted
-mean of these standardised scores. Weights are learned (`optimize.statistics.joining`), and shrunk
-towards a prior: half of the weight goes to the member that is best on these labels (JSON calls it
-`own`), and the other half in equal shares to all members.
+mean of these standardised scores. Weights are learned (`optimize.statistics.panel_weights`), and
+shrunk towards a prior: half of the weight goes to the member that is best on these labels (JSON
+calls it `own`), and the other half in equal shares to all members.
 
 Few documents are not enough to learn weights, and hardly enough to find the best of many members:
 with 12 documents, a panel does worse than a single judge. So the panel ships only if it does better
@@ -24,7 +24,7 @@ from optimize.inputs.flags import MAX_FAILED_SHARE, SettingsError
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector
-from optimize.statistics.joining import centred, fit_joining_weights
+from optimize.statistics.panel_weights import centred, fit_joining_weights
 
 PanelKind = Literal["own", "learned"]
 N_DOCUMENT_FOLDS, N_SYSTEM_FOLDS, N_REPEATS = 5, 4, 3

@@ -18,8 +18,8 @@ from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.exports import read_any_scores
-from optimize.statistics.corrected import MeanEstimate, estimate_mean
 from optimize.statistics.intervals import Mask, Vector
+from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
 # A random sample of labels would miss the unlabelled systems with at most this chance.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01

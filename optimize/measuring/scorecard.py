@@ -27,14 +27,14 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.intervals import Figure, Interval, Vector
-from optimize.statistics.plain import (
+from optimize.statistics.plain_agreement import (
     OrderAgreement,
     ScaleComparison,
     compare_scales,
     order_agreement,
     pair_accuracy,
 )
-from optimize.statistics.two_values import Rate, VerdictAgreement, verdict_agreement
+from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.card import MOST_FAILED, NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
 from optimize.statistics.intervals import MIN_PERFECT
-from optimize.statistics.two_values import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
+from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
 LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"

@@ -3,7 +3,7 @@
 The score is a weighted sum of the answers to the questions and of the judge's own answer, which is
 its rating, verdict or preference. If the goal is summary-level rho, answers and labels are centred
 within each document, otherwise over all outputs; the margins of pairs are not centred. Weights are
-never negative, and are shrunk towards the judge's own answer (`optimize.statistics.joining`).
+never negative, and are shrunk towards the judge's own answer (`optimize.statistics.panel_weights`).
 """
 
 import math
@@ -19,7 +19,7 @@ from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.problem import Goal, SearchProblem
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
-from optimize.statistics.joining import centred, fit_joining_weights
+from optimize.statistics.panel_weights import centred, fit_joining_weights
 
 N_FOLDS = 5
 # Questions with a smaller share of the weights are dropped. Of questions with random answers, which

@@ -19,7 +19,7 @@ from optimize.search.candidates import nearest_choice
 from optimize.statistics.coefficients import midranks
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
-from optimize.statistics.plain import order_agreement
+from optimize.statistics.plain_agreement import order_agreement
 
 # Upper bounds on the documents and on the outputs of each. If documents have fewer than three
 # outputs, more documents are shown, with about `MAX_OUTPUTS_SHOWN` outputs in all.

@@ -15,7 +15,7 @@ import numpy as np
 
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import MIN_PERFECT, Codes, Interval, Vector, student_quantile
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
+from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 
 # Upper bounds on the numbers that are reported: further labels, and labels in total.
 MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000

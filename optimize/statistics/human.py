@@ -21,7 +21,7 @@ from optimize.statistics.intervals import (
     correlation_interval,
     interval_of_mean,
 )
-from optimize.statistics.plain import nearest_ratings, quadratic_kappa
+from optimize.statistics.plain_agreement import nearest_ratings, quadratic_kappa
 from optimize.statistics.rows import read_rows
 
 

@@ -129,8 +129,14 @@ FATAL: dict[str, tuple[Respond, str]] = {
     "few alternatives": (when("top_logprobs", fail(400, AT_MOST_5)), "'weighted' needs 20"),
     "no key": (fail(401, REFUSED_KEY), "the key in OPENAI_API_KEY is missing or was not"),
     "no such model, in vLLM's words": (vllm_knows_none, "404 from .* for judge-1: no judge-1"),
-    "OpenAI's quota": (fail(429, "Pay.", code="insufficient_quota"), "_quota; run the same command"),
-    "Gemini's limit a day": (fail(429, "Retry.", details=GEMINI_DAY), "PerDay; run the same command"),
+    "OpenAI's quota": (
+        fail(429, "Pay.", code="insufficient_quota"),
+        "_quota; run the same command",
+    ),
+    "Gemini's limit a day": (
+        fail(429, "Retry.", details=GEMINI_DAY),
+        "PerDay; run the same command",
+    ),
     "a spent budget of LiteLLM's proxy as 400": (fail(400, SPENT), SPENT_MESSAGE),
     "a spent budget of LiteLLM's proxy as 422": (fail(422, SPENT), SPENT_MESSAGE),
     "a spent budget of LiteLLM's proxy as 429": (fail(429, SPENT), SPENT_MESSAGE),

@@ -17,7 +17,7 @@ from optimize.items import Item, Items
 from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import stream
-from optimize.statistics.two_values import verdict_agreement
+from optimize.statistics.verdict_rates import verdict_agreement
 
 
 def items(documents: Sequence[Sequence[float]]) -> Items:

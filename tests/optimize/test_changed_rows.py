@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 
-from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
+from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")

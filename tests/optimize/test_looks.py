@@ -16,7 +16,7 @@ from optimize.plan import command as plan
 from optimize.statistics.correlations import dataset_level
 from optimize.statistics.floor import ceil_two_digits, interval_for_looks, labels_to_decide
 from optimize.statistics.intervals import cautious_interval
-from optimize.statistics.two_values import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
+from optimize.statistics.verdict_rates import MIN_OUTPUTS_FOR_RATES, Rate, wilson_interval
 from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("here")

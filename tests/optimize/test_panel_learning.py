@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.panel_learning import learn_panel
 from optimize.statistics.correlations import summary_level
-from optimize.statistics.joining import fit_joining_weights
+from optimize.statistics.panel_weights import fit_joining_weights
 
 Scores = dict[str, np.ndarray]
 

@@ -11,10 +11,10 @@ from jsonl import write_jsonl
 
 from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
-from optimize.statistics.corrected import estimate_mean, labels_needed
 from optimize.statistics.correlations import correlation
-from optimize.statistics.plain import order_agreement
-from optimize.statistics.two_values import verdict_agreement
+from optimize.statistics.mean_estimates import estimate_mean, labels_needed
+from optimize.statistics.plain_agreement import order_agreement
+from optimize.statistics.verdict_rates import verdict_agreement
 
 NAN = np.nan
 LEVELS = ("summary", "dataset", "system")

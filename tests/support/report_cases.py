@@ -24,7 +24,7 @@ from optimize.search.optimizer import ByJudge
 from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.human import OneAnnotatorComparison
 from optimize.statistics.intervals import Interval, IntervalEstimate
-from optimize.statistics.plain import OrderAgreement
+from optimize.statistics.plain_agreement import OrderAgreement
 
 SCALE = (1, 2, 3, 4, 5)
 RELEVANCE = find_subject("relevance")

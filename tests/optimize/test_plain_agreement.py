@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optimize.statistics.plain import (
+from optimize.statistics.plain_agreement import (
     compare_scales,
     contrast_accuracy,
     nearest_ratings,

@@ -29,7 +29,7 @@ from optimize.measuring.scored import are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.measuring.task_flags import NamedSubject
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.changed import gain_terms, interval_on_these_rows, rows_to_label
+from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval, stream
 
 NEEDS_VERDICTS_MESSAGE = (

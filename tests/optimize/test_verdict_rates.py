@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.floor import correlation_floor, further_labels, outcome, share_floor
 from optimize.statistics.intervals import Interval
-from optimize.statistics.two_values import Rate, verdict_agreement, wilson_interval
+from optimize.statistics.verdict_rates import Rate, verdict_agreement, wilson_interval
 
 NAN = math.nan
 

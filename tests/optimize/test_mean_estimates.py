@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.statistics.corrected import estimate_mean, labels_needed, system_differences
 from optimize.statistics.intervals import Interval, Vector
+from optimize.statistics.mean_estimates import estimate_mean, labels_needed, system_differences
 
 ONE_TO_FIVE = (1.0, 5.0)
 Pool = tuple[Vector, Vector, Vector]
