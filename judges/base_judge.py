@@ -122,6 +122,16 @@ class BaseJudge(ABC):
         return self.origin.shipped != "seed" and bool(data and data.constructed)
 
     @cached_property
+    def tuning_digests(self) -> frozenset[str]:
+        """Digests of the rows and documents that the judge, or a part of it, was tuned on."""
+        tuned_parts = (
+            part
+            for part in (self, *self.parts)
+            if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5
+        )
+        return frozenset(chain.from_iterable(part.origin.tuned_on for part in tuned_parts))
+
+    @cached_property
     def origin(self) -> "Provenance":
         """The provenance as a typed record; raises ValueError if it has another form."""
         from msgspec import convert

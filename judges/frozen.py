@@ -29,6 +29,8 @@ from judges.scoring import SamplingPlan
 
 FILE_FORMAT: Final = "dspy-judges frozen judge"
 FILE_VERSION: Final = 1
+# The mark of rows that a judge was tuned on: a key, or the end of a column, in files of scores.
+TUNED_ON: Final = "tuned_on"
 MAX_MEMBERS = 64
 # The most bytes of all demonstrations in a file. The other parts of the file need bytes, too.
 MAX_DEMO_BYTES = 16_000_000
@@ -117,6 +119,13 @@ class Provenance(Struct, kw_only=True):
     tuned_judge: JsonObject = {}
     answers: list[_QuestionLoss] = []
     tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
+
+
+def texts_digest(texts: Mapping[str, str]) -> str:
+    """Return 16 hex digits that identify texts, whatever their whitespace and their order."""
+    normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
+    content = "\0".join(normalised_texts).encode(errors="surrogatepass")
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 class _CommonEntries(_StrictStruct, kw_only=True):

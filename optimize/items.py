@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from judges.dimension import Comparison, Subject
+from judges.frozen import texts_digest
 from judges.judgement import AnyJudgement
 from judges.labels.names import OUTPUT_NAMES, only_text_name
 from judges.labels.readers import is_constructed
@@ -185,12 +185,6 @@ class DataCounts:
     def is_constructed(self) -> bool:
         """Whether the labels come from faults that were put into the outputs, not from people."""
         return is_constructed(self.sha256)
-
-
-def texts_digest(texts: Mapping[str, str]) -> str:
-    """Return 16 hex digits that identify texts, whatever their whitespace and their order."""
-    normalised_texts = sorted(" ".join(text.split()) for text in texts.values())
-    return sha256("\0".join(normalised_texts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def tuning_digests(items: Items, subject: Subject) -> list[str]:

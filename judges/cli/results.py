@@ -4,8 +4,8 @@ import argparse
 import json
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, compress
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from dspy_judges.errors import UsageError
 from judges.cli.costs import RunCost
 from judges.cli.flags import with_model_flags
 from judges.dimension import Comparison
+from judges.frozen import TUNED_ON, texts_digest
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.loading import load
@@ -47,10 +48,13 @@ class JudgeScores:
         # same document are grouped. The document is all texts but the last, the output.
         self.is_verdict = judge.subject.scale == (0, 1)
         self.document_hashes: list[int] = []
+        # For each score, whether the judge was tuned on the row.
+        self.tuned_rows = array("b")
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         outputs = self.judge.prompt.outputs if isinstance(self.judge, Judge) else ()
         suffixes = ["", "_failure", *(f"_{name}" for name in self.questions)]
+        suffixes += [f"_{TUNED_ON}"] if self.judge.tuning_digests else []
         suffixes += [f"_{output.name}" for output in outputs if output.name == "rationale"]
         self.columns = _new_column_names(self.judge.name, suffixes, columns)
         return self.columns
@@ -59,30 +63,50 @@ class JudgeScores:
         """Add a judgement; return its cells for a CSV row, and its entry for a JSON Lines row."""
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
-        score = None
+        score, is_tuned_row = None, _is_tuned_row(self.judge, texts)
         if judgement.failure:
             self.failures[judgement.failure[:MAX_REASON_CHARACTERS]] += 1
         else:
             score = round(judgement.score, SCORE_DECIMALS)
             self.scores.append(judgement.score)
+            self.tuned_rows.append(is_tuned_row)
             if self.is_verdict:
                 strings = [*map(str, texts.values())]
                 self.document_hashes.append(hash(tuple(strings[:-1] or strings)))
                 if judgement.score < 0.5 == score:
                     score = judgement.score  # rounding would turn this fail into a pass
         answers = _rounded_answers(judgement, self.questions)
-        values = (score, judgement.failure, *answers, judgement.rationale)
+        tuned_cells = [is_tuned_row or None] if self.judge.tuning_digests else []
+        values = (score, judgement.failure, *answers, *tuned_cells, judgement.rationale)
         # Not strict: there are fewer columns than values if the judge writes no rationale, and no
         # columns if the output is JSON Lines.
         cells: Record = dict(zip(self.columns, values, strict=False))
-        return cells, {**judgement.as_json(), "score": score}
+        entry = {**judgement.as_json(), "score": score}
+        return cells, {**entry, TUNED_ON: True} if is_tuned_row else entry
 
     def pass_rate(self) -> "TrueRate":
-        """Return the pass rate, corrected for the errors that the judge made on its test labels."""
+        """Return the pass rate, corrected for the errors that the judge made on its test labels.
+
+        Rows that the judge was tuned on are left out, because it errs less often on them.
+        """
         from judges.true_rate import corrected_rate  # not at the top, since it imports NumPy
 
         tested = self.judge.origin.tested if self.is_as_tested else []
-        return corrected_rate([score >= 0.5 for score in self.scores], self.document_hashes, tested)
+        is_new = [not is_tuned for is_tuned in self.tuned_rows]
+        passes = [score >= 0.5 for score in compress(self.scores, is_new)]
+        return corrected_rate(passes, [*compress(self.document_hashes, is_new)], tested)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a score of 1 means if it is no pass, and how many rows were tuned on."""
+        words = getattr(self.judge.subject, "words", None)
+        if self.is_verdict and words and words != ("pass", "fail"):
+            yield f"a score of 1 means {words[0]!r}, and 0 means {words[1]!r}"
+        if n_tuned := sum(self.tuned_rows):
+            rate_text = " and left out of the rate" if self.is_verdict else ""
+            yield (
+                f"it was tuned on {n_tuned:,} of these rows, which are marked {TUNED_ON!r}"
+                f"{rate_text}: its scores on them are no test"
+            )
 
     def summary(self) -> dict[str, object]:
         """Return the mean and the standard deviation of the scores, and counts of judgements."""
@@ -150,6 +174,9 @@ class Scores:
                     print_output(f"{name:<{width}}  the commonest failure: {reason}")
             for name, rate in pass_rates.items():
                 print_output(f"{name:<{width}}  {rate}")
+            for name, scores in self.by_judge.items():
+                for remark in scores.remarks():
+                    print_output(f"{name:<{width}}  {remark}")
         if not any(summary["n"] for summary in summaries.values()):
             first_scores, *_ = self.by_judge.values()
             raise RowsError(
@@ -177,7 +204,8 @@ class Preferences:
         self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        keys = (*self.OUTPUT_KEYS, *self.questions)
+        mark = [TUNED_ON] if self.judges[0].tuning_digests else []
+        keys = (*self.OUTPUT_KEYS, *mark, *self.questions)
         self.columns = _new_column_names(self.OUTPUT_NAME, [f"_{key}" for key in keys], columns)
         return self.columns
 
@@ -194,6 +222,8 @@ class Preferences:
         )
         self.text_lengths.append((length_a, length_b))
         entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
+        if self.judges[0].tuning_digests:
+            entry[TUNED_ON] = _is_tuned_row(self.judges[0], pair_texts) or None
         if self.columns:
             answers = _rounded_answers(preference, self.questions)
             return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
@@ -215,6 +245,13 @@ class Preferences:
             raise RowsError(
                 f"no pair got a preference; the first reason: {self.preferences[0].failure}"
             )
+
+
+def _is_tuned_row(judge: AnyJudge, texts: Record) -> bool:
+    """Return whether the judge was tuned on a row with these texts."""
+    digests = judge.tuning_digests
+    strings = {name: str(text) for name, text in texts.items()}
+    return bool(digests) and texts_digest(strings) in digests
 
 
 def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:

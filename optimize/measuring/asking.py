@@ -74,10 +74,12 @@ class Task:
         judgements: JudgementsById,
         judge: AnyJudge | None,
         scale: Sequence[int] = (),
+        tuned_row_ids: frozenset[str] = frozenset(),
     ) -> ScoredItems:
         """Return the judgements of labelled items, matched by id; others are only counted.
 
-        Raises LabelError if no judgement matches a label.
+        `tuned_row_ids` are ids of rows that the judge of a recording was tuned on. Raises
+        LabelError if no judgement matches a label.
         """
         all_items = self.items(judge)
         items = all_items.of_ids(judgements)
@@ -97,7 +99,7 @@ class Task:
             items=items,
             judgements=tuple(judgements[item.id] for item in items.items),
             scale=tuple(judge.subject.scale if judge else scale),
-            tuned_ids=tuned_ids(judge, items),
+            tuned_ids=tuned_ids(judge, items) | tuned_row_ids,
             tuned_document_ids=tuned_ids(judge, items, of_documents=True),
             labelled_items=labelled_in_order(self.labelled, items),
             n_tied=self.labelled.n_tied,

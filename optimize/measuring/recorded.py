@@ -25,7 +25,9 @@ from judges.answer import (
     find_answer,
     plain_text,
 )
+from judges.frozen import TUNED_ON
 from judges.judgement import MAX_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.labels.cells import first_value
 from judges.labels.names import judge_name
 from judges.labels.values import WordValues, looks_like_number
 from judges.reading import reply_text_span
@@ -147,18 +149,35 @@ def _record_on_dimension(row: Record, dimension: str) -> Record | None:
     return judgements.get(dimension, judgements.get(judge_name(dimension)))
 
 
+def _judge_columns(dimension: str) -> list[str]:
+    """Return the columns to which `score` may have written a judge's scores."""
+    names = (dimension, judge_name(dimension))
+    return [column for name in names for column in (f"{name}_judge", name)]
+
+
 def _score_cell(record: Record, dimension: str) -> object:
     """Return the cell with the score; raises KeyError if there is none.
 
     A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
     from that of the labels' column, as `helpful` from `Helpful?`.
     """
-    names = (dimension, judge_name(dimension))
-    judge_columns = [column for name in names for column in (f"{name}_judge", name)]
-    columns = [name for name in judge_columns if f"{name}_failure" in record]
+    columns = [name for name in _judge_columns(dimension) if f"{name}_failure" in record]
     columns += [name for name in _USUAL_SCORE_COLUMNS if name in record]
     cell = record[[*columns, dimension][0]]
     return cell["preferred"] if isinstance(cell, dict) else cell
+
+
+def read_tuned_ids(path: Path, dimension: str) -> frozenset[str]:
+    """Return the ids of the rows on which `score` or `winrate` noted that the judge was tuned."""
+    marks = [TUNED_ON, f"verdict.{TUNED_ON}", f"verdict_{TUNED_ON}"]
+    marks += [f"{column}_{TUNED_ON}" for column in _judge_columns(dimension)]
+    tuned_ids = set()
+    with suppress(RecordingError):  # another tool's file may have rows of another form
+        for _, row in read_recorded_rows(path):
+            mark = first_value(_record_on_dimension(row, dimension) or {}, marks)
+            if str(mark).casefold() == "true":
+                tuned_ids.add(str(row.get("id")).strip())
+    return frozenset(tuned_ids)
 
 
 def check_margins(name: str, numbers: Iterable[float]) -> None:

@@ -6,11 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from judges.frozen import texts_digest
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledItem, LabelledPair
 from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
-from optimize.items import Indices, Items, input_texts, is_two_valued, scores_of, texts_digest
+from optimize.items import Indices, Items, input_texts, is_two_valued, scores_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
@@ -164,10 +165,7 @@ def tuned_ids(
     """
     if judge is None:
         return frozenset()
-    digests: set[str] = set()
-    for part in (judge, *judge.parts):
-        if part.origin.shipped != "seed" or getattr(part, "threshold", 0.5) != 0.5:
-            digests.update(part.origin.tuned_on)
+    digests = judge.tuning_digests
     texts_by_id = {
         item.id: input_texts(item.texts, judge.subject) if of_documents else item.texts
         for item in items.items

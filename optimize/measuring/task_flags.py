@@ -33,6 +33,7 @@ from optimize.measuring.asking import (
     recorded_scale,
 )
 from optimize.measuring.exports import read_any_scores
+from optimize.measuring.recorded import read_tuned_ids
 from optimize.statistics.correlations import Level
 
 
@@ -150,7 +151,8 @@ def _recorded_entries(
         else:
             judgements = judgements_from_replies(path, dimension, scale, values, pairwise=pairwise)
         name = name_in_flag or path.stem
-        scored = task.match_judgements(name, judgements, None, scale)
+        tuned_row_ids = read_tuned_ids(path, dimension) if spec in flags.scores else frozenset()
+        scored = task.match_judgements(name, judgements, None, scale, tuned_row_ids)
         if np.array_equal(scored.scores, scored.human):
             print_error(
                 f"warning: {name}: every score equals people's label; are these scores a judge's?"

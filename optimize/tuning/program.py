@@ -24,13 +24,14 @@ from pydantic.fields import FieldInfo
 from judges.client import BudgetSpentError, FailureMonitor
 from judges.client.dspy import as_lm
 from judges.dimension import Dimension
+from judges.frozen import texts_digest
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
 from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, utf8_text
 from judges.protocol import FatalModelError, is_decision, is_embedded
 from judges.questions import AnswerWeights
-from optimize.items import Item, Items, texts_digest
+from optimize.items import Item, Items
 from optimize.search.candidates import Demo
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.models import RunModels

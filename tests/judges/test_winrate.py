@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from command_runs import json_of
 from jsonl import write_jsonl
 
 from dspy_judges.__main__ import main
@@ -14,6 +15,7 @@ from judges.judgement import Preference
 from judges.true_rate import corrected_rate, errors_by_document
 from judges.winrate import share_interval, win_rate
 from optimize.run import tune
+from optimize.verify import command as verify
 
 OTHER = {"A": "B", "B": "A", None: None}
 
@@ -209,7 +211,21 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert sum(sum(row[:4]) * row[4] for row in table) == len(run.judgements)
     command = ["score", str(run.folder), "--data", write_jsonl(tmp_path / "rows.jsonl", rows)]
     assert main([*command, "--out", str(tmp_path / "a.jsonl")]) == 0
-    assert "as often here as on the test labels" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "as often here as on the test labels" in out
+    n_tuned = len(rows) - len(run.judgements)
+    assert f"it was tuned on {n_tuned} of these rows" in out
+    # The scores say on which rows, so that they are verified on the others, as the judge itself is.
+    labels = ["--data", str(tmp_path / "rows.jsonl"), "--scale", "0-1"]
+    measured = [
+        json_of(verify, *source, *labels)
+        for source in (
+            [str(run.folder)],
+            ["--scores", str(tmp_path / "a.jsonl"), "--dimension", "relevance"],
+        )
+    ]
+    for figures in measured:
+        assert (figures["n_met"], figures["data"]["n_outputs"]) == (n_tuned, len(run.judgements))
     # Asked otherwise it errs otherwise.
     assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     rate = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
