@@ -96,6 +96,11 @@ class RatingReader:
     def _of_kind(self, *kinds: str) -> list[CellValue]:
         return [cell for cell in self._cells if cell.kind in kinds]
 
+    @property
+    def mapped_words(self) -> set[str]:
+        """The user's words that the column holds."""
+        return {cell.word for cell in self._of_kind(MAPPED)}
+
     @cached_property
     def _word_pairs(self) -> list[tuple[str, str]]:
         """The pairs of words for yes and no that fit most cells; [] if no pair does."""

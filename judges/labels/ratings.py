@@ -27,13 +27,16 @@ from judges.labels.names import name_words
 from judges.labels.rating_columns import SCHOOL_MARK_WORDS, ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
+    NUMBER,
     VERDICT_PAIRS,
+    YES_NO,
     Scale,
     WordValues,
     changes_meaning,
     is_missing_value,
     looks_like_number,
     normalize_word,
+    parse_cell,
 )
 from judges.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from judges.tables.text import TableRow
@@ -42,7 +45,9 @@ from judges.tables.text import TableRow
 _BAD_DIMENSION_NAME = re.compile(
     r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
     r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
-    r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
+    r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich|"
+    r"erreur|contresens|tóxic|peligro|dañin|nsfw|jailbreak|\bpii\b|misleading|\boff topic|reject|"
+    r"penalty)"
 )
 # A column of ratings with one of these words in its name usually has 1 for the best.
 _LOW_IS_BEST_WORDS = SCHOOL_MARK_WORDS | {
@@ -151,6 +156,7 @@ def read_ratings(
     for name, reader in readers.items():
         notes += _direction_notes((name, *rating_columns.by_dimension.get(name, ())), reader)
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
+    notes += _shared_value_notes(readers, options.values)
     _check_verdicts(labels, options, problems)
     if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
         notes += _check_user_words(labels, options, problems)
@@ -160,6 +166,21 @@ def read_ratings(
             (name, *rating_columns.by_dimension.get(name, ())), pair, options.values, problems
         )
     return TableRatings(rating_columns, by_item, notes, words)
+
+
+def _shared_value_notes(readers: Mapping[str, RatingReader], values: WordValues) -> Iterator[str]:
+    """Yield a note if the user's meaning of a number or of yes or no changes several dimensions."""
+    changed_words = {
+        normalize_word(word)
+        for word, value in values.items()
+        if changes_meaning(word, value) and parse_cell(word).kind in (NUMBER, YES_NO)
+    }
+    changed = [name for name, reader in readers.items() if changed_words & reader.mapped_words]
+    if len(changed) > 1:
+        yield (
+            f"--values changes the labels on {joined_names(changed)}; if one of them alone is "
+            "meant, add --dimension NAME"
+        )
 
 
 def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
@@ -263,10 +284,11 @@ def _direction_notes(names: ColumnTuple, reader: RatingReader) -> Iterator[str]:
         _is_something_bad(name) or not _LOW_IS_BEST_WORDS.isdisjoint(name_words(name))
         for name in names
     )
-    if may_be_reversed and reader.reversal and not reader.words_for_1_and_0:
+    if may_be_reversed and not reader.words_for_1_and_0:
+        reversal = f": {reader.reversal}" if reader.reversal else " in the file"
         yield (
             f"{names[0]}: a higher rating is read as the better one; if a low one is the best, "
-            f"reverse them: {reader.reversal}"
+            f"reverse them{reversal}"
         )
 
 

@@ -15,7 +15,7 @@ from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
 from judges.cli.flags import Flags, constructed_labels_note, request_options, split_name
 from judges.client import ModelOptions, check_model_name, price_of
 from judges.dimension import Subject
-from judges.labels.values import WordValues
+from judges.labels.values import WordValues, looks_like_number
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
@@ -124,6 +124,8 @@ def with_recordings(
     """Return the judges with items to judge, and an entry for each recording in the flags."""
     values = word_values(flags.values)
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
+    if flags.scores and any(looks_like_number(word, is_typed=False) for word in values):
+        print_note("note: the numbers in --values are those of labels; scores count as they are")
     words = verdict_words(task.labelled, task.dimension)
     if words and (subject is None or subject.scale == (0, 1)):
         scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}

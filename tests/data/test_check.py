@@ -273,3 +273,18 @@ def test_anchors_move_with_their_places_and_fall_out_between_two():
     texts = {rating: text for rating, text in percent.items() if text}
     assert texts == {0: worst, 50: middle, 100: best}
     assert fluency.on_scale(1, 5) is fluency
+
+
+def test_a_number_in_values_that_changes_two_dimensions_is_told():
+    rows = [f"Ask {n}?,Answer {n}.,{n % 2},{n % 5},{100 - n}" for n in range(40)]
+    header = "input,output,violates_policy,quality,severity"
+    path = file_of("\n".join([header, *rows]), "sheet.csv")
+    flags = [*("--map", "violates_policy=violates_policy"), *("--map", "quality=quality")]
+    out = run(command, path, *flags, "--values", "1=0,0=1").out
+    assert "--values changes the labels on violates_policy, quality" in out
+    out = run(command, path, *flags, "--values", "1=0,0=1", "--dimension", "violates_policy").out
+    assert "--values changes" not in out
+    # 40 numbers are too many to list in --values.
+    out = run(command, path, "--map", "severity=severity").out
+    assert "severity: a higher rating is read as the better one" in out
+    assert "reverse them in the file" in out

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import json_of
 from hypothesis import given
 from hypothesis import strategies as st
-from command_runs import json_of
 from jsonl import write_jsonl
 
 from dspy_judges.__main__ import main
