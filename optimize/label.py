@@ -35,7 +35,7 @@ from optimize.inputs.flags import (
     scale_bounds,
     scale_of_labels,
 )
-from optimize.inputs.labelled import PASS_FAIL, AnyLabels
+from optimize.inputs.labelled import PASS_FAIL, SWAP_COLUMN, AnyLabels
 from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
@@ -44,6 +44,7 @@ from optimize.measuring.task_flags import asking_options
 
 COMMAND_NAME = "dspy-judges label"
 MAX_ANSWERS = 10
+MIN_LABELS_TO_TUNE = 50
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is saved
@@ -115,8 +116,12 @@ def label(flags: argparse.Namespace) -> int:
         n_labels = _serve(session, flags.port)
     last_lines = ["nothing was labelled"]
     if n_labels:
-        next_command = _tune_command(flags, subject, out)
-        last_lines = [f"{count(n_labels, 'label')} in {out}", f"next: {next_command}"]
+        next_step = _tune_command(flags, subject, out)
+        if SWAP_COLUMN in rows[0]:
+            next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
+        last_lines = [f"{count(n_labels, 'label')} in {out}", f"next: {next_step}"]
+        if n_labels < MIN_LABELS_TO_TUNE:
+            last_lines[0] += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
     print_lines(["", *last_lines])
     return DONE
 

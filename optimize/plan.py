@@ -24,6 +24,7 @@ from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
 from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, execute
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
+from optimize.inputs.subjects import dimension_name
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
 from optimize.measuring.floors import read_floors
@@ -207,7 +208,7 @@ def _read_labelled_outputs(flags: argparse.Namespace) -> tuple[LabelledSet, str]
     items = read_items(flags.file, map=file_columns)
     assert isinstance(items, LabelledSet)
     if not (flags.labels or items.reading.ratings):
-        return items, flags.dimension or ""
+        return items, dimension_name(flags.dimension) if flags.dimension else ""
     if flags.labels and items.reading.ratings:
         print_error(f"note: labels in {flags.file} are not read, since --labels has some")
     source = replace(source, data=flags.labels or flags.file, map=label_columns)
@@ -295,12 +296,13 @@ def _write_documents(
     content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    name = flags.dimension or "".join(labelled.dimensions) or "NAME"
+    spec = flags.dimension or "".join(labelled.dimensions) or "NAME"
+    name = dimension_name(spec)
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     # The label page can add labels only to a file that a label page wrote.
     can_append = flags.labels and "rating" in labelled.reading.ratings
     label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    label_words = ["dspy-judges", "label", str(out), "--dimension", name]
+    label_words = ["dspy-judges", "label", str(out), "--dimension", spec]
     label_words += ["--scale", scale] if scale else []
     label_command = shlex.join([*label_words, "--out", label_file])
     has_other_labels = labelled.reading.ratings and not can_append

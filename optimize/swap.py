@@ -60,7 +60,7 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
     judges = read_judge_entries(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
         named_subject = NamedSubject.of(flags, judges)
-        task = unlabelled_task(flags, named_subject)
+        task = unlabelled_task(flags, named_subject, judges)
         entries = with_recordings(flags, named_subject.subject, task, judges)
     else:
         task, entries = read_task_and_entries(flags, judges)

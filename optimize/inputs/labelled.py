@@ -41,6 +41,8 @@ LevelOrAuto = Level | Literal["auto"]
 MAX_NAMED_ANNOTATORS = 10
 # The two answers of a verdict judge if people's own words cannot be used.
 PASS_FAIL = ("pass", "fail")
+# A column of the rows that `verify --changed` writes for people to label.
+SWAP_COLUMN = "drawn_for_swap"
 # The scale of a new judge if the labels have no usual scale.
 DEFAULT_SCALE = (1, 5)
 
@@ -174,7 +176,10 @@ def read_source(
     texts: Sequence[str] | None = None,
     subject: Subject | None = None,
 ) -> AnyLabels:
-    """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
+    """Read a file or rows for one dimension or for pairs; other sources already hold labels.
+
+    Raises LabelError for rows that were drawn because two judges differ on them.
+    """
     if labels.data is None:
         return starter_pairs() if pairwise else starter()
     if isinstance(labels.data, LabelledSet | LabelledPairs):
@@ -187,7 +192,13 @@ def read_source(
         # The judge's own words are labels without --values, too.
         own_values = {subject.words[0]: 1, subject.words[1]: 0}
         labels = replace(labels, values={**own_values, **labels.values})
-    return _read_on_scale(labels, name, subject, texts)
+    labelled = _read_on_scale(labels, name, subject, texts)
+    if SWAP_COLUMN in labelled.reading.unread:
+        raise LabelError(
+            f"{labelled.name}: its rows were drawn because two judges differ on them, and say "
+            "nothing about other rows; use it with verify --against OLD --changed FILE"
+        )
+    return labelled
 
 
 def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:

@@ -41,6 +41,12 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
+def dimension_name(spec: str) -> str:
+    """Return the name in a value of --dimension: NAME, FILE.yaml or NAME=DEFINITION."""
+    subject = find_subject(spec)
+    return subject.name if subject else spec.partition("=")[0].strip()
+
+
 def subject_from_labels(
     spec: str, labels: LabelSource, *, pairwise: bool = False
 ) -> tuple[Subject, AnyLabels] | None:

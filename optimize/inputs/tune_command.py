@@ -17,7 +17,7 @@ from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import narrowest_scale
 from optimize.inputs.labelled import AnyLabels, needs_any_scale
-from optimize.inputs.subjects import missing_input_flag, text_names_for_judge
+from optimize.inputs.subjects import dimension_name, missing_input_flag, text_names_for_judge
 
 # A title, and a sentence or command.
 Fact = tuple[str, str]
@@ -27,7 +27,7 @@ COMMAND_TITLE = "next"
 
 def dimension_specs(flags: argparse.Namespace) -> dict[str, str]:
     """Return the dimensions that --dimension names, each with its NAME or NAME=DEFINITION."""
-    return {value.partition("=")[0].strip(): value for value in flags.dimension or ()}
+    return {dimension_name(value): value for value in flags.dimension or ()}
 
 
 def dimensions_to_tune(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
@@ -51,7 +51,9 @@ def next_facts(
         return
     dimensions, flag_values = dimensions_to_tune(labelled, options), dimension_specs(flags)
     defined = [
-        name for name in dimensions if name in catalog.names() or "=" in flag_values.get(name, "")
+        name
+        for name in dimensions
+        if name in catalog.names() or flag_values.get(name, name) != name
     ]
     if names := defined or _names_without_definition(labelled, dimensions):
         fact = _tune_fact(labelled, names[0], flag_values.get(names[0], names[0]), flags, options)

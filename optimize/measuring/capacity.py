@@ -122,13 +122,13 @@ def _tuning_capacity(
 
 def _contrast_text(items: Items) -> str:
     document_ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
-    n_documents, n_with_several = len(items.documents), len(document_ratings)
+    n_with_several = len(document_ratings)
     if not n_with_several:
         return "none within documents, which have one output each"
     n_varied = sum(bool(np.ptp(ratings) > 0) for ratings in document_ratings)
     text = f"people tell outputs apart in {n_varied:,} of {count(n_with_several, 'document')}"
-    if n_with_one := n_documents - n_with_several:
-        text += f" with several outputs; {n_with_one:,} of {n_documents:,} with only one"
+    if n_with_one := len(items.documents) - n_with_several:
+        text += f" with several outputs; {count(n_with_one, 'document')} have only one"
     return text
 
 

@@ -9,6 +9,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,15 @@ from judges.dimension import Comparison
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
+from judges.terminal import print_note
 from optimize.figures.as_json import JSON_DECIMALS
-from optimize.figures.as_text import short_name
+from optimize.figures.as_text import counted, short_name
 from optimize.inputs.flags import SettingsError, word_values
-from optimize.inputs.labelled import only_dimension
+from optimize.inputs.labelled import SWAP_COLUMN, only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.scored import are_fractions
+from optimize.measuring.scored import are_fractions, tuned_ids
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.measuring.task_flags import NamedSubject
 from optimize.statistics.balanced import is_clearly_worse
@@ -95,8 +97,10 @@ class ChangedRowsSwap(SwapDecision):
         )
 
 
-def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> Task:
-    """Return a task on all outputs of --data; labels in that file are ignored."""
+def unlabelled_task(
+    flags: argparse.Namespace, named_subject: NamedSubject, judges: Sequence[JudgeEntry]
+) -> Task:
+    """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
     if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
         raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     if not flags.data:
@@ -105,9 +109,15 @@ def unlabelled_task(flags: argparse.Namespace, named_subject: NamedSubject) -> T
     assert isinstance(labelled, LabelledSet)
     no_rating = {named_subject.name: (math.nan,)}
     outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
-    return Task(
-        dimension=named_subject.name, labelled=replace(labelled, outputs=outputs), level="dataset"
-    )
+    labelled = replace(labelled, outputs=outputs)
+    task = Task(dimension=named_subject.name, labelled=labelled, level="dataset")
+    tuned = set(chain(*(tuned_ids(entry.judge, task.items(entry.judge)) for entry in judges)))
+    new_outputs = tuple(output for output in outputs if output.id not in tuned)
+    if not new_outputs:
+        raise LabelError(f"{labelled.name}: a judge was tuned on all of its outputs; name others")
+    if tuned:
+        print_note(f"note: left out {counted(len(tuned), 'output')} that a judge was tuned on")
+    return replace(task, labelled=replace(labelled, outputs=new_outputs))
 
 
 def decide_by_changed_rows(
@@ -214,7 +224,8 @@ def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
     """Write these outputs without labels; SettingsError if the file has other content."""
     assert isinstance(task.labelled, LabelledSet)
     row_by_id = {output.id: output.row for output in task.labelled.outputs}
-    content = "".join(f"{json.dumps(row_by_id[output_id])}\n" for output_id in ids).encode()
+    rows = ({**row_by_id[output_id], SWAP_COLUMN: "two judges differ"} for output_id in ids)
+    content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     if path.suffix != ".jsonl":
         raise SettingsError(f"--changed {path}: name a file that ends in .jsonl")
     if path.exists() and path.read_bytes() != content:

@@ -16,7 +16,7 @@ from judges.terminal import print_error
 from optimize.figures.as_text import counted
 from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
-from optimize.inputs.subjects import find_subject
+from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.exports import read_any_scores
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
@@ -41,7 +41,8 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
     """Read outputs with labels on --dimension, else on the only dimension, and its name."""
     bounds = scale_bounds(flags.scale)
     labelled = source.read_outputs(
-        dimensions=flags.dimension and [flags.dimension], scales=bounds and {"*": bounds}
+        dimensions=flags.dimension and [dimension_name(flags.dimension)],
+        scales=bounds and {"*": bounds},
     )
     dimension = only_dimension(labelled)
     if dimension in labelled.words:
@@ -134,7 +135,7 @@ def label_bounds(
     Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
     label, since all labels may be near one end of the scale.
     """
-    labels, subject = sample.label[sample.has_label], find_subject(dimension)
+    labels, subject = sample.label[sample.has_label], find_subject(flags.dimension or dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)
     bounds = scale_bounds(flags.scale) or labelled.scales.get(dimension)
     if bounds is None and dimension in labelled.words:

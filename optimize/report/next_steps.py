@@ -50,7 +50,7 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
     """Return how to give floors, to a command if there is one, and which suit CI."""
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
-    ci_advice = "Labels are too few for a floor in CI with a safe margin: use `--against`."
+    ci_advice = "For a floor in CI with a safe margin labels are too few, or the judge too weak."
     if flags := floor_flags(card.two_values.judge if card.two_values else card.rho):
         ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must hold: {floors}. {ci_advice}"
@@ -164,7 +164,10 @@ def comparison_step(result: JudgeComparison) -> str:
     if not other_judges:
         return f"Only {best.name} was measured, so there is nothing to compare it with."
     if (cheapest := judge_to_use(result)) is not best:
-        return f"{cheapest.name} is as good as the best judge, and cheaper."
+        return (
+            f"{cheapest.name} is cheaper, and within a standard error of the best judge; verify "
+            "--against tells whether it may replace it."
+        )
     if any(judge.relation_to_best != "worse" for judge in other_judges):
         return f"{best.name} has the best figure; more labels would tell whether it is better."
     return f"{best.name} is the best of these judges."

@@ -65,7 +65,7 @@ def test_for_pass_or_fail_the_answer_counts_misses_and_the_gain_in_balanced_accu
     (step,) = tuning_steps(run_result(test=test))
     # 40 of 40 may well be 37 when labelled again, whose interval begins at .80; 20 of 40 be 12. A
     # judge that passes 79 % at random holds .79 and .17.
-    assert "--min-tpr X --min-tnr X`. Labels are too few for a floor in CI with a" in step
+    assert "--min-tpr X --min-tnr X`. For a floor in CI with a safe margin labels" in step
 
 
 def test_an_answer_without_fails_on_test_asks_for_them():
@@ -307,7 +307,10 @@ def comparison(value: float, error: float) -> JudgeComparison:
 
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error():
     near, unclear = comparison(0.45, 0.06), comparison(0.328, 0.08)
-    assert comparison_step(near) == "cheap is as good as the best judge, and cheaper."
+    assert comparison_step(near) == (
+        "cheap is cheaper, and within a standard error of the best judge; verify --against tells "
+        "whether it may replace it."
+    )
     as_good = dict(comparison_answer(near).facts)["As good"]
     assert as_good == "within one standard error of the best judge: cheap."
     assert comparison_step(unclear).startswith("dear has the best figure; more labels would tell")

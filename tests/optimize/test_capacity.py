@@ -140,6 +140,6 @@ def test_check_mentions_single_outputs_and_annotators_without_common_outputs(tmp
     path = sheet(tmp_path / "labels.csv", *words, header="label,annotator,group")
     texts = capacity_texts(data.read_labels(path), "label")
     assert texts["contrast"].endswith(
-        "1 of 1 document with several outputs; 17 of 18 with only one"
+        "1 of 1 document with several outputs; 17 documents have only one"
     )
     assert texts["collect"].endswith("a second annotator on 30 outputs")

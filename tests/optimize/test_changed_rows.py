@@ -1,6 +1,7 @@
 """verify NEW --against OLD --changed FILE: the rows to label, and the swap by their labels."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from command_runs import json_of, output_of, run
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
+from tuned_judges import tuned_on
 
+import judges
+from judges.frozen import texts_digest
+from judges.loading import make_dimension
 from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.verify import command
 
@@ -48,7 +53,11 @@ def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     assert first.code == second.code == 3
     assert {row["id"] for row in rows} == {f"r{n}" for n in CHANGED}
     assert len(rows) == len(CHANGED)
-    assert rows[0].keys() == {"id", "group", "question", "output"}
+    assert rows[0].keys() == {"id", "group", "question", "output", "drawn_for_swap"}
+    # Both judges differ on these rows, so no figure on them holds for others.
+    write_jsonl("labels.jsonl", [{**row, "safe": "fail"} for row in rows])
+    new = ["--scores", "new.jsonl", "--dimension", "safe", "--data", "labels.jsonl"]
+    assert "its rows were drawn because two judges differ on them" in run(command, *new).err
     assert "new and old differ on 20 of 400 outputs (5%)" in first.out
     assert first.out.endswith("dspy-judges label changed.jsonl --dimension safe")
     assert "no changed output has a label yet" in first.err
@@ -147,3 +156,18 @@ def test_a_larger_margin_and_fewer_changes_need_fewer_labels() -> None:
     # (2.486 * share / margin)^2, at least 30.
     sizes = (200, 1000), (2000, 10_000), (1000, 10_000), (100, 10_000), (10, 10_000)
     assert [rows_to_label(*each, 0.03) for each in sizes] == [275, 275, 69, 30, 30]
+
+
+def test_outputs_that_a_judge_was_tuned_on_are_left_out_before_it_is_asked(here):
+    rows = [{"id": f"r{n}", "document": f"Why {n}?", "summary": f"Because {n}."} for n in range(60)]
+    keys = (texts_digest({"d": row["document"], "s": row["summary"]}) for row in rows[:20])
+    judge = judges.load(tuned_on(here / "judge.json", keys))
+    subject = make_dimension("relevance", ("pass", "fail"), ["document", "summary"], "is it good")
+    verdict_judge = replace(judges.Judge.of(subject), provenance=judge.provenance)
+    path = str(verdict_judge.save(here / "verdict.json"))
+    data = ["--data", write_jsonl("rows.jsonl", rows), "--changed", "changed.jsonl"]
+    old = [{"id": row["id"], "dimension": "relevance", "score": 0} for row in rows]
+    recording = ["--scores", f"old={write_jsonl('old.jsonl', old)}", "--against", "old"]
+    result = run(command, path, *recording, *data)
+    assert "left out 20 outputs that a judge was tuned on" in result.err
+    assert "of 40 outputs" in result.out

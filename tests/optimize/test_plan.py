@@ -188,3 +188,15 @@ def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels(capsys):
     out, err = capsys.readouterr()
     assert json.loads(out)["n_labelled"] == 4
     assert "tied on 4 outputs, each of which counts half a pass" in err
+
+
+def test_a_definition_names_its_dimension_and_stays_in_the_label_command(capsys):
+    write_labels(range(60))
+    spec = "ok=the text is polite"
+    *_, command = lines_of(capsys, *LINE, "--dimension", spec)
+    assert command.endswith("--dimension 'ok=the text is polite' --out done.jsonl")
+    Path("ok.yaml").write_text(
+        "name: ok\ndefinition: polite\ninputs: {output: a text}\nscale: [pass, fail]\n"
+    )
+    *_, command = lines_of(capsys, *LINE, "--dimension", "ok.yaml")
+    assert command.endswith("--dimension ok.yaml --out done.jsonl")
