@@ -50,7 +50,10 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
     """Return how to give floors, to a command if there is one, and which suit CI."""
     floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
     floors = f"`{command} {floors}`" if command else floors
-    ci_advice = "For a floor in CI with a safe margin labels are too few, or the judge too weak."
+    ci_advice = (
+        "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: use "
+        "`--against`."
+    )
     if flags := floor_flags(card.two_values.judge if card.two_values else card.rho):
         ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
     return f"Give the floors that it must hold: {floors}. {ci_advice}"

@@ -6,7 +6,7 @@ It keeps all judgements, so a candidate never judges the same item twice.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -52,11 +52,20 @@ class Evaluator:
         return self.pricing.item_calls if in_calls else self.item_price(candidate)
 
     def item_price(self, candidate: Candidate) -> float:
-        """Return the price of judging one item: measured if possible, else estimated."""
+        """Return the price of judging one item: measured if possible, else estimated.
+
+        For a candidate with questions, only the price of the questions is estimated if the price
+        without them was measured.
+        """
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_FOR_MEAN_COST:
             return sum(map(self._price_of, judgements)) / len(judgements)
-        return self.pricing.estimate_price(candidate.prompt(self.untuned), self.untuned)
+        estimate = self.pricing.estimate_price(candidate.prompt(self.untuned), self.untuned)
+        base = replace(candidate, questions=None, weights=None)
+        if not candidate.questions or len(self._judgements[base.id]) < ITEMS_FOR_MEAN_COST:
+            return estimate
+        base_estimate = self.pricing.estimate_price(base.prompt(self.untuned), self.untuned)
+        return self.item_price(base) + max(0.0, estimate - base_estimate)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """Return the cost of scoring these items; those that are scored already cost nothing."""

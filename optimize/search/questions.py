@@ -31,6 +31,9 @@ MAX_OUTPUTS_ASKED = 300
 # all questions are asked with the best instruction of each half, and then the useful ones again. At
 # most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
 QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
+# The expected cost of asking all questions on both halves, without which the test says nothing. It
+# is reserved if it takes at most the share `MAX_QUESTION_SHARE` of the budget, else nothing is.
+BOTH_HALVES_COST, MAX_QUESTION_SHARE = 2.2, 0.5
 
 
 class QuestionsNotTestedError(JudgesError):
@@ -38,7 +41,7 @@ class QuestionsNotTestedError(JudgesError):
 
 
 def question_test_cost(problem: SearchProblem, *, proposes: bool) -> float:
-    """Return the cost to reserve for the test of questions; 0 if there will be no questions.
+    """Return the cost to reserve for the test of questions; 0 if there will be none.
 
     The cost is in the budget's unit. `proposes` says whether the optimizer asks the proposer for
     questions.
@@ -47,8 +50,11 @@ def question_test_cost(problem: SearchProblem, *, proposes: bool) -> float:
     if not (problem.questions or problem.evaluator.untuned.questions or proposes):
         return 0.0
     n_outputs = sum(len(_items_to_ask(half, problem.goal)) for half in (problem.train, problem.dev))
-    cost = QUESTION_TEST_COST * n_outputs * problem.evaluator.item_cost(problem.untuned)
-    return min(cost, QUESTION_TEST_SHARE * problem.evaluator.budget.remaining)
+    asking_cost = n_outputs * problem.evaluator.item_cost(problem.untuned)
+    budget_left, needed = problem.evaluator.budget.remaining, BOTH_HALVES_COST * asking_cost
+    if needed > MAX_QUESTION_SHARE * budget_left:
+        return 0.0
+    return min(QUESTION_TEST_COST * asking_cost, max(needed, QUESTION_TEST_SHARE * budget_left))
 
 
 def ask_questions(
@@ -56,23 +62,27 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
+    The result asks the useful questions again. If the budget cannot pay for that, it is the judge
+    that was asked all of them, and only the useful ones have a weight.
+
     Returns None if there are no questions. Raises NotTestedError if no question is worth asking, or
     if the judge fails too often when asked; and SearchBudgetSpentError if the budget cannot pay for
-    the questions now, or the limit cannot pay for them on test.
+    the questions on both halves, or the limit cannot pay for them on test.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     items_of_halves = [_items_to_ask(half.dev, problem.goal) for half in halves]
     items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
-    judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
-    if not all(judge.questions for judge in judges):
+    all_judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
+    if not all(judge.questions for judge in all_judges):
         return None
     untuned = evaluator.scores(problem.untuned, items)
+    judges = _affordable_judges(problem, all_judges, items)
     finalists: list[Finalist] = []
-    useful_by_half: list[tuple[Field, ...]] = []
+    useful_answers: list[LabelledAnswers] = []
     for half, judge, half_items in zip(halves, judges, items_of_halves, strict=True):
         answers = _reliable_answers(half, judge, items, untuned)
-        useful_by_half.append(_useful_questions(answers, half))
-        if not useful_by_half[-1]:
+        useful_answers.append(answers.of_questions(_useful_questions(answers, half)))
+        if len(useful_answers[-1].fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
         is_tested = np.isin(items.document_ids, half_items.documents)
@@ -86,14 +96,33 @@ def ask_questions(
         finalist.record(half, "questions")
         finalists.append(finalist)
     best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
-    candidate = replace(judges[best_half], questions=useful_by_half[best_half])
+    candidate, answers = judges[best_half], useful_answers[best_half]
+    useful_only = replace(candidate, questions=answers.fields[:-1])
+    if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
+        evaluator.scores(useful_only, items)
+        candidate, answers = useful_only, collect_answers(problem, useful_only, items)
     if evaluator.item_price(candidate) > problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for them on test")
-    evaluator.scores(candidate, items)
-    weights = collect_answers(problem, candidate, items).fit_weights()
-    candidate = replace(candidate, weights=weights)
+    candidate = replace(candidate, weights=answers.fit_weights())
     candidate = replace(candidate, threshold=problem.learn_threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(finalists))
+
+
+def _affordable_judges(
+    problem: SearchProblem, judges: Sequence[Candidate], items: Items
+) -> Sequence[Candidate]:
+    """Return the judges if the budget can pay for asking both, else the judges without reasoning.
+
+    Raises SearchBudgetSpentError if these cost too much, too, so that no half is asked in vain.
+    """
+    evaluator = problem.evaluator
+    without_reasoning = [replace(judge, reasoning=None) for judge in judges]
+    for variants in (judges, without_reasoning):
+        cost = sum({judge.id: evaluator.cost(judge, items) for judge in variants}.values())
+        if cost <= evaluator.budget.remaining:
+            return variants
+    evaluator.budget.check(cost)
+    return without_reasoning
 
 
 def _reliable_answers(
