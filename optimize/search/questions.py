@@ -31,9 +31,6 @@ MAX_OUTPUTS_ASKED = 300
 # all questions are asked with the best instruction of each half, and then the useful ones again. At
 # most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
 QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
-# The expected cost of asking all questions on both halves, without which the test says nothing. It
-# is reserved if it takes at most the share `MAX_QUESTION_SHARE` of the budget, else nothing is.
-BOTH_HALVES_COST, MAX_QUESTION_SHARE = 2.2, 0.5
 
 
 class QuestionsNotTestedError(JudgesError):
@@ -51,10 +48,8 @@ def question_test_cost(problem: SearchProblem, *, proposes: bool) -> float:
         return 0.0
     n_outputs = sum(len(_items_to_ask(half, problem.goal)) for half in (problem.train, problem.dev))
     asking_cost = n_outputs * problem.evaluator.item_cost(problem.untuned)
-    budget_left, needed = problem.evaluator.budget.remaining, BOTH_HALVES_COST * asking_cost
-    if needed > MAX_QUESTION_SHARE * budget_left:
-        return 0.0
-    return min(QUESTION_TEST_COST * asking_cost, max(needed, QUESTION_TEST_SHARE * budget_left))
+    largest_reserve = QUESTION_TEST_SHARE * problem.evaluator.budget.remaining
+    return min(QUESTION_TEST_COST * asking_cost, largest_reserve)
 
 
 def ask_questions(
