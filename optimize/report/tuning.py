@@ -158,13 +158,15 @@ def _search_end_fact(result: TuningResult) -> Iterator[Fact]:
     last_round, spent = result.last_round, result.spending.cost_usd
     if not last_round or result.max_cost is None or spent is None:
         return
-    ending, unspent_text = "A limit ended the search. Its last rounds gained", ""
+    unspent = max(0, result.max_cost - spent)
+    ending = "A limit ended the search. Its last rounds gained"
+    unspent_text = f" ${unspent:.2f} was kept for steps that then cost less, or cost too much."
     gain_text, expectation = f"{last_round.gain:+.3f} on train", ""
     if last_round.is_final:
         ending = "The search ended because its last rounds gained"
         gain_text += f", no more than their standard error ({number_text(last_round.error)})"
         expectation = " and are expected to gain no more"
-        unspent_text = f" ${max(0, result.max_cost - spent):.2f} is left unspent."
+        unspent_text = f" ${unspent:.2f} is left unspent."
     yield (
         "Search",
         f"{ending} {gain_text}. Further rounds would cost ${2 * last_round.cost:.2f}{expectation}."
