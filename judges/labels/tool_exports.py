@@ -41,7 +41,10 @@ class LabelExport:
         sources: Maps each source of labels to whether people gave and submitted its labels.
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
-        unread: A regular expression for columns that are never texts.
+        unread: A regular expression for columns that are never texts, if every other one may be.
+        prefixes: A regular expression for what is dropped from the start of columns' names, unless
+            two columns would then have the same name.
+        omitted: Maps columns to the cell whose rows are left out.
     """
 
     tool: str
@@ -51,6 +54,8 @@ class LabelExport:
     sources: Mapping[str, bool] = field(default_factory=dict)
     texts: str = ""
     unread: str = ""
+    prefixes: str = ""
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
 
 _ANNOTATIONS_ADVICE = "give their file with --annotations FILE, and the outputs, too"
@@ -141,12 +146,20 @@ LABEL_EXPORTS = [
         {"assessments": ""},
         sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
     ),
+    LabelExport(
+        "MTurk",
+        {"HITId": "", r"Answer\..+": ""},
+        texts="*",
+        unread=r"(?!(Input|Answer)\..|WorkerId$).*",
+        prefixes=r"(Input|Answer)\.",
+        omitted={"AssignmentStatus": "Rejected"},
+    ),
 ]
 # The paths at which labels and outputs have each field; the first path with a value counts. A dot
 # leads into an object. A field that a label lacks is looked up in the objects around the label. The
 # field `output_id` is the id of the output that a label is on.
 PLACES: dict[str, tuple[str, ...]] = {
-    "id": ("context.span_id", "id", "trace_id"),
+    "id": ("context.span_id", "id", "trace_id", "Input.id", "HITId"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
     "output": ("attributes.output.value", "output", "outputs", "response"),
     "output_id": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
@@ -204,10 +217,20 @@ class _ExportReader:
         # The columns in the user's mapping keep their names and cells.
         used_columns = {*map(columns.outer_column, columns.mapped_columns)}
         self._mapped_columns = used_columns & {*table.columns}
+        short_names = [re.sub(f"^({export.prefixes})", "", name) for name in table.columns]
+        self._short_names = {
+            column: name
+            for column, name in zip(table.columns, short_names, strict=True)
+            if short_names.count(name) == 1 and column not in self._mapped_columns
+        }
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
         self._words = {normalize_word(word): number for word, number in options.values.items()}
         # The number of labels that were left out, by their source or by another reason.
         self._n_omitted = Counter[str]()
+        for column, cell in export.omitted.items():
+            rows = tuple(row for row in self._table.rows if row.cells.get(column) != cell)
+            self._n_omitted[f"with {column} {cell}"] = len(self._table.rows) - len(rows)
+            self._table = replace(self._table, rows=rows)
 
     def read(self, *, has_outputs: bool) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
@@ -264,28 +287,32 @@ class _ExportReader:
         omissions_text = joined_names(
             [f"{n_omitted:,} {source}" for source, n_omitted in (+self._n_omitted).items()]
         )
-        return f"{note}: {count(n_labels, 'label')} by people (left out: {omissions_text})"
+        labels_text = f": {count(n_labels, 'label')} by people" if self._export.labels else ""
+        return f"{note}{labels_text} (left out: {omissions_text})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Return whether labels must come from the export, since nothing else has any."""
-        if not (self._options.reads_labels and has_outputs):
-            return self._options.reads_labels
+        if not (self._options.reads_labels and self._export.advice and has_outputs):
+            return self._options.reads_labels and self._export.advice != ""
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
         has_mapped_labels = not all(map(is_source_or_output, dimension_names))
-        return not (has_mapped_labels or self._options.annotations) and self._export.advice != ""
+        return not (has_mapped_labels or self._options.annotations)
 
     def _output_row(self, row: TableRow) -> TableRow:
         """Return a row with only its id, its texts and the columns in the user's mapping."""
         texts, unread = self._export.texts, re.compile(self._export.unread)
         cells: Record = {}
         if texts == "*":
-            cells = {name: _unwrap_rating(cell) for name, cell in row.cells.items()}
+            cells = {
+                self._short_names.get(name, name): _unwrap_rating(cell)
+                for name, cell in row.cells.items()
+                if not unread.fullmatch(name)
+            }
         elif texts:
             for texts_by_name in objects_in(row.cells[texts]):
                 cells |= texts_by_name
         else:
             cells = {name: _field(row.cells, name) for name in ("input", "output")}
-        cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         cells |= {column: row.cells.get(column) for column in self._mapped_columns}
         if (name := _field(row.cells, "id")) is not None:
             cells["id"] = str(name)
