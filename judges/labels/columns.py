@@ -371,6 +371,13 @@ class Columns:
         return tuple(dict.fromkeys(names))
 
 
+def mapping_in_table(table: Table, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
+    """Return the entries of a mapping of two files whose columns this table has."""
+    columns = Columns(table, mapping)
+    entries = columns.mapping.items()
+    return {name: mapping[name] for name, headers in entries if all(map(columns.has, headers))}
+
+
 def check_mapping(columns: Columns, problems: Problems) -> None:
     """Add a problem for each name that is mapped to a missing column, or to too many columns."""
     for name, headers in columns.mapping.items():
