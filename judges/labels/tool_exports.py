@@ -42,9 +42,9 @@ class LabelExport:
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
         unread: A regular expression for columns that are never texts, if every other one may be.
-        prefixes: A regular expression for what is dropped from the start of columns' names, unless
-            two columns would then have the same name.
-        omitted: Maps columns to the cell whose rows are left out.
+        names: Maps regular expressions for the names of columns to the names by which they are
+            read, unless two columns would then have the same name.
+        omitted: Maps columns to regular expressions for the cells whose rows are left out.
     """
 
     tool: str
@@ -54,7 +54,7 @@ class LabelExport:
     sources: Mapping[str, bool] = field(default_factory=dict)
     texts: str = ""
     unread: str = ""
-    prefixes: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
     omitted: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,6 +92,13 @@ _LANGSMITH = LabelExport(
 _LANGSMITH_FRAME_COLUMNS = {"run_id": "", "key": "", r"feedback_source\.type": ""}
 _LANGSMITH_RUNS_COLUMNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
 _LANGSMITH_RESULTS_COLUMNS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
+_PRODIGY = LabelExport(
+    "Prodigy",
+    {"_input_hash": "", "answer": "accept|reject|ignore", "accept": ""},
+    texts="*",
+    unread="_(?!annotator_id$).*|answer|label|options|config",
+    omitted={"answer": "ignore|reject"},
+)
 # The exports that can be read: the first that matches is used. docs/extend.md says how to add one.
 LABEL_EXPORTS = [
     _LANGFUSE,
@@ -151,15 +158,23 @@ LABEL_EXPORTS = [
         {"HITId": "", r"Answer\..+": ""},
         texts="*",
         unread=r"(?!(Input|Answer)\..|WorkerId$).*",
-        prefixes=r"(Input|Answer)\.",
+        names={r"(?:Input|Answer)\.(.+)": r"\1"},
         omitted={"AssignmentStatus": "Rejected"},
+    ),
+    _PRODIGY,
+    replace(
+        _PRODIGY,
+        columns={"_input_hash": "", "answer": "accept|reject|ignore"},
+        unread="_(?!annotator_id$).*",
+        names={"label": "dimension", "answer": "rating"},
+        omitted={"answer": "ignore"},
     ),
 ]
 # The paths at which labels and outputs have each field; the first path with a value counts. A dot
 # leads into an object. A field that a label lacks is looked up in the objects around the label. The
 # field `output_id` is the id of the output that a label is on.
 PLACES: dict[str, tuple[str, ...]] = {
-    "id": ("context.span_id", "id", "trace_id", "Input.id", "HITId"),
+    "id": ("context.span_id", "id", "trace_id", "Input.id", "HITId", "_input_hash"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
     "output": ("attributes.output.value", "output", "outputs", "response"),
     "output_id": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
@@ -217,20 +232,26 @@ class _ExportReader:
         # The columns in the user's mapping keep their names and cells.
         used_columns = {*map(columns.outer_column, columns.mapped_columns)}
         self._mapped_columns = used_columns & {*table.columns}
-        short_names = [re.sub(f"^({export.prefixes})", "", name) for name in table.columns]
-        self._short_names = {
+        names = [*table.columns]
+        for pattern, name in export.names.items():
+            names = [re.sub(f"^(?:{pattern})$", name, column) for column in names]
+        self._names = {
             column: name
-            for column, name in zip(table.columns, short_names, strict=True)
-            if short_names.count(name) == 1 and column not in self._mapped_columns
+            for column, name in zip(table.columns, names, strict=True)
+            if names.count(name) == 1 and column not in self._mapped_columns
         }
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
         self._words = {normalize_word(word): number for word, number in options.values.items()}
         # The number of labels that were left out, by their source or by another reason.
         self._n_omitted = Counter[str]()
-        for column, cell in export.omitted.items():
-            rows = tuple(row for row in self._table.rows if row.cells.get(column) != cell)
-            self._n_omitted[f"with {column} {cell}"] = len(self._table.rows) - len(rows)
-            self._table = replace(self._table, rows=rows)
+        for column, pattern in export.omitted.items():
+            rows, cells = self._table.rows, [str(row.cells.get(column)) for row in table.rows]
+            are_omitted = [*map(re.compile(pattern).fullmatch, cells)]
+            self._n_omitted.update(f"with {column} {match[0]}" for match in are_omitted if match)
+            kept_rows = tuple(
+                row for row, match in zip(rows, are_omitted, strict=True) if not match
+            )
+            self._table = replace(self._table, rows=kept_rows)
 
     def read(self, *, has_outputs: bool) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
@@ -304,7 +325,7 @@ class _ExportReader:
         cells: Record = {}
         if texts == "*":
             cells = {
-                self._short_names.get(name, name): _unwrap_rating(cell)
+                self._names.get(name, name): _unwrap_rating(cell)
                 for name, cell in row.cells.items()
                 if not unread.fullmatch(name)
             }

@@ -237,6 +237,37 @@ def test_pairs_of_mturk_with_the_same_answers_stay_apart():
     assert [pair.texts for pair in pairs.pairs] == [{"question": f"Question {n}?"} for n in N]
 
 
+def prodigy_row(n: int, who: str, answer: str, **cells: object) -> dict[str, Any]:
+    hashes = {"_input_hash": -n, "_task_hash": n, "_timestamp": 1790000000 + n}
+    return {**hashes, "text": f"Answer {n}.", **cells, "answer": answer, "_annotator_id": who}
+
+
+def test_accepted_and_rejected_labels_of_prodigy_are_passes_and_fails_on_the_label():
+    answers = (("ann", "reject"), ("bob", "accept"), ("cy", "ignore"))
+    labels = ("POLITE", "CLEAR")
+    tasks = [prodigy_row(n, *each, label=name) for n in N for each in answers for name in labels]
+    labelled = data.read_labels(tasks)
+    each = {"POLITE": (0.0, 1.0), "CLEAR": (0.0, 1.0)}
+    assert [one.ratings for one in labelled.outputs] == [each] * len(N)
+    assert [one.texts for one in labelled.outputs] == [{"text": f"Answer {n}."} for n in N]
+    # One ignored task for each of five texts and two labels.
+    assert "an export of Prodigy (left out: 10 with answer ignore)" in labelled.notes
+
+
+def test_the_one_choice_of_an_accepted_task_of_prodigy_is_the_rating():
+    options = [{"id": number, "text": str(number)} for number in N]
+    answers = (("ann", "accept", 2), ("bob", "reject", 3), ("cy", "ignore", 4))
+    tasks = [
+        prodigy_row(n, who, answer, options=options, accept=[choice])
+        for n in N
+        for who, answer, choice in answers
+    ]
+    labelled = data.read_labels(tasks)
+    assert [one.ratings for one in labelled.outputs] == [{"accept": (2.0,)}] * len(N)
+    assert [one.texts for one in labelled.outputs] == [{"text": f"Answer {n}."} for n in N]
+    assert "(left out: 5 with answer reject, 5 with answer ignore)" in " ".join(labelled.notes)
+
+
 def test_scores_of_observations_are_on_their_own_texts():
     message = {"role": "assistant", "content": "Of it."}
     part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": message}
@@ -319,6 +350,7 @@ OWN: list[dict[str, Any]] = [
     {"trace_id": "t", "assessments": "oral"},
     {"example_id": "e", "feedback.note": "fine"},
     {"HITId": "h", "answer_by": "mail"},
+    {"_input_hash": "h", "accept": "yes"},
 ]
 
 
