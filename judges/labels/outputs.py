@@ -146,7 +146,9 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
     if not options.reads_labels:
         return {}
     if columns.is_long:
-        return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
+        return read_comments(
+            columns, lambda _, row: [options.dimension_in(columns.cell(row, "dimension"))]
+        )
     all_dimensions = [
         *(options.dimensions or (*rating_columns.by_dimension, *rating_columns.nested_dimensions))
     ]

@@ -42,6 +42,12 @@ LONG = [
 ]
 
 
+def test_a_dimension_in_a_long_file_is_found_by_the_name_of_its_judge():
+    rows = [output("a", dimension="Is Coherent?", rating=4, annotator="x", comment="Clear.")]
+    (read,) = data.read_labels(rows, dimensions=["is_coherent"]).outputs
+    assert (read.ratings, read.comments) == ({"is_coherent": (4.0,)}, {"is_coherent": ("Clear.",)})
+
+
 def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     before = {"relevance": 1, "coherence": 2}
     outputs = [output("a", ratings=before), output("b"), output("c", ratings={"relevance": 3})]
