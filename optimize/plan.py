@@ -13,7 +13,7 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.labels.cells import without_keys
-from judges.labels.columns import ColumnNames, Columns
+from judges.labels.columns import ColumnNames, mapping_in_table
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
@@ -235,11 +235,7 @@ def _read_labelled_outputs(flags: argparse.Namespace) -> tuple[LabelledSet, str]
 def _columns_in_file(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
     """Return the entries of the mapping whose columns the file has."""
     table = read_table(file, Problems(file))
-    if table is None:
-        return {}
-    columns = Columns(table, mapping)
-    names = [name for name in mapping if all(map(columns.has, columns.mapping[name]))]
-    return {name: mapping[name] for name in names}
+    return {} if table is None else mapping_in_table(table, mapping)
 
 
 def plan_figures(

@@ -19,6 +19,7 @@ from judges.labels.names import (
     OUTPUT_NAMES,
     SOURCE_NAMES,
     is_comment_name,
+    is_id_name,
     is_reference_name,
     is_source_or_output,
     is_text_name,
@@ -183,7 +184,8 @@ class Columns:
             return {}
         other_columns = self.columns_except(self.comment_columns)
         texts = {*filter(is_text_name, other_columns), *self.of_kind(other_columns, "text")}
-        content = [*texts, *self.find_all(("group", "system", "system_a", "system_b"))]
+        other_ids = filter(self._may_be_item_ids, other_columns)
+        content = [*texts, *self.find_all(("group", "system", "system_a", "system_b")), *other_ids]
         first_row_numbers: dict[tuple[str, ...], int] = {}
         return {
             row.number: first_row_numbers.setdefault(
@@ -191,6 +193,13 @@ class Columns:
             )
             for row in self.table.rows
         }
+
+    def _may_be_item_ids(self, column: str) -> bool:
+        """Return whether a column named like ids repeats them, but rarely for one annotator."""
+        rows = self.table.rows
+        pairs = {(str(self.cell(row, "annotator")), str(row.cells.get(column))) for row in rows}
+        are_shared = self.column(column).n_distinct < len(pairs) > len(rows) / 2
+        return is_id_name(column) and are_shared
 
     def column_ignoring_case(self, name: str) -> str | None:
         """Return the one column that has this name in any case and spacing; else None."""
@@ -360,6 +369,13 @@ class Columns:
             for key in as_object(cell) or ()
         )
         return tuple(dict.fromkeys(names))
+
+
+def mapping_in_table(table: Table, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
+    """Return the entries of a mapping of two files whose columns this table has."""
+    columns = Columns(table, mapping)
+    entries = columns.mapping.items()
+    return {name: mapping[name] for name, headers in entries if all(map(columns.has, headers))}
 
 
 def check_mapping(columns: Columns, problems: Problems) -> None:

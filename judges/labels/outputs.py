@@ -19,7 +19,7 @@ from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings,
 from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
 from judges.labels.values import is_missing_value
-from judges.tables.problems import Problems, count, excerpt, joined_names
+from judges.tables.problems import Problems, UnreadableError, count, excerpt, joined_names
 
 
 def read_outputs(
@@ -146,7 +146,9 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
     if not options.reads_labels:
         return {}
     if columns.is_long:
-        return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
+        return read_comments(
+            columns, lambda _, row: [options.dimension_in(columns.cell(row, "dimension"))]
+        )
     all_dimensions = [
         *(options.dimensions or (*rating_columns.by_dimension, *rating_columns.nested_dimensions))
     ]
@@ -201,21 +203,31 @@ def _check_has_ratings(
     If no dimension was requested, add a problem if there are no ratings at all.
     """
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
-    scores = joined_names(sorted(columns.judge_score_columns))
-    remark = f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
     rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
     if columns.is_long:
         rated_names.update(map(str, columns.cells(str(columns.find("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
         rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
-        fault = f"no output has a rating on it; {rated_text}{remark}"
+        fault = f"no output has a rating on it; {rated_text}{_scores_remark(columns)}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not dimensions and not rating_columns.dimensions:
-        column_names = joined_names(columns.table.columns)
-        fault = f"no column of labels was recognised; the columns are {column_names}{remark}"
-        problems.add("no-rating", fault, _label_advice(columns))
+        with problems.collect():
+            raise no_labels_error(columns)
+
+
+def no_labels_error(columns: Columns) -> UnreadableError:
+    """Return the error that a table has no column of labels, with its columns and advice."""
+    column_names = joined_names(columns.table.columns)
+    fault = "no column of labels was recognised; the columns are "
+    fault += f"{column_names}{_scores_remark(columns)}"
+    return UnreadableError("no-rating", fault, _label_advice(columns))
+
+
+def _scores_remark(columns: Columns) -> str:
+    scores = joined_names(sorted(columns.judge_score_columns))
+    return f" (a judge's scores, not labels: {scores})" if columns.judge_score_columns else ""
 
 
 def _label_advice(columns: Columns) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_at, without_keys
 from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns, check_mapping
-from judges.labels.names import name_words
+from judges.labels.names import judge_name, name_words
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
@@ -111,7 +111,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(pairs),
-        candidate=candidates.shared_name if candidates else "response",
+        candidate=judge_name(candidates.shared_name if candidates else "") or "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.file_reading({"votes": vote_columns}),

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import chain
 
 from dspy_judges.column_names import name_key
@@ -12,7 +13,8 @@ from judges import catalog
 from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, is_text_name, judge_name, map_flag, name_words
-from judges.labels.values import is_yes_or_no
+from judges.labels.rating_reader import is_rating_word
+from judges.labels.values import is_yes_or_no, normalize_word
 from judges.tables.problems import Problems, joined_names
 
 # A column name such as `relevance (annotator 1)`; the first group is the dimension.
@@ -296,25 +298,45 @@ def _likely_label_columns(rating_columns: RatingColumns, dimension: str) -> list
 def _check_guessed_columns(rating_columns: RatingColumns, problems: Problems) -> None:
     """Add a problem, with flags to use, unless the guessed columns are clearly ratings.
 
-    A single column of numbers on a usual scale clearly holds ratings, and so do columns that have
-    the names of catalogue judges.
+    A single column of numbers on a usual scale clearly holds ratings unless another column holds
+    labels in words, and so do columns that have the names of catalogue judges.
     """
     columns, guessed_columns = rating_columns.columns, rating_columns.guessed
+    label_columns = _label_columns(columns, "label")
+    word_columns = columns.of_kind(label_columns, "label") or [
+        *filter(partial(_holds_rating_words, columns), columns.table.columns)
+    ]
+    are_in_catalog = {*map(str.casefold, guessed_columns)} <= {*catalog.names()}
+    if word_columns and not are_in_catalog and {*guessed_columns} != {*label_columns}:
+        possible_columns = [*word_columns, *guessed_columns]
+        flags = " or ".join(map_flag(name, [name]) for name in possible_columns[:3])
+        fault = f"{joined_names(possible_columns)} may each hold the labels"
+        problems.add("labels", fault, f"say which: {flags}")
+        return
     are_marks = _are_school_marks(columns, guessed_columns[0])
     if len(guessed_columns) > 1 or rating_columns.annotator_groups:
-        are_clearly_ratings = {*map(str.casefold, guessed_columns)} <= {*catalog.names()}
+        are_clearly_ratings = are_in_catalog
     else:
         are_clearly_ratings = not are_marks and _look_like_ratings(
             columns.cells(guessed_columns[0])
         )
     if are_clearly_ratings:
         return
-    likely_columns = _label_columns(columns, "label") or [*guessed_columns]
+    likely_columns = label_columns or [*guessed_columns]
     cells = chain.from_iterable(columns.column(name).present_cells for name in likely_columns)
     description = "labels" if all(map(is_yes_or_no, cells)) else "numbers that may not be ratings"
     verb = "holds" if len(likely_columns) == 1 else "hold"
     fault = f"{joined_names(likely_columns)} {verb} {description}"
     problems.add("annotators", fault, _guess_advice(likely_columns, are_marks=are_marks))
+
+
+def _holds_rating_words(columns: Columns, name: str) -> bool:
+    """Return whether a column that is not read holds labels of few words, or signs such as ★★★."""
+    column = columns.column(name)
+    values = {*map(normalize_word, column.present_cells)}
+    are_ratings = 2 * sum(map(is_rating_word, values)) >= len(values)
+    unused_columns = columns.columns_except(columns.used_columns(OUTPUT_ROLES))
+    return name in unused_columns and column.is_category and are_ratings
 
 
 def _are_school_marks(columns: Columns, column: str) -> bool:

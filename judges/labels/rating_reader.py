@@ -38,6 +38,7 @@ _GOOD_WORDS = re.compile(
 _BAD_WORDS = re.compile(
     r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b"
 )
+_MIDDLE_WORDS = re.compile(r"\b(fair|average|okay|mittel|moyen|regular)\b")
 # Numbers that surveys write for a missing answer; they are negative or far above the ratings.
 _MISSING_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
 # A number as Python writes it. A note says how numbers in any other form were read.
@@ -307,6 +308,12 @@ class RatingReader:
             words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_LISTED_WORDS]))
             cells_text = count(sum(missing.values()), "cell")
             yield f"{cells_text} without a rating, written {words_for_missing}"
+
+
+def is_rating_word(word: str) -> bool:
+    """Return whether a word has a known meaning as a rating, or is only signs, such as ★★★."""
+    patterns = _GOOD_WORDS, _BAD_WORDS, _MIDDLE_WORDS
+    return any(pattern.search(word) for pattern in patterns) or not re.search(r"\w", word)
 
 
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:

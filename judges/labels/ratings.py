@@ -23,7 +23,7 @@ from judges.labels.cells import (
     value_at,
 )
 from judges.labels.columns import ColumnNames, Columns
-from judges.labels.names import name_words
+from judges.labels.names import judge_name, name_words
 from judges.labels.rating_columns import SCHOOL_MARK_WORDS, ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
@@ -88,6 +88,17 @@ class ReadOptions:
 
     def reads(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions
+
+    def dimension_in(self, cell: object) -> str:
+        """Return the dimension in a cell of a long file, by its name in `dimensions` if it is one.
+
+        A judge's name is made from the cell's, as `coherent` from `COHERENT`.
+        """
+        name = str(cell).strip()
+        if self.reads(name):
+            return name
+        matches = (each for each in self.dimensions or () if each == judge_name(name))
+        return next(matches, name)
 
     def scale(self, dimension: str) -> Scale | None:
         return self.scales.get(dimension, self.scales.get("*"))
@@ -297,7 +308,7 @@ def _single_ratings(
 ) -> Iterator[RatingCell]:
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
     if rating_columns.columns.is_long:
-        cells = _long_cells(rating_columns.columns, problems)
+        cells = _long_cells(rating_columns.columns, options, problems)
     else:
         cells = _wide_cells(rating_columns, problems)
     for cell in cells:
@@ -307,14 +318,14 @@ def _single_ratings(
                     yield cell._replace(annotator=cell.annotator or annotator, value=value)
 
 
-def _long_cells(columns: Columns, problems: Problems) -> Iterator[RatingCell]:
+def _long_cells(columns: Columns, options: ReadOptions, problems: Problems) -> Iterator[RatingCell]:
     """Yield the cell of ratings in each row; adds a problem for a row without id or dimension."""
     column = str(columns.find("rating"))
     for row in columns.table.rows:
         dimension = columns.cell(row, "dimension")
         if is_id_or_name(dimension) and is_id_or_name(columns.cell(row, "id")):
             value = columns.cell(row, "rating")
-            yield _rating_cell(columns, row, str(dimension).strip(), column, value)
+            yield _rating_cell(columns, row, options.dimension_in(dimension), column, value)
         else:
             advice = "give every rating the id of its output and a dimension"
             problems.add("no-name", "has no id, or no dimension", advice, line=row.line)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
-from judges.labels.columns import VOTE_COLUMNS, Columns
+from judges.labels.cells import without_keys
+from judges.labels.columns import VOTE_COLUMNS, Columns, mapping_in_table
 from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
 from judges.labels.flags import MapEntry, read_scale, split_mapping
 from judges.labels.names import judge_name
-from judges.labels.outputs import read_outputs
+from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import stated_scales, with_latest_labels, without_footers
 from judges.labels.rating_columns import find_rating_columns
@@ -172,12 +173,20 @@ def check_file(
     table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
     second_ratings = _read_annotations_file(options, annotation_problems)
     labelled: LabelledSet | LabelledPairs | None = None
+    if options.annotations and second_ratings is None:
+        return None, (*annotation_problems, *problems)
     if table is not None:
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
         kind = item_kind or ("outputs" if options.dimensions or options.annotations else "")
         with problems.collect():
-            columns = _prepare_columns(convert_tool_export(table, options), options)
+            table = convert_tool_export(table, options)
+            if second_ratings is not None:
+                # The mapping may name columns of both files.
+                second_mapping = second_ratings.rating_columns.columns.mapping
+                only_second = second_mapping.keys() - mapping_in_table(table, options.map)
+                options = replace(options, map=without_keys(options.map, only_second))
+            columns = _prepare_columns(table, options)
             if kind == "pairs" or (not kind and holds_pairs(columns)):
                 labelled = _read_pairs(columns, problems, options)
             else:
@@ -222,7 +231,7 @@ def _read_outputs(
             pairwise_flag = f"--pairwise {name}"
             if not votes:
                 pairwise_flag += " and name the votes with --map votes=COLUMN"
-            advice = f"use {pairwise_flag}, or name a column of ratings with --dimension COLUMN"
+            advice = f"tune with {pairwise_flag}, or name a column of ratings: --dimension COLUMN"
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
     labelled = read_outputs(columns, problems, options, second_ratings)
@@ -267,15 +276,21 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        plain_table = convert_tool_export(table, options, has_outputs=False)
-        columns = with_latest_labels(Columns(plain_table))
+        table = convert_tool_export(table, options, has_outputs=False)
+        mapping = mapping_in_table(table, options.map)
+        columns = Columns(table, mapping, rating_words=options.number_by_word)
+        columns = with_latest_labels(columns)
         if columns.find("id") is None:
-            advice = (
-                "give a file with the columns id and label, or id, dimension, annotator, rating"
-            )
-            raise UnreadableError("no-column", "has no column of ids", advice)
+            fault = f"has no column of ids; the columns are {columns.names_for_message}"
+            raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
         _check_rated_once(columns, problems)
         ratings = read_ratings(find_rating_columns(columns, options.dimensions), options, problems)
+        votes = columns.find_all(VOTE_COLUMNS)
+        if not ratings.by_item and votes:
+            fault = f"has votes on pairs ({votes[0]}), which are read only from the pairs' own file"
+            raise UnreadableError("pairs", fault, f"add the column {votes[0]} to that file, by id")
+        if not (ratings.by_item or problems or options.dimensions):
+            raise no_labels_error(columns)
         problems.notes = [*columns.table.notes, *ratings.notes]
         return ratings
     return None
@@ -287,7 +302,7 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
     for row in () if columns.has_row_per_annotator else columns.table.rows:
         item_id = columns.item_key(row)
         if item_id in seen_ids:
-            advice = "keep one of the two rows, or name who gave each rating in a column annotator"
+            advice = "keep one of the two rows, or say who gave each: --map annotator=COLUMN"
             problems.add(
                 "twice", "is rated twice", advice, line=row.line, field="id", value=item_id
             )

@@ -41,7 +41,10 @@ class LabelExport:
         sources: Maps each source of labels to whether people gave and submitted its labels.
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
-        unread: A regular expression for columns that are never texts.
+        unread: A regular expression for columns that are never texts, if every other one may be.
+        names: Maps regular expressions for the names of columns to the names by which they are
+            read, unless two columns would then have the same name.
+        omitted: Maps columns to regular expressions for the cells whose rows are left out.
     """
 
     tool: str
@@ -51,6 +54,8 @@ class LabelExport:
     sources: Mapping[str, bool] = field(default_factory=dict)
     texts: str = ""
     unread: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
 
 _ANNOTATIONS_ADVICE = "give their file with --annotations FILE, and the outputs, too"
@@ -87,6 +92,13 @@ _LANGSMITH = LabelExport(
 _LANGSMITH_FRAME_COLUMNS = {"run_id": "", "key": "", r"feedback_source\.type": ""}
 _LANGSMITH_RUNS_COLUMNS = {"run_type": "", "inputs": LIST_OR_OBJECT, "outputs": LIST_OR_OBJECT}
 _LANGSMITH_RESULTS_COLUMNS = {r"inputs\..+": "", r"outputs\..+": "", r"feedback\..+": ""}
+_PRODIGY = LabelExport(
+    "Prodigy",
+    {"_input_hash": "", "answer": "accept|reject|ignore", "accept": ""},
+    texts="*",
+    unread="_(?!annotator_id$).*|answer|label|options|config",
+    omitted={"answer": "ignore|reject"},
+)
 # The exports that can be read: the first that matches is used. docs/extend.md says how to add one.
 LABEL_EXPORTS = [
     _LANGFUSE,
@@ -141,12 +153,28 @@ LABEL_EXPORTS = [
         {"assessments": ""},
         sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
     ),
+    LabelExport(
+        "MTurk",
+        {"HITId": "", r"Answer\..+": ""},
+        texts="*",
+        unread=r"(?!(Input|Answer)\..|WorkerId$).*",
+        names={r"(?:Input|Answer)\.(.+)": r"\1"},
+        omitted={"AssignmentStatus": "Rejected"},
+    ),
+    _PRODIGY,
+    replace(
+        _PRODIGY,
+        columns={"_input_hash": "", "answer": "accept|reject|ignore"},
+        unread="_(?!annotator_id$).*",
+        names={"label": "dimension", "answer": "rating"},
+        omitted={"answer": "ignore"},
+    ),
 ]
 # The paths at which labels and outputs have each field; the first path with a value counts. A dot
 # leads into an object. A field that a label lacks is looked up in the objects around the label. The
 # field `output_id` is the id of the output that a label is on.
 PLACES: dict[str, tuple[str, ...]] = {
-    "id": ("context.span_id", "id", "trace_id"),
+    "id": ("context.span_id", "id", "trace_id", "Input.id", "HITId", "_input_hash"),
     "input": ("attributes.input.value", "input", "inputs", "request"),
     "output": ("attributes.output.value", "output", "outputs", "response"),
     "output_id": ("observationId", "subject.id", "traceId", "span_id", "run_id"),
@@ -204,10 +232,26 @@ class _ExportReader:
         # The columns in the user's mapping keep their names and cells.
         used_columns = {*map(columns.outer_column, columns.mapped_columns)}
         self._mapped_columns = used_columns & {*table.columns}
+        names = [*table.columns]
+        for pattern, name in export.names.items():
+            names = [re.sub(f"^(?:{pattern})$", name, column) for column in names]
+        self._names = {
+            column: name
+            for column, name in zip(table.columns, names, strict=True)
+            if names.count(name) == 1 and column not in self._mapped_columns
+        }
         self._dimensions = {name_key(name): name for name in options.dimensions or ()}
         self._words = {normalize_word(word): number for word, number in options.values.items()}
         # The number of labels that were left out, by their source or by another reason.
         self._n_omitted = Counter[str]()
+        for column, pattern in export.omitted.items():
+            rows, cells = self._table.rows, [str(row.cells.get(column)) for row in table.rows]
+            are_omitted = [*map(re.compile(pattern).fullmatch, cells)]
+            self._n_omitted.update(f"with {column} {match[0]}" for match in are_omitted if match)
+            kept_rows = tuple(
+                row for row, match in zip(rows, are_omitted, strict=True) if not match
+            )
+            self._table = replace(self._table, rows=kept_rows)
 
     def read(self, *, has_outputs: bool) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
@@ -264,28 +308,32 @@ class _ExportReader:
         omissions_text = joined_names(
             [f"{n_omitted:,} {source}" for source, n_omitted in (+self._n_omitted).items()]
         )
-        return f"{note}: {count(n_labels, 'label')} by people (left out: {omissions_text})"
+        labels_text = f": {count(n_labels, 'label')} by people" if self._export.labels else ""
+        return f"{note}{labels_text} (left out: {omissions_text})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Return whether labels must come from the export, since nothing else has any."""
-        if not (self._options.reads_labels and has_outputs):
-            return self._options.reads_labels
+        if not (self._options.reads_labels and self._export.advice and has_outputs):
+            return self._options.reads_labels and self._export.advice != ""
         dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
         has_mapped_labels = not all(map(is_source_or_output, dimension_names))
-        return not (has_mapped_labels or self._options.annotations) and self._export.advice != ""
+        return not (has_mapped_labels or self._options.annotations)
 
     def _output_row(self, row: TableRow) -> TableRow:
         """Return a row with only its id, its texts and the columns in the user's mapping."""
         texts, unread = self._export.texts, re.compile(self._export.unread)
         cells: Record = {}
         if texts == "*":
-            cells = {name: _unwrap_rating(cell) for name, cell in row.cells.items()}
+            cells = {
+                self._names.get(name, name): _unwrap_rating(cell)
+                for name, cell in row.cells.items()
+                if not unread.fullmatch(name)
+            }
         elif texts:
             for texts_by_name in objects_in(row.cells[texts]):
                 cells |= texts_by_name
         else:
             cells = {name: _field(row.cells, name) for name in ("input", "output")}
-        cells = {name: cell for name, cell in cells.items() if not unread.fullmatch(name)}
         cells |= {column: row.cells.get(column) for column in self._mapped_columns}
         if (name := _field(row.cells, "id")) is not None:
             cells["id"] = str(name)

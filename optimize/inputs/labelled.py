@@ -185,6 +185,11 @@ def read_source(
     if isinstance(labels.data, LabelledSet | LabelledPairs):
         return labels.data
     if pairwise:
+        if labels.annotations is not None:
+            raise SettingsError(
+                f"{labels.annotations}: votes on pairs are read only from the pairs' own file: add "
+                f"them to it as a column votes, and leave out {option_name('annotations')}"
+            )
         return read_pairs(
             _file_or_rows(labels.data), map=labels.map, texts=texts, values=labels.values
         )

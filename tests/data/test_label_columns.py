@@ -13,6 +13,7 @@ from optimize.check import command as check
 from optimize.items import annotation_matrix
 
 MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
+NO_NUMBERS = {"latency_s": (None, None), "tokens": (None, None)}
 
 
 def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
@@ -53,6 +54,38 @@ def test_a_label_inside_an_object_is_found_by_its_name():
 def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
     values = (1, 0) if name.startswith("rel") else ("yes", "no")
     assert message in refusal(rows(**dict.fromkeys(labels, values)), dimensions=[name])
+
+
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [
+        ({"Quality": ("Excellent", "Poor")}, {"QA reviewed?": ("Y", "N")}),
+        ({"Stars": ("★★★★★", "★★")}, {"Verified": (True, False)}),
+        ({"label": ("ship", "hold")}, {"approved": ("yes", "no")}),
+    ],
+)
+def test_a_column_of_numbers_is_no_guess_beside_labels_in_words(words, other):
+    table = rows(**words, **other, **NO_NUMBERS)
+    (name,), (guess,) = words, other
+    message = refusal(table)
+    assert f"{name}, {guess} may each hold the labels; say which: --map {name}={name} or" in message
+    good, bad = words[name]
+    labelled = data.read_labels(table, map={name: name}, values={good: 1, bad: 0})
+    assert [one.rating(name) for one in labelled.outputs] == [1, 0] * 4
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        # A category of other words.
+        {"QA reviewed?": ("Y", "N"), "Topic": ("rooms", "meals")},
+        # The name of a catalogue judge.
+        {"relevance": (4, 2), "Quality": ("Excellent", "Poor")},
+    ],
+)
+def test_a_column_of_numbers_is_taken_if_other_words_leave_no_doubt(labels):
+    name, *_ = labels
+    assert data.read_labels(rows(**labels, **NO_NUMBERS)).dimensions == (name,)
 
 
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():

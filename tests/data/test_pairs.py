@@ -54,11 +54,15 @@ def test_any_other_vote_is_refused(vote):
     assert "; write A, B or tie" in message
 
 
-@pytest.mark.parametrize("word", ["response", "summary", "translation"])
-def test_candidates_go_by_the_tasks_own_word(word):
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [(word, word) for word in ("response", "summary", "translation")]
+    + [("Input.response", "input_response"), ("Réponse", "reponse"), ("答", "response")],
+)
+def test_candidates_go_by_the_tasks_own_word_as_a_name_for_judges(word, name):
     row = {"id": "a", "post": "Long.", f"{word}_a": "One.", f"{word}_b": "Two.", "preferred": "A"}
     labelled = data.read_pairs([row])
-    assert labelled.candidate == word
+    assert labelled.candidate == name
     assert (labelled.pairs[0].response_a, labelled.pairs[0].response_b) == ("One.", "Two.")
     assert labelled.pairs[0].texts == {"post": "Long."}
 

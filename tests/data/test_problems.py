@@ -94,6 +94,18 @@ def test_votes_of_several_annotators_on_the_same_texts_are_votes_on_one_pair():
     assert "joined 1 row without an id to a row of the same texts" in labelled.notes
 
 
+@pytest.mark.parametrize(("column", "n_pairs"), [("Task ID", 2), ("form_id", 1), ("batch_id", 1)])
+def test_equal_texts_are_one_pair_unless_they_are_of_two_tasks(column, n_pairs):
+    # Two people vote on each of two tasks with the same texts. Forms and batches are no tasks: each
+    # row is a form, and each person had all rows in one batch.
+    texts = {"prompt": "What burnt?", "response_a": "A barn.", "response_b": "A house."}
+    ids = {"Task ID": "1122", "form_id": "1234", "batch_id": "1212"}[column]
+    votes = zip("xyxy", ids, "ABAB", strict=True)
+    rows = [{**texts, "annotator": who, column: name, "winner": vote} for who, name, vote in votes]
+    labelled = data.read_pairs(rows)
+    assert [len(pair.votes) for pair in labelled.pairs] == [4 / n_pairs] * n_pairs
+
+
 def test_all_problems_are_found_at_once_and_the_first_is_told():
     faulty = [{**GOOD, "relevance": 9}, GOOD, {**GOOD, "id": "b", "document": ""}, "{"]
     with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as error:

@@ -42,6 +42,12 @@ LONG = [
 ]
 
 
+def test_a_dimension_in_a_long_file_is_found_by_the_name_of_its_judge():
+    rows = [output("a", dimension="Is Coherent?", rating=4, annotator="x", comment="Clear.")]
+    (read,) = data.read_labels(rows, dimensions=["is_coherent"]).outputs
+    assert (read.ratings, read.comments) == ({"is_coherent": (4.0,)}, {"is_coherent": ("Clear.",)})
+
+
 def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     before = {"relevance": 1, "coherence": 2}
     outputs = [output("a", ratings=before), output("b"), output("c", ratings={"relevance": 3})]
@@ -71,6 +77,41 @@ def test_a_second_label_of_an_output_is_refused_unless_annotators_are_told_apart
     assert "line 2, field 'id': 'a' is rated twice; keep one" in message
     two = write_jsonl("two.jsonl", rows)
     assert ratings([output("a")], annotations=two) == [{"label": (0.0, 1.0)}]
+
+
+def test_a_mapping_and_the_meaning_of_words_reach_the_file_that_has_them():
+    # Each file has its own name for the ids, and only the second one names who rated.
+    texts = {"article": "A long text.", "summary": "Short."}
+    items = [{"Item": "a", **texts}, {"Item": "b", **texts}]
+    rows = "a,x,safe\na,y,unsafe\nb,x,safe\n"
+    answers = file_of(f"Task,E-mail,How safe?\n{rows}", "answers.csv")
+    assert "no column of ids; the columns are Task, E-mail" in refusal(items, annotations=answers)
+    how: dict[str, Any] = {"map": {"id": "Task"}, "values": {"safe": 1, "unsafe": 0}}
+    message = str(refusal([output("a")], annotations=answers, **how))
+    assert "'a' is rated twice; keep one of the two rows, or say who gave each" in message
+    how["map"] |= {"annotator": "E-mail", "document": "article", "safety": "How safe?"}
+    labelled = data.read_labels(items, annotations=answers, **how)
+    # In the first file, `id` is another usual name, `item`.
+    assert [one.ratings for one in labelled.outputs] == [{"safety": (1, 0)}, {"safety": (1,)}]
+    assert labelled.outputs[0].annotators == {"safety": ("x", "y")}
+    assert labelled.outputs[0].texts == {"document": "A long text.", "summary": "Short."}
+    how["map"] |= {"system": "bot"}
+    assert "field 'bot': there is no such column" in refusal(items, annotations=answers, **how)
+
+
+@pytest.mark.parametrize(
+    ("second", "advice"),
+    [
+        ("id,quality\na,excellent\nb,fair\nc,poor\n", "--map label=quality --values 'excellent"),
+        ("id,label\na,safe\nb,unsafe\n", "which word is good, as in --values 'safe=1,unsafe=0'"),
+        ("id,winner\na,A\nb,B\n", "are read only from the pairs' own file; add the column winner"),
+    ],
+)
+def test_a_second_file_without_ratings_is_told_and_not_the_first(second, advice):
+    labels = file_of(second, "second.csv")
+    message = refusal([output("a"), output("b"), output("c")], annotations=labels)
+    assert message.startswith("second.csv: ")
+    assert advice in message
 
 
 def test_with_ratings_leaves_out_what_has_none():

@@ -180,6 +180,94 @@ def test_people_are_read_and_no_machine_is(name):
     assert not left_out or f"5 labels by people (left out: {left_out}" in notes
 
 
+def mturk_row(n: int, worker: str, status: str, **answers: object) -> dict[str, Any]:
+    """One assignment as the requester's page writes it, among others with no use to a reader."""
+    own = {"HITId": f"H{n}", "Title": "Rate", "MaxAssignments": "3", "AssignmentId": f"{worker}{n}"}
+    who = {"WorkerId": worker, "AssignmentStatus": status, "WorkTimeInSeconds": "30"}
+    texts_of_row = {f"Input.{name}": text for name, text in flat_texts(n).items()}
+    return {**own, **who, **texts_of_row} | {f"Answer.{name}": answers[name] for name in answers}
+
+
+def mturk_table(*answers: tuple[str, str, str], column: str = "quality") -> pd.DataFrame:
+    return pd.DataFrame(
+        [mturk_row(n, who, status, **{column: value}) for n in N for who, status, value in answers]
+    )
+
+
+def csv_file(table: pd.DataFrame) -> Path:
+    return file_of(table.to_csv(index=False))
+
+
+@pytest.mark.parametrize("how", [{}, {"map": {"quality": "Answer.quality"}}])
+def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected(how):
+    # Two workers say 2 and 4; what the third says was rejected.
+    table = mturk_table(("W1", "Approved", "2"), ("W2", "Submitted", "4"), ("W3", "Rejected", "1"))
+    labelled = data.read_labels(csv_file(table), **how)
+    assert [one.id for one in labelled.outputs] == [f"H{n}" for n in N]
+    assert {one.ratings["quality"] for one in labelled.outputs} == {(2.0, 4.0)}
+    assert {one.annotators["quality"] for one in labelled.outputs} == {("W1", "W2")}
+    assert [one.texts for one in labelled.outputs] == [flat_texts(n) for n in N]
+    left_out = f"an export of MTurk (left out: {len(N)} with AssignmentStatus Rejected)"
+    assert left_out in labelled.notes
+
+
+def test_an_input_of_mturk_with_the_name_of_an_answer_does_not_hide_it():
+    table = mturk_table(("W1", "Approved", "2")).assign(**{"Input.quality": MACHINES})
+    assert "Answer.quality, Input.quality hold numbers" in refusal(csv_file(table))
+    labelled = data.read_labels(csv_file(table), map={"quality": "Answer.quality"})
+    assert [one.ratings for one in labelled.outputs] == [{"quality": (2.0,)} for n in N]
+
+
+def test_labels_of_mturk_join_a_file_of_outputs_by_the_ids_of_its_inputs():
+    table = mturk_table(("W1", "Approved", "2")).assign(**{"Input.id": [f"r{n}" for n in N]})
+    outputs = [{**texts(n), "id": f"r{n}"} for n in N]
+    labelled = data.read_labels(outputs, annotations=csv_file(table))
+    assert [one.ratings for one in labelled.outputs] == [{"quality": (2.0,)} for n in N]
+
+
+def test_pairs_of_mturk_with_the_same_answers_stay_apart():
+    # All prompts differ, and all pairs of answers are equal.
+    table = mturk_table(("W1", "Approved", "A"), ("W2", "Approved", "tie"), column="preference")
+    answers = {"Input.response_a": "Yes.", "Input.response_b": "No."}
+    table = table.drop(columns="Input.answer").assign(**answers)
+    pairs = data.read_pairs(csv_file(table))
+    assert [pair.id for pair in pairs.pairs] == [f"H{n}" for n in N]
+    assert {pair.votes for pair in pairs.pairs} == {("A", "tie")}
+    assert pairs.candidate == "response"
+    assert [pair.texts for pair in pairs.pairs] == [{"question": f"Question {n}?"} for n in N]
+
+
+def prodigy_row(n: int, who: str, answer: str, **cells: object) -> dict[str, Any]:
+    hashes = {"_input_hash": -n, "_task_hash": n, "_timestamp": 1790000000 + n}
+    return {**hashes, "text": f"Answer {n}.", **cells, "answer": answer, "_annotator_id": who}
+
+
+def test_accepted_and_rejected_labels_of_prodigy_are_passes_and_fails_on_the_label():
+    answers = (("ann", "reject"), ("bob", "accept"), ("cy", "ignore"))
+    labels = ("POLITE", "CLEAR")
+    tasks = [prodigy_row(n, *each, label=name) for n in N for each in answers for name in labels]
+    labelled = data.read_labels(tasks)
+    each = {"POLITE": (0.0, 1.0), "CLEAR": (0.0, 1.0)}
+    assert [one.ratings for one in labelled.outputs] == [each] * len(N)
+    assert [one.texts for one in labelled.outputs] == [{"text": f"Answer {n}."} for n in N]
+    # One ignored task for each of five texts and two labels.
+    assert "an export of Prodigy (left out: 10 with answer ignore)" in labelled.notes
+
+
+def test_the_one_choice_of_an_accepted_task_of_prodigy_is_the_rating():
+    options = [{"id": number, "text": str(number)} for number in N]
+    answers = (("ann", "accept", 2), ("bob", "reject", 3), ("cy", "ignore", 4))
+    tasks = [
+        prodigy_row(n, who, answer, options=options, accept=[choice])
+        for n in N
+        for who, answer, choice in answers
+    ]
+    labelled = data.read_labels(tasks)
+    assert [one.ratings for one in labelled.outputs] == [{"accept": (2.0,)}] * len(N)
+    assert [one.texts for one in labelled.outputs] == [{"text": f"Answer {n}."} for n in N]
+    assert "(left out: 5 with answer reject, 5 with answer ignore)" in " ".join(labelled.notes)
+
+
 def test_scores_of_observations_are_on_their_own_texts():
     message = {"role": "assistant", "content": "Of it."}
     part = {"id": "o1", "traceId": "t1", "input": "A part?", "output": message}
@@ -261,6 +349,8 @@ OWN: list[dict[str, Any]] = [
     {"span_id": "s", "root_span_id": "s", "scores": "high"},
     {"trace_id": "t", "assessments": "oral"},
     {"example_id": "e", "feedback.note": "fine"},
+    {"HITId": "h", "answer_by": "mail"},
+    {"_input_hash": "h", "accept": "yes"},
 ]
 
 

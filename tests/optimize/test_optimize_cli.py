@@ -66,6 +66,11 @@ def test_labels_that_cannot_be_tuned_on_give_one_line_and_no_folder(folder, caps
         ([*OWN, "--max-tokens", "proposer=x"], 2, "--max-tokens proposer='x': expected int"),
         ([*OWN, "--api-base", "http://me:secret@host/v1"], 2, "OPENAI_API_KEY"),
         (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),
+        (
+            ["--pairwise", "best=it is better", "--data", "labels.jsonl", "--annotations", "v.csv"],
+            2,
+            "v.csv: votes on pairs are read only from the pairs' own file",
+        ),
         (["--dimension", "own.yaml", "--data", "nowhere.jsonl"], 1, "nowhere.jsonl"),
         ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
         ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
