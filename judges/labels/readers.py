@@ -12,6 +12,7 @@ from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
 from judges.labels.columns import VOTE_COLUMNS, Columns, mapping_in_table
 from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
+from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MapEntry, read_scale, split_mapping
 from judges.labels.names import judge_name
 from judges.labels.outputs import no_labels_error, read_outputs
@@ -19,7 +20,6 @@ from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_r
 from judges.labels.preparation import stated_scales, with_latest_labels, without_footers
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
-from judges.labels.tool_exports import convert_tool_export
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, WordValues
 from judges.labels.weights import with_weights

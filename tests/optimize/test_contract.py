@@ -19,7 +19,7 @@ from processes import run_python
 import judges
 from judges.client.open import open_model
 from judges.embedded.model import EmbeddedModel
-from judges.labels import tool_exports
+from judges.labels import export_reader, tool_exports
 from judges.labels.tool_exports import LABEL_EXPORTS, PLACES
 from judges.testing import LabelExportContract, ModelContract
 from optimize import tune
@@ -164,8 +164,8 @@ class TestLabelExportOfThePage(LabelExportContract):
 
     @pytest.fixture(autouse=True)
     def _declare(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tool_exports, "LABEL_EXPORTS", self.exports)
-        monkeypatch.setattr(tool_exports, "PLACES", self.places)
+        monkeypatch.setattr(export_reader, "LABEL_EXPORTS", self.exports)
+        monkeypatch.setattr(export_reader, "PLACES", self.places)
 
 
 def test_a_users_model_is_named_by_its_provider_prefix():
