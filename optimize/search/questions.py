@@ -31,6 +31,8 @@ MAX_OUTPUTS_ASKED = 300
 # all questions are asked with the best instruction of each half, and then the useful ones again. At
 # most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
 QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
+# If the budget pays for fewer than this share of these outputs, questions are not tested.
+MIN_ASKED = 0.5
 
 
 class QuestionsNotTestedError(JudgesError):
@@ -65,13 +67,16 @@ def ask_questions(
     the questions on both halves, or the limit cannot pay for them on test.
     """
     problem, evaluator = halves[0], halves[0].evaluator
-    items_of_halves = [_items_to_ask(half.dev, problem.goal) for half in halves]
-    items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
     all_judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
     if not all(judge.questions for judge in all_judges):
         return None
+    n_outputs = sum(len(_items_to_ask(half.dev, problem.goal)) for half in halves)
+    judges, n_affordable = _affordable_judges(problem, all_judges, n_outputs)
+    items_of_halves = [
+        _items_to_ask(half.dev, problem.goal, n_affordable / n_outputs) for half in halves
+    ]
+    items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
     untuned = evaluator.scores(problem.untuned, items)
-    judges = _affordable_judges(problem, all_judges, items)
     finalists: list[Finalist] = []
     useful_answers: list[LabelledAnswers] = []
     for half, judge, half_items in zip(halves, judges, items_of_halves, strict=True):
@@ -104,20 +109,22 @@ def ask_questions(
 
 
 def _affordable_judges(
-    problem: SearchProblem, judges: Sequence[Candidate], items: Items
-) -> Sequence[Candidate]:
-    """Return the judges if the budget can pay for asking both, else the judges without reasoning.
+    problem: SearchProblem, judges: Sequence[Candidate], n_outputs: int
+) -> tuple[Sequence[Candidate], int]:
+    """Return the judges to ask, and about how many outputs the budget can pay for asking both.
 
-    Raises SearchBudgetSpentError if these cost too much, too, so that no half is asked in vain.
+    If it cannot pay for all `n_outputs`, reasoning is left out first, and then outputs. Raises
+    SearchBudgetSpentError if too few would be left, so that no half is asked in vain.
     """
     evaluator = problem.evaluator
     without_reasoning = [replace(judge, reasoning=None) for judge in judges]
-    for variants in (judges, without_reasoning):
-        cost = sum({judge.id: evaluator.cost(judge, items) for judge in variants}.values())
-        if cost <= evaluator.budget.remaining:
-            return variants
-    evaluator.budget.check(cost)
-    return without_reasoning
+    for variants, share in ((judges, 1), (without_reasoning, 1), (without_reasoning, MIN_ASKED)):
+        item_cost = sum({judge.id: evaluator.item_cost(judge) for judge in variants}.values())
+        n_affordable = int(evaluator.budget.remaining / item_cost) if item_cost else n_outputs
+        if n_affordable >= share * n_outputs:
+            return variants, min(n_affordable, n_outputs)
+    evaluator.budget.check(MIN_ASKED * n_outputs * item_cost)
+    return without_reasoning, n_outputs
 
 
 def _reliable_answers(
@@ -158,9 +165,13 @@ def _useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> tuple
     return answers.useful_questions() if problem.may_add_questions else answers.fields[:-1]
 
 
-def _items_to_ask(items: Items, goal: Goal) -> Items:
-    """Select at most `MAX_OUTPUTS_ASKED` items, in whole documents; all if the first has more."""
-    return first_documents(items, goal, MAX_OUTPUTS_ASKED, len) or items
+def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
+    """Select at most `MAX_OUTPUTS_ASKED` items, or a share of them, in whole documents.
+
+    If the first document has more items, all items are returned.
+    """
+    n_outputs = len(first_documents(items, goal, MAX_OUTPUTS_ASKED, len)) or len(items)
+    return first_documents(items, goal, share * n_outputs, len) or items
 
 
 def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
