@@ -70,12 +70,10 @@ def ask_questions(
     all_judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
     if not all(judge.questions for judge in all_judges):
         return None
-    n_outputs = sum(len(_items_to_ask(half.dev, problem.goal)) for half in halves)
-    judges, n_affordable = _affordable_judges(problem, all_judges, n_outputs)
-    items_of_halves = [
-        _items_to_ask(half.dev, problem.goal, n_affordable / n_outputs) for half in halves
-    ]
-    items = Items(tuple(item for half_items in items_of_halves for item in half_items.items))
+    items = _join_items([_items_to_ask(half.dev, problem.goal) for half in halves])
+    judges, share = _affordable_judges(problem, all_judges, items)
+    items_of_halves = [_items_to_ask(half.dev, problem.goal, share) for half in halves]
+    items = _join_items(items_of_halves)
     untuned = evaluator.scores(problem.untuned, items)
     finalists: list[Finalist] = []
     useful_answers: list[LabelledAnswers] = []
@@ -109,22 +107,22 @@ def ask_questions(
 
 
 def _affordable_judges(
-    problem: SearchProblem, judges: Sequence[Candidate], n_outputs: int
-) -> tuple[Sequence[Candidate], int]:
-    """Return the judges to ask, and about how many outputs the budget can pay for asking both.
+    problem: SearchProblem, judges: Sequence[Candidate], items: Items
+) -> tuple[Sequence[Candidate], float]:
+    """Return the judges to ask, and on which share of the items the budget can pay for both.
 
-    If it cannot pay for all `n_outputs`, reasoning is left out first, and then outputs. Raises
+    If it cannot pay for all items, reasoning is left out first, and then items. Raises
     SearchBudgetSpentError if too few would be left, so that no half is asked in vain.
     """
     evaluator = problem.evaluator
     without_reasoning = [replace(judge, reasoning=None) for judge in judges]
     for variants, share in ((judges, 1), (without_reasoning, 1), (without_reasoning, MIN_ASKED)):
-        item_cost = sum({judge.id: evaluator.item_cost(judge) for judge in variants}.values())
-        n_affordable = int(evaluator.budget.remaining / item_cost) if item_cost else n_outputs
-        if n_affordable >= share * n_outputs:
-            return variants, min(n_affordable, n_outputs)
-    evaluator.budget.check(MIN_ASKED * n_outputs * item_cost)
-    return without_reasoning, n_outputs
+        asked = {judge.id: judge for judge in (problem.untuned, *variants)}
+        cost = sum(evaluator.cost(judge, items) for judge in asked.values())
+        if share * cost <= evaluator.budget.remaining:
+            return variants, min(1.0, evaluator.budget.remaining / cost) if cost else 1.0
+    evaluator.budget.check(MIN_ASKED * cost)
+    return without_reasoning, MIN_ASKED
 
 
 def _reliable_answers(
@@ -163,6 +161,10 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProbl
 def _useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
     """Return the questions worth asking; all if the judge's questions may not change."""
     return answers.useful_questions() if problem.may_add_questions else answers.fields[:-1]
+
+
+def _join_items(parts: Sequence[Items]) -> Items:
+    return Items(tuple(item for part in parts for item in part.items))
 
 
 def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:

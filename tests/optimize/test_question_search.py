@@ -181,9 +181,30 @@ def test_with_shuffled_labels_no_questions_ship():
     assert n_ships <= 3  # the risk is .10; chance exceeds this once in 370
 
 
+def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_asks_none():
+    keys = []
+
+    def watch(prompt, items):
+        keys.extend((len(prompt.questions), item.id) for item in items)
+        return judge(prompt, items)
+
+    # 128 outputs are to be judged by the untuned judge and to be asked once: 256 calls.
+    outcome = search(8, by=watch, calls=200)
+    assert outcome is not None
+    n_asked = sum(n_questions == 4 for n_questions, _ in keys)
+    assert 64 <= n_asked < 128
+    # The useful questions cannot be asked again, so the judge that was asked all of them stays.
+    assert len(outcome.candidate.questions) == 4
+    assert set(outcome.candidate.weights.slopes) <= {*TRUE, "rating"}
+    keys.clear()
+    with pytest.raises(SearchBudgetSpentError):
+        search(8, by=watch, calls=100)
+    assert not keys
+
+
 def test_a_budget_too_small_for_questions_does_not_change_the_rest_of_the_search():
     with pytest.raises(SearchBudgetSpentError):
-        search(8, calls=200)
+        search(8, calls=100)
     result = search_halves(world(8), world(8, first=50), calls=200).result
     assert (result.decision.ships, result.tuned.questions) == (False, None)
 
