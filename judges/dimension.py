@@ -57,8 +57,8 @@ class Dimension:
         definition: What the quality means.
         inputs: The name and a short description of each text that the judge reads, in the order in
             which the texts are shown. The last text is judged.
-        anchors: The ratings of the scale, 2 to 101 in ascending order, each with a text that says
-            what earns the rating; the text may be empty.
+        anchors: The ratings of the scale (2 to 101 of them) in ascending order, each with a text
+            that says what earns the rating; the text may be empty.
         instruction: The task that the model is given; an optimizer may rewrite it.
         source: The publication that the definition is from.
         words: For a pass-or-fail judge, the two words of its verdict, the good one first. The

@@ -92,7 +92,7 @@ def are_verdict_words(words: Sequence[object]) -> bool:
     )
 
 
-def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
+def rating_of_choice(choice: Value, choices: tuple[Value, ...]) -> int:
     """Return the rating of a choice; of two words, the good one is 1 and the other 0."""
     words = words_of(choices)
     return 1 - words.index(choice) if words else int(choice)

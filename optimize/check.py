@@ -1,4 +1,4 @@
-"""The command `check`: print the content and the problems of a label file, and write a mapping."""
+"""The command `check`: print what a label file holds and what is wrong with it."""
 
 import argparse
 import json
@@ -43,7 +43,7 @@ from optimize.inputs.tune_command import (
     Fact,
     dimension_specs,
     dimensions_to_tune,
-    next_facts,
+    next_step_facts,
 )
 
 _MAX_PROBLEMS_OF_A_KIND = 10
@@ -131,7 +131,7 @@ def _check(flags: argparse.Namespace) -> int:
     else:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
-        last_facts = [*capacity.items(), *next_facts(labelled, flags, options)]
+        last_facts = [*capacity.items(), *next_step_facts(labelled, flags, options)]
         head_lines = textwrap.wrap(headline, LINE_WIDTH)
         lines = [*head_lines, *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))

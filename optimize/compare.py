@@ -28,7 +28,7 @@ from optimize.measuring.task_flags import (
     check_names,
     cost_lines,
     read_judge_entries,
-    read_task_and_entries,
+    read_task_and_recordings,
     set_only_dimension,
 )
 from optimize.report.comparison import comparison_lines
@@ -112,7 +112,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome | None:
         prompt_source = judges[0][1].partition("@")[0]
     model_specs = [(name or lm, f"{prompt_source}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*model_specs, *judges]
-    task, entries = read_task_and_entries(flags, read_judge_entries(flags, specs))
+    task, entries = read_task_and_recordings(flags, read_judge_entries(flags, specs))
     check_names(entries)
     if flags.dry_run:
         print_lines(cost_lines(entries, flags.price))

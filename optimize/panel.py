@@ -54,7 +54,7 @@ from optimize.measuring.task_flags import (
     check_names,
     cost_lines,
     read_judge_entries,
-    read_task_and_entries,
+    read_task_and_recordings,
 )
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
@@ -185,7 +185,9 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
             "best of its members"
         )
     specs = map(split_name, flags.judges)
-    task, entries = read_task_and_entries(flags, read_judge_entries(flags, specs, flags.lm or ""))
+    task, entries = read_task_and_recordings(
+        flags, read_judge_entries(flags, specs, flags.lm or "")
+    )
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:

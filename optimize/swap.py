@@ -29,7 +29,7 @@ from optimize.measuring.task_flags import (
     asking_options,
     check_names,
     read_judge_entries,
-    read_task_and_entries,
+    read_task_and_recordings,
     with_recordings,
 )
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
@@ -63,7 +63,7 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
         task = unlabelled_task(flags, named_subject, judges)
         entries = with_recordings(flags, named_subject.subject, task, judges)
     else:
-        task, entries = read_task_and_entries(flags, judges)
+        task, entries = read_task_and_recordings(flags, judges)
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "

@@ -21,7 +21,7 @@ from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
-from judges.labels.flags import MapEntry, split_mapping
+from judges.labels.flags import MappingValue, split_mapping
 from judges.labels.types import LabelError, LabelledPairs
 from judges.loading import load
 from judges.panel import AnyJudge
@@ -55,7 +55,7 @@ from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
     read_judge_entries,
-    read_task_and_entries,
+    read_task_and_recordings,
 )
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
@@ -152,7 +152,7 @@ def measure(
     data: AnyPath | AnyLabels | Rows | None = None,
     *,
     dimension: str | None = None,
-    map: Mapping[str, MapEntry] | str | Path | None = None,
+    map: Mapping[str, MappingValue] | str | Path | None = None,
     values: Mapping[str, float | str | None] | None = None,
     scale: str | tuple[float, float] | None = None,
     annotations: AnyPath | None = None,
@@ -347,7 +347,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     judges = read_judge_entries(flags, map(split_name, flags.judges), flags.lm or "")
-    task, (entry,) = read_task_and_entries(flags, judges)
+    task, (entry,) = read_task_and_recordings(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))

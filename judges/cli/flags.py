@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError, option_name
 from judges.client import Redactor, check_model_name, read_price, url_has_secret
-from judges.labels.flags import MapEntry, read_mapping
+from judges.labels.flags import MappingValue, read_mapping
 from judges.protocol import is_decision
 from judges.terminal import QUIET_HELP, escape_invisible, print_note
 
@@ -331,7 +331,7 @@ def split_name(text: str) -> tuple[str, str]:
     return name, value
 
 
-def read_map_flags(arguments: Sequence[str]) -> dict[str, MapEntry]:
+def read_map_flags(arguments: Sequence[str]) -> dict[str, MappingValue]:
     """Read the arguments of --map, each NAME=COLUMN or FILE.yaml."""
     try:
         return read_mapping(arguments)

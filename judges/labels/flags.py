@@ -18,7 +18,7 @@ ANY_SCALE = "any"
 VALUES_KEY, SCALE_KEY = "values", "scale"
 # An entry of a mapping: one or several columns (a data frame's columns may have numbers as names),
 # or, for the key `values`, the number for each word.
-MapEntry = ColumnNames | int | Mapping[str, object]
+MappingValue = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTE_BY_NAME: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _SCALE_PATTERN = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
@@ -32,14 +32,14 @@ class LabelMapping(NamedTuple):
     scale: str | None
 
 
-def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
+def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
     """Read the arguments of --map into one mapping.
 
     An argument is NAME=COLUMN, or the path of a mapping file. If NAME is repeated, it has several
     columns. NAME=COLUMN replaces a mapping file's entry for NAME. Raises LabelError, a ValueError,
     if an argument is neither, or if a mapping file is not valid.
     """
-    file_entries: dict[str, MapEntry] = {}
+    file_entries: dict[str, MappingValue] = {}
     columns: dict[str, list[str]] = {}
     for argument in arguments:
         name, equals, column = argument.partition("=")
@@ -56,7 +56,7 @@ def read_mapping(arguments: Iterable[str]) -> dict[str, MapEntry]:
     }
 
 
-def read_map_file(path: str | Path) -> dict[str, MapEntry]:
+def read_map_file(path: str | Path) -> dict[str, MappingValue]:
     """Return a mapping file's entries: the names with their columns, `values` and `scale`.
 
     Raises LabelError if the file cannot be read or an entry is not valid.
@@ -81,7 +81,7 @@ def read_map_file(path: str | Path) -> dict[str, MapEntry]:
 
 
 def split_mapping(
-    mapping: Mapping[str, MapEntry] | str | Path | None, values: Mapping[str, object] | None
+    mapping: Mapping[str, MappingValue] | str | Path | None, values: Mapping[str, object] | None
 ) -> LabelMapping:
     """Split a mapping into the columns for each name, the meaning of each word, and the scale.
 

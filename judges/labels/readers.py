@@ -13,7 +13,7 @@ from judges.labels.cells import without_keys
 from judges.labels.columns import VOTE_COLUMNS, Columns, mapping_in_table
 from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
 from judges.labels.export_reader import convert_tool_export
-from judges.labels.flags import MapEntry, read_scale, split_mapping
+from judges.labels.flags import MappingValue, read_scale, split_mapping
 from judges.labels.names import judge_name
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
@@ -29,7 +29,7 @@ from judges.tables.problems import Problem, Problems, UnreadableError, joined_na
 
 # Maps names such as `document` to the file's columns. The key `values` holds the numbers for words,
 # and the key `scale` the scale. A path is that of a mapping file with these entries.
-ColumnMapping = Mapping[str, MapEntry] | str | Path
+ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]
 LabelsAndProblems = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]

@@ -37,7 +37,7 @@ def dimensions_to_tune(labelled: LabelledSet, options: ReadOptions) -> Sequence[
     return sorted(names, key=lambda name: (name not in catalog.names(), name not in labelled.words))
 
 
-def next_facts(
+def next_step_facts(
     labelled: AnyLabels, flags: argparse.Namespace, options: ReadOptions
 ) -> Iterator[Fact]:
     """Yield the next command for these labels, or what the user has to define before tuning."""

@@ -217,7 +217,7 @@ class JudgeEntry:
     error: BudgetSpentError | FatalModelError | None = None
 
     @property
-    def is_in_process(self) -> bool:
+    def runs_in_process(self) -> bool:
         """Whether no request is sent: the judge is recorded, or its models run in this process."""
         return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
 
@@ -256,7 +256,7 @@ def ask_entries(
     the remaining judges are still asked. `keep_going` and `models` are as for `Session`, and
     `only_live` is as for `Progress`.
     """
-    if all(entry.is_in_process for entry in entries):
+    if all(entry.runs_in_process for entry in entries):
         options["store"] = None
     asked = asked_models(entries)
     with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
@@ -266,7 +266,7 @@ def ask_entries(
                 continue
             judge.check_destination()
             clients[entry.name] = session.client(
-                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.is_in_process
+                judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.runs_in_process
             )
             judge.clients(clients[entry.name])  # opens the models of a panel's members
         asked_entries = [
@@ -288,7 +288,7 @@ def _ask_judge(
     judge, items = entry.judge, entry.items
     assert judge is not None
     judgement_by_id: dict[str, AnyJudgement] = {}
-    clients = (client,) if entry.is_in_process else judge.clients(client)
+    clients = (client,) if entry.runs_in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     start_time = time.monotonic()
     budget = client.account.budget

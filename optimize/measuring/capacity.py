@@ -11,7 +11,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
 from optimize.inputs.labelled import AnyLabels, agreement_text_of
 from optimize.items import Items, choose_level, items_of
-from optimize.search.power import PLANNED_GAIN, describe_power
+from optimize.search.power import PLANNED_GAIN, power_text
 from optimize.statistics.correlations import Level
 from optimize.statistics.floor import ERROR_RATIOS, PLANNED_POWER, ceil_two_digits, labels_to_decide
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL
@@ -114,7 +114,7 @@ def _tuning_capacity(
     advice = _advice_for_intervals(items, test, words, level)
     training = Items((*train.items, *dev.items))
     if np.ptp(training.human):
-        gain_text, n_needed = describe_power(items, training, goal="balanced" if words else level)
+        gain_text, n_needed = power_text(items, training, goal="balanced" if words else level)
         if (n_more := n_needed - len(items.documents)) > 0:
             advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice

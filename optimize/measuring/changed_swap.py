@@ -114,7 +114,9 @@ def unlabelled_task(
     tuned = set(chain(*(tuned_ids(entry.judge, task.items(entry.judge)) for entry in judges)))
     new_outputs = tuple(output for output in outputs if output.id not in tuned)
     if not new_outputs:
-        raise LabelError(f"{labelled.name}: a judge was tuned on all of its outputs; name others")
+        raise LabelError(
+            f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
+        )
     if tuned:
         print_note(f"note: left out {counted(len(tuned), 'output')} that a judge was tuned on")
     return replace(task, labelled=replace(labelled, outputs=new_outputs))

@@ -21,7 +21,8 @@ from optimize.measuring.exports import read_any_scores
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
-# A random sample of labels would miss the unlabelled systems with at most this chance.
+# If a random sample would leave so many systems without a label with a smaller chance than this,
+# the labels are not taken for a random sample.
 MAX_CHANCE_OF_RANDOM_SAMPLE = 0.01
 
 

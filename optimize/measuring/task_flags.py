@@ -98,7 +98,7 @@ class NamedSubject:
         return cls(name=name, subject=subject, is_pairwise=is_pairwise)
 
 
-def read_task_and_entries(
+def read_task_and_recordings(
     flags: argparse.Namespace, entries: Sequence[JudgeEntry]
 ) -> tuple[Task, list[JudgeEntry]]:
     """Read a task on the labels that flags name, and entries for judges and recordings.
@@ -226,7 +226,7 @@ def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None)
     """
     asked, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
     for entry in entries:
-        if entry.judge is None or entry.is_in_process:
+        if entry.judge is None or entry.runs_in_process:
             continue
         texts = chain.from_iterable(item.texts.values() for item in entry.items.items)
         estimates = estimate_costs(

@@ -201,7 +201,7 @@ def source_section(data: DataCounts) -> Section:
 
 
 def successful_attacks(probes: ProbeResult, scored: ScoredItems) -> list[tuple[str, float]]:
-    """Return attacks that raise scores more than a neutral line, and by what share of the scale."""
+    """Return the attacks that raise scores more than a neutral line of text, and by how much."""
     scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
     control = next(
         (each.mean for attack, each in probes.shifts if attack.is_control and each.n_outputs), 0.0

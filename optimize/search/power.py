@@ -57,7 +57,7 @@ def documents_needed(chance: float, outputs: float, gain: float, risk: float) ->
     return next(n for n in sizes if power(n, outputs, gain, risk) >= chance)
 
 
-def describe_power(
+def power_text(
     everything: Items, items: Items, *, goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
     """Describe how likely a gain of `PLANNED_GAIN` is to ship, and how many documents suffice.

@@ -67,7 +67,9 @@ def ask_questions(
     the questions on both halves, or the limit cannot pay for them on test.
     """
     problem, evaluator = halves[0], halves[0].evaluator
-    all_judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
+    all_judges = [
+        _best_candidate_with_questions(*pair) for pair in zip(halves, explorations, strict=True)
+    ]
     if not all(judge.questions for judge in all_judges):
         return None
     items = _join_items([_items_to_ask(half.dev, problem.goal) for half in halves])
@@ -176,7 +178,7 @@ def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
     return first_documents(items, goal, share * n_outputs, len) or items
 
 
-def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
+def _best_candidate_with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     """Add all questions to the half's best candidate without demonstrations.
 
     Demonstrations would need answers to the questions, which nobody has given.

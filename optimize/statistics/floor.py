@@ -24,9 +24,10 @@ MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
 # Normal quantiles by the number of floors; all of these floors hold with a probability of 90 %.
 NORMAL_QUANTILES = {1: 1.281552, 2: 1.632219}
-# Estimated intervals have a random width, with a relative error of 1 / sqrt(2 f), where f is the
-# effective number of outputs divided by (1 + the design effect). To first order, this increases the
-# variance of the difference by 1 + 4.5 / f with one floor, and by 1 + 5.5 / f with two.
+# The width of an interval is itself an estimate, with a relative error of 1 / sqrt(2 f); f is the
+# effective number of outputs divided by (1 + the design effect). So the figure on new labels varies
+# more against the floor: to first order its variance grows by 1 + 4.5 / f, with two floors by 1 +
+# 5.5 / f.
 WIDTH_NOISE = 5
 
 
@@ -44,7 +45,7 @@ def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> floa
     The effective number of outputs follows from the low end. Both variances are computed at the
     mean of today's share and the share on new labels. The judge holds `n_floors` simultaneously.
     """
-    n_effective = effective_n_outputs(share, low)
+    n_effective = n_outputs_from_interval(share, low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
     a, b = NORMAL_QUANTILES[n_floors] ** 2 * variance_factor / n_effective, 2 * share - 1
     # The solution for `new` of (share - new)^2 = 2 a m (1 - m), where m = (share + new) / 2.
@@ -59,16 +60,17 @@ def interval_for_looks(figure: Correlation | Rate, looks: int) -> Interval | Non
         return interval
     if isinstance(figure, Rate):
         end = max(interval.low, interval.high, key=lambda bound: abs(bound - value))
-        return wilson_interval(value, effective_n_outputs(value, end), looks)
+        return wilson_interval(value, n_outputs_from_interval(value, end), looks)
     freedom = math.inf if figure.level == "system" else figure.n_documents - 1
     widening = student_quantile(freedom, looks) / student_quantile(freedom)
     z, *ends = np.arctanh(np.clip([value, interval.low, interval.high], -MIN_PERFECT, MIN_PERFECT))
     return Interval(*(math.tanh(z + widening * (end - z)) for end in ends))
 
 
-def effective_n_outputs(share: float, end: float) -> float:
-    """Return how many independent outputs have a Wilson interval for `share` that ends at `end`."""
-    return student_quantile(math.inf) ** 2 * end * (1 - end) / (share - end) ** 2
+def n_outputs_from_interval(share: float, interval_end: float) -> float:
+    """Return how many independent outputs give `share` a Wilson interval with this end."""
+    z = student_quantile(math.inf)
+    return z**2 * interval_end * (1 - interval_end) / (share - interval_end) ** 2
 
 
 def outcome(interval: Interval | None, floor: float) -> str:
@@ -96,7 +98,9 @@ def further_labels(figure: Correlation | Rate, floor: float) -> int | None:
         if not 0 < nearer_end < 1:
             return None
         n = figure.n
-        growth_factor = effective_n_outputs(value, floor) / effective_n_outputs(value, nearer_end)
+        growth_factor = n_outputs_from_interval(value, floor) / n_outputs_from_interval(
+            value, nearer_end
+        )
     else:
         n = figure.n_documents
         z, z_end, z_floor = np.arctanh(

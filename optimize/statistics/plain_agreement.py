@@ -148,7 +148,7 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     same_order: NDArray[np.number], counts: NDArray[np.number], documents_per_pair: int = 1
 ) -> Interval | None:
-    """Return the interval for the share of pairs in the same order, from each document's pairs.
+    """Return one interval for the share of pairs in the same order, clustered by document.
 
     A share s is treated as a correlation of 2s - 1.
     """

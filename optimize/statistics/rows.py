@@ -40,12 +40,14 @@ class ScoredRows:
         pass, only 3 outputs are informative.
         """
 
-        def n_differing(vector: Vector) -> int:
+        def n_documents_off_the_mode(vector: Vector) -> int:
             values, counts = np.unique(vector, return_counts=True)
             most_common = values[counts.argmax()]
             return np.unique(self.document[vector != most_common]).size
 
-        return min(map(n_differing, (self.judge, self.human))) if self.judge.size else 0
+        return (
+            min(map(n_documents_off_the_mode, (self.judge, self.human))) if self.judge.size else 0
+        )
 
 
 def read_rows(

@@ -26,7 +26,7 @@ from optimize.search.rank_search import (
     MAX_DEV_SHARE,
     UNTUNED_BUDGET_SHARE,
 )
-from optimize.tuning.costs import Costs, TokenCounts, costs_of
+from optimize.tuning.costs import Costs, PromptAndReplyTokens, costs_of
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
@@ -122,7 +122,7 @@ class RunBudget:
 def plan_budget(
     prepared: PreparedRun,
     native_n: bool | None = None,
-    measured: TokenCounts | None = None,
+    measured: PromptAndReplyTokens | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
     """Plan what a tuning run spends.
@@ -299,7 +299,11 @@ def _search_options(
 
 
 def _spending(
-    purpose: str, number: float, calls_each: int, tokens_each: TokenCounts, price: Price | None
+    purpose: str,
+    number: float,
+    calls_each: int,
+    tokens_each: PromptAndReplyTokens,
+    price: Price | None,
 ) -> Spending:
     tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens_each)
     return Spending(

@@ -7,7 +7,7 @@ from judges.protocol import is_decision
 from judges.terminal import dollars_text
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
-from optimize.search.power import describe_power
+from optimize.search.power import power_text
 from optimize.tuning.budget import PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
 
@@ -87,7 +87,7 @@ def budget_json(budget: RunBudget) -> JsonObject:
 def _chance_sentence(prepared: PreparedRun) -> str:
     """Return a sentence on how likely a better judge is to ship with this many documents."""
     labels, risk = prepared.labels, prepared.settings.risk
-    return describe_power(labels.everything, labels.train_and_dev, goal=prepared.goal, risk=risk)[0]
+    return power_text(labels.everything, labels.train_and_dev, goal=prepared.goal, risk=risk)[0]
 
 
 def _two_digit_text(number: float) -> str:

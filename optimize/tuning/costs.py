@@ -18,7 +18,7 @@ from optimize.tuning.preparation import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
 # The numbers of tokens in a prompt and in its reply.
-TokenCounts = tuple[float, float]
+PromptAndReplyTokens = tuple[float, float]
 # The number of labelled outputs from which the average length of a prompt is estimated.
 N_ITEMS_SAMPLED = 20
 # The length of a proposer's prompt in characters, without the labelled texts that it quotes.
@@ -43,7 +43,7 @@ class Costs:
     unit: CostUnit
     is_free: bool
     pricing: Pricing
-    proposal_tokens: TokenCounts
+    proposal_tokens: PromptAndReplyTokens
     proposal_price: Price | None = None
     proposal_cost: float = 1.0
     worst_proposal_cost: float = 1.0
@@ -54,7 +54,9 @@ class Costs:
         return self.pricing.item_calls if self.unit == "calls" else self.pricing.untuned_price
 
 
-def costs_of(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Costs:
+def costs_of(
+    prepared: PreparedRun, native_n: bool | None, measured: PromptAndReplyTokens | None
+) -> Costs:
     """Return the costs in a run; for `native_n` and `measured`, see `plan_budget`."""
     settings, pricing = prepared.settings, _pricing(prepared, native_n, measured)
     price, limits_calls = settings.judge.price, settings.max_calls and settings.max_cost is None
@@ -74,7 +76,9 @@ def costs_of(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts
     )
 
 
-def _pricing(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts | None) -> Pricing:
+def _pricing(
+    prepared: PreparedRun, native_n: bool | None, measured: PromptAndReplyTokens | None
+) -> Pricing:
     settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
     n_orders = 2 if settings.pairwise else 1
     n_replies = n_orders * (settings.samples or 1)
@@ -91,7 +95,7 @@ def _pricing(prepared: PreparedRun, native_n: bool | None, measured: TokenCounts
     )
 
 
-def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> TokenCounts:
+def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> PromptAndReplyTokens:
     """Estimate the untuned judge's tokens for one output from the length of its prompts."""
     train, lm = prepared.labels.train, prepared.settings.lm
     if is_embedded(lm):  # its tokens cost nothing
@@ -103,7 +107,9 @@ def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> Tok
     return tokens_in * n_calls, n_reply_tokens(prepared.untuned, lm) * n_replies
 
 
-def _proposal_tokens(settings: Settings, labels: Labels) -> tuple[TokenCounts, TokenCounts]:
+def _proposal_tokens(
+    settings: Settings, labels: Labels
+) -> tuple[PromptAndReplyTokens, PromptAndReplyTokens]:
     """Return the expected and the largest numbers of tokens of a proposal.
 
     The reply usually has half of REPLY_TOKENS or less. A prompt has at most a token for each

@@ -44,8 +44,8 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    An unfinished run in the folder `out` continues; `open_run` describes the default, and
-    `prepare_run` describes `subject` and `rows`. Labels in memory are also saved in the folder.
+    If the folder `out` has an unfinished run, this run continues. (`open_run` says which folder is
+    the default; for `subject` and `rows` see `prepare_run`.) Labels in memory are also saved in the folder.
     `opened_models` are models that are already open, by name. `stderr` shows the progress line.
     """
     prepared = prepare_run(settings, subject, rows)

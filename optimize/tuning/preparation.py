@@ -34,7 +34,7 @@ from optimize.tuning.settings import Objective, Settings, rescale_subject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """The labels of a run as they were read, and as items: all of them, and each split.
+    """The labels of a run: as they were read, and as items, all together and by split.
 
     Prompts that are tuned on train are tested on dev, and the other way round. `held_out` are the
     splits on which both judges are measured once. `splits` are the splits as they were drawn; None

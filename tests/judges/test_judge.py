@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from openai_server import OpenAIServer, Serving
 from question_cases import form
-from scripted_model import ScriptedModel, rating_of
+from scripted_model import ScriptedModel, rating_of_choice
 
 import judges
 from dspy_judges.errors import OptionError
@@ -52,7 +52,7 @@ def test_the_public_names_are_there_and_no_other():
 
 def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, capsys):
     judge = load("relevance", stub)
-    scores = [float(rating_of(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
+    scores = [float(rating_of_choice(judge.prompt.messages(each)[-1]["content"])) for each in TEXTS]
     first = judge(**TEXTS[0])
     assert (first.score, first.rating, first.failure) == (scores[0], int(scores[0]), None)
     assert capsys.readouterr() == ("", "")

@@ -245,7 +245,7 @@ def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_lab
         ("summary", items, power.power(30, 3, power.PLANNED_GAIN)),
         ("dataset", alike, 0),
     ):
-        promise, _ = power.describe_power(labels, labels, goal=goal)
+        promise, _ = power.power_text(labels, labels, goal=goal)
         assert f"a chance of {chance:.0%};" in promise
 
 

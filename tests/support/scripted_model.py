@@ -22,7 +22,7 @@ class ScriptedModel:
         await asyncio.sleep(0)
         last = messages[-1]["content"]
         self.requests.append(last)
-        text = "no idea" if "garble" in last else str(rating_of(last))
+        text = "no idea" if "garble" in last else str(rating_of_choice(last))
         if "preferred" in last:
             texts = last.split("[[ ## summary_a ## ]]")[1]
             better = "A" if texts.index("good") < texts.index("bad") else "B"
@@ -35,5 +35,5 @@ class ScriptedModel:
         pass
 
 
-def rating_of(prompt: str) -> int:
+def rating_of_choice(prompt: str) -> int:
     return hashlib.sha256(prompt.encode()).digest()[0] % 5 + 1
