@@ -193,7 +193,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
     if judges:
         # If the judges cannot be joined or saved, this fails before anything is paid.
         _make_panel(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
-    labels = split_held_out(task, list(judges.values()), flags.seed)
+    labels = split_held_out(task, entries, flags.seed)
     ids = labels.learning_ids.union(*labels.held_out_ids.by_name.values())
     entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
@@ -257,12 +257,19 @@ def _save_judge(
     return None
 
 
-def split_held_out(task: Task, judges: Sequence[AnyJudge], seed: int) -> PanelLabels:
+def split_held_out(task: Task, entries: Sequence[JudgeEntry], seed: int) -> PanelLabels:
     """Split the labels, without the rows that a member was tuned on, which would flatter it.
 
     Raises LabelError if too few labels remain.
     """
-    tuned = frozenset[str]().union(*(tuned_ids(judge, task.items(judge)) for judge in judges))
+    tuned = frozenset[str]().union(
+        *(
+            entry.scored.tuned_ids
+            if entry.scored
+            else tuned_ids(entry.judge, task.items(entry.judge))
+            for entry in entries
+        )
+    )
     if tuned:
         print_note(f"note: {counted(len(tuned), 'row')} left out, on which a member was tuned")
     ids = {item.id for item in task.labelled.items} - tuned

@@ -101,10 +101,11 @@ class JudgeScores:
         words = getattr(self.judge.subject, "words", None)
         if self.is_verdict and words and words != ("pass", "fail"):
             yield f"a score of 1 means {words[0]!r}, and 0 means {words[1]!r}"
+        mark = next((name for name in self.columns if name.endswith(TUNED_ON)), TUNED_ON)
         if n_tuned := sum(self.tuned_rows):
             rate_text = " and left out of the rate" if self.is_verdict else ""
             yield (
-                f"it was tuned on {n_tuned:,} of these rows, which are marked {TUNED_ON!r}"
+                f"it was tuned on {n_tuned:,} of these rows, which are marked {mark!r}"
                 f"{rate_text}: its scores on them are no test"
             )
 
@@ -199,6 +200,7 @@ class Preferences:
         self.questions = [field.name for field in judge.questions if args.answers]
         self.subject = judge.subject
         self.preferences: list[Preference] = []
+        self.n_tuned = 0
         self.document_hashes: list[int] = []
         self.text_lengths: list[tuple[int, int]] = []
         self.columns: list[str] = []
@@ -224,6 +226,7 @@ class Preferences:
         entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
         if self.judges[0].tuning_digests:
             entry[TUNED_ON] = _is_tuned_row(self.judges[0], pair_texts) or None
+            self.n_tuned += entry[TUNED_ON] is True
         if self.columns:
             answers = _rounded_answers(preference, self.questions)
             return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
@@ -241,6 +244,8 @@ class Preferences:
             print(json.dumps(record, indent=1))
         else:
             print_output(f"{self.subject.name} {rate}")
+            if self.n_tuned:
+                print_output(f"  tuned on            {self.n_tuned:,} of these pairs (marked)")
         if rate.n == 0:
             raise RowsError(
                 f"no pair got a preference; the first reason: {self.preferences[0].failure}"

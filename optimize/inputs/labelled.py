@@ -80,8 +80,11 @@ class LabelSource:
         scales: Mapping[str, tuple[float, float]] | None = None,
         texts: Sequence[str] | None = (),
     ) -> LabelledSet:
-        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
-        return read_labels(
+        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`.
+
+        Raises LabelError for rows that were drawn because two judges differ on them.
+        """
+        labelled = read_labels(
             _file_or_rows(self.data),
             map=self.map,
             dimensions=dimensions,
@@ -89,6 +92,16 @@ class LabelSource:
             texts=texts,
             annotations=None if self.annotations is None else os.fspath(self.annotations),
             values=self.values,
+        )
+        _refuse_swap_rows(labelled)
+        return labelled
+
+
+def _refuse_swap_rows(labelled: LabelledSet) -> None:
+    if SWAP_COLUMN in labelled.reading.unread:
+        raise LabelError(
+            f"{labelled.name}: its rows were drawn because two judges differ on them, and say "
+            "nothing about other rows; use it with verify --against OLD --changed FILE"
         )
 
 
@@ -198,11 +211,7 @@ def read_source(
         own_values = {subject.words[0]: 1, subject.words[1]: 0}
         labels = replace(labels, values={**own_values, **labels.values})
     labelled = _read_on_scale(labels, name, subject, texts)
-    if SWAP_COLUMN in labelled.reading.unread:
-        raise LabelError(
-            f"{labelled.name}: its rows were drawn because two judges differ on them, and say "
-            "nothing about other rows; use it with verify --against OLD --changed FILE"
-        )
+    _refuse_swap_rows(labelled)
     return labelled
 
 

@@ -16,7 +16,7 @@ from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import narrowest_scale
-from optimize.inputs.labelled import AnyLabels, needs_any_scale
+from optimize.inputs.labelled import SWAP_COLUMN, AnyLabels, needs_any_scale
 from optimize.inputs.subjects import dimension_name, missing_input_flag, text_names_for_judge
 
 # A title, and a sentence or command.
@@ -42,6 +42,9 @@ def next_step_facts(
 ) -> Iterator[Fact]:
     """Yield the next command for these labels, or what the user has to define before tuning."""
     if len(labelled.documents) < MIN_DOCUMENTS_TO_SPLIT or flags.file in STARTER_FILE_BY_NAME:
+        return
+    if SWAP_COLUMN in labelled.reading.unread:
+        yield "swap", "two judges differ on these rows: verify --against OLD --changed takes them"
         return
     if isinstance(labelled, LabelledPairs):
         words = ["--pairwise", "preference=which response is better", "--data", flags.file]
@@ -121,7 +124,7 @@ def _tune_fact(
         return None
     scale = options.scales.get("*")
     if dimension and not scale:
-        ratings = chain(*(output.ratings.get(name, ()) for output in labelled.outputs))
+        ratings = chain(*(output.ratings[name] for output in labelled_outputs.outputs))
         scale = _wider_scale(dimension.scale, [*ratings])
     command_words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
     command = shlex.join([*command_words, *_reading_flags(flags, scale)])

@@ -228,8 +228,6 @@ def _write_rows(path: Path, task: Task, ids: Sequence[str]) -> None:
     row_by_id = {output.id: output.row for output in task.labelled.outputs}
     rows = ({**row_by_id[output_id], SWAP_COLUMN: "two judges differ"} for output_id in ids)
     content = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    if path.suffix != ".jsonl":
-        raise SettingsError(f"--changed {path}: name a file that ends in .jsonl")
     if path.exists() and path.read_bytes() != content:
         raise SettingsError(
             f"--changed {path}: it holds no labels on {task.dimension}, and its rows are not the "

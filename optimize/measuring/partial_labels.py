@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from judges.cli.flags import Flags, split_name
 from judges.dimension import Dimension
+from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
 from optimize.figures.as_text import counted
@@ -18,6 +19,7 @@ from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.exports import read_any_scores
+from optimize.measuring.recorded import read_tuned_ids
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
@@ -55,9 +57,17 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
 
 
 def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
-    """Read the file of --scores; raises LabelError if no output has one of its ids."""
+    """Read the file of --scores, without rows that the judge was tuned on: it errs less on them.
+
+    Raises LabelError if no output has one of the file's ids.
+    """
     metric, file = split_name(spec)
     scores = read_any_scores(Path(file), dimension, labelled, print_error, metric)
+    if tuned_ids := read_tuned_ids(Path(file), dimension) & scores.keys():
+        print_error(
+            f"note: {counted(len(tuned_ids), 'score')} left out: the judge was tuned on them"
+        )
+        scores = without_keys(scores, tuned_ids)
     if scores.keys().isdisjoint(output.id for output in labelled.outputs):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled.name}")
     return scores

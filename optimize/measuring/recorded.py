@@ -155,28 +155,33 @@ def _judge_columns(dimension: str) -> list[str]:
     return [column for name in names for column in (f"{name}_judge", name)]
 
 
-def _score_cell(record: Record, dimension: str) -> object:
-    """Return the cell with the score; raises KeyError if there is none.
+def _score_column(record: Record, dimension: str) -> str:
+    """Return the column with the score; a judge's name is made from that of the labels' column.
 
-    A column NAME without a column NAME_failure may hold people's ratings. A judge's name is made
-    from that of the labels' column, as `helpful` from `Helpful?`.
+    A column NAME without a column NAME_failure may hold people's ratings.
     """
     columns = [name for name in _judge_columns(dimension) if f"{name}_failure" in record]
     columns += [name for name in _USUAL_SCORE_COLUMNS if name in record]
-    cell = record[[*columns, dimension][0]]
+    return [*columns, dimension][0]
+
+
+def _score_cell(record: Record, dimension: str) -> object:
+    """Return the cell with the score; raises KeyError if there is none."""
+    cell = record[_score_column(record, dimension)]
     return cell["preferred"] if isinstance(cell, dict) else cell
 
 
 def read_tuned_ids(path: Path, dimension: str) -> frozenset[str]:
     """Return the ids of the rows on which `score` or `winrate` noted that the judge was tuned."""
-    marks = [TUNED_ON, f"verdict.{TUNED_ON}", f"verdict_{TUNED_ON}"]
-    marks += [f"{column}_{TUNED_ON}" for column in _judge_columns(dimension)]
     tuned_ids = set()
-    with suppress(RecordingError):  # another tool's file may have rows of another form
+    with suppress(RecordingError, KeyError):  # another tool's file may have rows of another form
         for _, row in read_recorded_rows(path):
-            mark = first_value(_record_on_dimension(row, dimension) or {}, marks)
-            if str(mark).casefold() == "true":
-                tuned_ids.add(str(row.get("id")).strip())
+            if record := _record_on_dimension(row, dimension):
+                column = _score_column(record, dimension)
+                prefix = column.removesuffix("_preferred")
+                mark = first_value(record, (f"{column}.{TUNED_ON}", f"{prefix}_{TUNED_ON}"))
+                if str(record.get(TUNED_ON, mark)).casefold() == "true":
+                    tuned_ids.add(str(row["id"]).strip())
     return frozenset(tuned_ids)
 
 

@@ -9,7 +9,11 @@ from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.answer import Fact, Tile
-from optimize.statistics.intervals import IntervalEstimate
+from optimize.statistics.intervals import (
+    MIN_DOCUMENTS_FOR_INTERVAL,
+    MIN_PERFECT,
+    IntervalEstimate,
+)
 
 # A smaller share of tied pairs is not mentioned.
 MIN_TIE_SHARE = 0.01
@@ -62,6 +66,12 @@ SAME_SCORES = Obstacle(
 )
 
 
+def is_perfect(card: Scorecard) -> bool:
+    """Return whether a judge makes no error on documents that are enough for an interval."""
+    share, order = card.share_right, card.order
+    return share.value >= MIN_PERFECT and order.n_documents >= MIN_DOCUMENTS_FOR_INTERVAL
+
+
 def obstacle_to_use(
     card: Scorecard, data: DataCounts, *, tuned_on_these: bool = False
 ) -> Obstacle | None:
@@ -76,7 +86,7 @@ def obstacle_to_use(
         CONSTRUCTED_LABELS: data.is_constructed,
         TUNED_ON_THESE_LABELS: tuned_on_these,
         SAME_SCORES: card.has_same_scores,
-        NO_INTERVAL: interval is None,
+        NO_INTERVAL: interval is None and not is_perfect(card),
         OPPOSITE: interval is not None and interval.high < COIN_SHARE,
         NO_BETTER_THAN_COIN: interval is not None and interval.low <= COIN_SHARE,
     }
@@ -195,6 +205,8 @@ def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> st
     weighted_text = ", drawn with unequal chances" if data.is_weighted else ""
     has_interval = any(tile.interval for tile in tiles_of(card))
     interval_text = "intervals are 95%" if has_interval else "too few for an interval"
+    if is_perfect(card) and not has_interval:
+        interval_text = "without an error there is no interval"
     sentences = [f"Measured on {amount_text}{remark}{weighted_text}; {interval_text}."]
     if rho.n_undefined and not binary:
         zero_text = f" ({rho.n_zero:,} counted as 0)" if rho.n_zero else ""

@@ -14,7 +14,14 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report.card import MOST_FAILED, NO_INTERVAL, NO_SCORE, Obstacle, obstacle_to_use
+from optimize.report.card import (
+    MOST_FAILED,
+    NO_INTERVAL,
+    NO_SCORE,
+    Obstacle,
+    is_perfect,
+    obstacle_to_use,
+)
 from optimize.statistics.intervals import MIN_PERFECT
 from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
@@ -138,9 +145,10 @@ def _labels_advice(card: Scorecard, where: str) -> str:
                 for word, number in missing
             )
     documents_text = counted(n_documents, "document")
-    if figure.interval is None:
+    if figure.interval is None and not is_perfect(card):
         return f"Label more documents: too few for an interval ({documents_text}), or too alike."
-    if figure.value < MIN_PERFECT and figure.interval.half_width > WIDE_HALF_WIDTH:
+    interval = figure.interval
+    if interval and figure.value < MIN_PERFECT and interval.half_width > WIDE_HALF_WIDTH:
         return f"Label more documents: with {documents_text} the interval is still wide."
     return ""
 

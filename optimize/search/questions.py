@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import Field
+from judges.prompt import Field, reasoning_of
 from optimize.items import Items
 from optimize.search.answers import LabelledAnswers, collect_answers
 from optimize.search.budget import SearchBudgetSpentError
@@ -62,9 +62,9 @@ def ask_questions(
     The result asks the useful questions again. If the budget cannot pay for that, it is the judge
     that was asked all of them, and only the useful ones have a weight.
 
-    Returns None if there are no questions. Raises NotTestedError if no question is worth asking, or
-    if the judge fails too often when asked; and SearchBudgetSpentError if the budget cannot pay for
-    the questions on both halves, or the limit cannot pay for them on test.
+    Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
+    asking, or if the judge fails too often when asked; and SearchBudgetSpentError if the budget
+    cannot pay for the questions on both halves, or the limit cannot pay for them on test.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     all_judges = [
@@ -117,7 +117,9 @@ def _affordable_judges(
     SearchBudgetSpentError if too few would be left, so that no half is asked in vain.
     """
     evaluator = problem.evaluator
-    without_reasoning = [replace(judge, reasoning=None) for judge in judges]
+    # The untuned judge's own form of reasoning is None.
+    reasons = reasoning_of(evaluator.untuned.outputs) != "none"
+    without_reasoning = [replace(judge, reasoning="none" if reasons else None) for judge in judges]
     for variants, share in ((judges, 1), (without_reasoning, 1), (without_reasoning, MIN_ASKED)):
         asked = {judge.id: judge for judge in (problem.untuned, *variants)}
         cost = sum(evaluator.cost(judge, items) for judge in asked.values())
@@ -130,7 +132,7 @@ def _affordable_judges(
 def _reliable_answers(
     problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
 ) -> LabelledAnswers:
-    """Collect the judge's answers; raises NotTestedError if it fails on too many items."""
+    """Return the judge's answers; raises QuestionsNotTestedError if it fails on too many items."""
     if not is_reliable(problem.evaluator.scores(judge, items), untuned):
         judgements = problem.evaluator.judgements(judge, items)
         failures = [judgement.failure for judgement in judgements if judgement.failure]

@@ -8,11 +8,12 @@ the weight 1 / probability.
 
 If all of 16 labelled outputs pass, this does not show that all outputs pass. So pseudo-counts are
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
-proportions. All pseudo-counts together amount to three documents: three quarters of a document for
-each of the four combinations of a label (the lowest or the highest of the scale) with a score (the
-judge's lowest or highest). For the difference between two systems the pseudo-labels are a
-difference of the usual size in either direction, since systems that have equal labels on a few
-documents may still differ. The interval for the mean over exactly the given outputs has a finite
+proportions: an equal part for each of the four combinations of a label (the lowest or the highest
+of the scale) with a score (the judge's lowest or highest). Together they amount to three documents
+if labels vary as much as they can and a document has one output; else see `_pseudo_size`. For the
+difference between two systems they always do, and the pseudo-labels are a difference of the usual
+size in either direction, since systems that have equal labels on a few documents may still differ.
+The interval for the mean over exactly the given outputs has a finite
 population correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
@@ -39,7 +40,7 @@ from optimize.statistics.intervals import (
     student_quantile,
 )
 
-# The pseudo-counts for the interval amount to this many documents.
+# The pseudo-counts for the interval amount to this many documents if labels vary most.
 N_PSEUDO_DOCUMENTS = 3.0
 
 

@@ -15,9 +15,10 @@ import data
 import judges
 from optimize import compare, measure
 from optimize.__main__ import command as tune
+from optimize.estimate import command as estimate
 from optimize.inputs.flags import SettingsError
 from optimize.items import items_of, texts_digest, tuning_digests
-from optimize.measuring.recorded import read_own_scores
+from optimize.measuring.recorded import read_own_scores, read_tuned_ids
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -377,3 +378,30 @@ def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(her
     swapped = [{**row, "output": f"A{20 - row['id']}."} for row in scores]
     code, _, err = run(command, *flags, write_jsonl("other.jsonl", swapped))
     assert (code, "'output' is not the text of row 1 of the labels" in err) == (1, True)
+
+
+def test_a_mark_counts_for_the_scores_that_it_stands_beside():
+    marked = {"id": "a", "charm": 1, "charm_failure": None, "charm_tuned_on": True}
+    assert read_tuned_ids(Path(write_jsonl("one.jsonl", [marked])), "charm") == {"a"}
+    # A second judge's scores stand in further columns, and it was tuned on nothing.
+    twice = [{**marked, "charm_judge": 2, "charm_judge_failure": None}]
+    assert read_tuned_ids(Path(write_jsonl("two.jsonl", twice)), "charm") == frozenset()
+    entry = {"charm": {"score": 1, "failure": None, "tuned_on": True}}
+    nested = [{"id": "b", "judgements": entry}, {"id": "c", "judgements": {"charm": {"score": 2}}}]
+    assert read_tuned_ids(Path(write_jsonl("three.jsonl", nested)), "charm") == {"b"}
+    pair = {"id": "d", "verdict": {"preferred": "A", "tuned_on": True}}
+    assert read_tuned_ids(Path(write_jsonl("four.jsonl", [pair])), "wit") == {"d"}
+    flat = {"id": "e", "verdict_preferred": "B", "verdict_tuned_on": True}
+    assert read_tuned_ids(Path(write_jsonl("five.jsonl", [flat])), "wit") == {"e"}
+
+
+def test_rows_that_the_scoring_judge_was_tuned_on_are_left_out_of_an_estimate():
+    labels = [
+        {"id": n, "group": n, "output": f"A{n}.", "charm": 1 + n % 5 if n < 30 else None}
+        for n in range(60)
+    ]
+    scores = [{"id": n, "score": 3, "tuned_on": n < 10 or None} for n in range(60)]
+    files = ["--data", write_jsonl("l.jsonl", labels), "--scores", write_jsonl("s.jsonl", scores)]
+    result = run(estimate, *files, "--dimension", "charm", "--scale", "1-5")
+    assert "10 scores left out, of outputs that the judge was tuned on" in result.err
+    assert "n=20 labels, 30 judgements" in result.out
