@@ -403,5 +403,5 @@ def test_rows_that_the_scoring_judge_was_tuned_on_are_left_out_of_an_estimate():
     scores = [{"id": n, "score": 3, "tuned_on": n < 10 or None} for n in range(60)]
     files = ["--data", write_jsonl("l.jsonl", labels), "--scores", write_jsonl("s.jsonl", scores)]
     result = run(estimate, *files, "--dimension", "charm", "--scale", "1-5")
-    assert "10 scores left out, of outputs that the judge was tuned on" in result.err
+    assert "10 scores left out: the judge was tuned on them" in result.err
     assert "n=20 labels, 30 judgements" in result.out
