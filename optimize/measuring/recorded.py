@@ -96,12 +96,7 @@ def read_own_scores(
     score with the same id, for a file without scores on the dimension, and for scores of pairs that
     do not look like margins.
     """
-    number_of_word = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
-    for word, value in (values or {}).items():
-        number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
-        # What the user says that a number counts is for labels only.
-        if not looks_like_number(word, is_typed=False):
-            number_of_word[word.casefold()] = math.nan if number is None else number
+    number_of_word = _numbers_of_words(values or {}, pairwise=pairwise)
     scores: dict[str, float] = {}
     numbers = set[float]()
     for location, row in read_recorded_rows(path):
@@ -139,6 +134,16 @@ def read_own_scores(
     if pairwise:
         check_margins(path.name, numbers)
     return scores
+
+
+def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:
+    """Return the score that each word stands for; what the user says of numbers is for labels."""
+    numbers = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
+    for word, value in values.items():
+        number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
+        if not looks_like_number(word, is_typed=False):
+            numbers[word.casefold()] = math.nan if number is None else number
+    return numbers
 
 
 def _record_on_dimension(row: Record, dimension: str) -> Record | None:
