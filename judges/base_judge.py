@@ -131,6 +131,15 @@ class BaseJudge(ABC):
         )
         return frozenset(chain.from_iterable(part.origin.tuned_on for part in tuned_parts))
 
+    def was_tuned_on(self, texts: Mapping[str, object]) -> bool:
+        """Return whether the judge was tuned on a row with these texts."""
+        if not self.tuning_digests:
+            return False
+        from judges.frozen import texts_digest
+
+        strings = {name: str(text) for name, text in texts.items()}
+        return texts_digest(strings) in self.tuning_digests
+
     @cached_property
     def origin(self) -> "Provenance":
         """The provenance as a typed record; raises ValueError if it has another form."""
@@ -316,8 +325,9 @@ class BaseJudge(ABC):
             judge's name, or NAME_judge if the frame already has a column of that name. Ratings are
             on the judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
             positive for A. `attrs["n_failed"]` is the number of failed judgements, and
-            `attrs["failures"]` says how often each reason occurred. A FailedJudgementWarning gives
-            the most frequent reason.
+            `attrs["failures"]` says how often each reason occurred. `attrs["tuned_on"]` has the
+            index of the rows that the judge was tuned on, if there are any. A
+            FailedJudgementWarning gives the most frequent reason.
 
         Raises:
             MissingColumnError: The frame has no column for one of the texts.
@@ -360,6 +370,8 @@ class BaseJudge(ABC):
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
         n_failed = failure_counts.total()
         series.attrs.update(n_failed=n_failed, failures=dict(failure_counts.most_common(100)))
+        if any(tuned_rows := [*map(self.was_tuned_on, text_rows)]):
+            series.attrs["tuned_on"] = series.index[tuned_rows].tolist()
         if failure_counts:
             ((reason, count),) = failure_counts.most_common(1)
             message = f"{n_failed} of {len(frame)} judgements failed; {count} of them: {reason}"

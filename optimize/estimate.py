@@ -143,7 +143,8 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     outputs = [output for output in labelled.outputs if output.id in scores]
     n_without_score = len(labelled.outputs) - len(outputs)
     n_unknown = len(scores) - len(outputs)
-    if n_unknown and all(output.ratings.get(dimension) for output in outputs):
+    is_complete = all(output.ratings.get(dimension) for output in outputs)
+    if n_unknown and is_complete and flags.annotations is None:
         raise LabelError(
             f"{labelled.name}: {n_unknown:,} scores are of outputs that it lacks; --data needs all "
             "outputs (with an empty label if nobody rated them), or add --annotations FILE"
@@ -208,7 +209,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
             system_text += f"; {difference.system} less {name} {figure_text(joint, signed=True)}"
         text_lines.append(f"{name}: {system_text}")
     if differences:
-        text_lines.append("Differences are on shared documents; all intervals hold at once.")
+        text_lines.append("Differences are on shared documents; their intervals hold all at once.")
     return text_lines
 
 

@@ -16,6 +16,7 @@ from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.flags import split_mapping
 from judges.labels.names import judge_name
+from judges.labels.preparation import SWAP_COLUMN
 from judges.labels.rating_columns import similar_name
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_items
 from judges.labels.types import LabelledPairs, LabelledSet
@@ -35,7 +36,7 @@ from optimize.inputs.flags import (
     scale_bounds,
     scale_of_labels,
 )
-from optimize.inputs.labelled import PASS_FAIL, SWAP_COLUMN, AnyLabels
+from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers

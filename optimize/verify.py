@@ -19,6 +19,7 @@ from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison, Subject
+from judges.frozen import TUNED_ON
 from judges.judge import Judge
 from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
 from judges.labels.flags import MappingValue, split_mapping
@@ -207,9 +208,16 @@ def measure(
             raise TypeError("measure() needs dimension=NAME if it gets scores")
         subject = find_subject(dimension)
         task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
-        numbers = _scores_by_id(judge, data, task.labelled, columns)
+        numbers = [*_scores_by_id(judge, data, task.labelled, columns)]
+        # `judge.score` notes in `attrs` which rows the judge was tuned on.
+        tuned_keys = {*getattr(judge, "attrs", {}).get(TUNED_ON, ())}
+        keys_and_numbers = zip(judge.items(), numbers, strict=True)
+        tuned_row_ids = frozenset(
+            str(item_id) for (key, _), (item_id, _) in keys_and_numbers if key in tuned_keys
+        )
         judgements = judgements_from_scores(numbers, pairwise=task.is_pairwise)
-        scored = task.match_judgements("scores", judgements, None, recorded_scale(scale, subject))
+        ratings = recorded_scale(scale, subject)
+        scored = task.match_judgements("scores", judgements, None, ratings, tuned_row_ids)
         return Measurement.of(scored, task.labelled)
     if isinstance(judge, str | os.PathLike):
         name, judge = os.fspath(judge), load(judge)
@@ -273,14 +281,16 @@ def _scores_by_id(
     index, id_column = frame.index, "".join(labelled.reading.rows.get("id", ()))
     if id_column == ROW_NUMBER_COLUMN and columns.get("id") != ROW_NUMBER_COLUMN:
         row_numbers = {label: n for n, label in enumerate(index, 1)} if index.is_unique else {}
+        if len(scores) == len(index) and set(scores.keys()) != set(row_numbers):
+            row_numbers = {}  # the scores may be in the order of the rows
         if not row_numbers.keys().isdisjoint(scores.keys()):
             # A score without a row is counted under an id that no row has.
             return [(row_numbers.get(key, (key,)), score) for key, score in scores.items()]
         if unclear := [k for k, _ in scores.items() if not isinstance(k, str) or k == "0"]:
             raise LabelError(
                 f"{labelled.name}: the rows have no ids, so the score of {unclear[0]!r} belongs to "
-                "no certain row; name the column of ids, map={'id': COLUMN}, or write "
-                "map={'id': '#row'} if the scores have row numbers from 1"
+                "no certain row; give the scores the rows' index, or ids (map={'id': COLUMN}), or "
+                "write map={'id': '#row'} if they have row numbers from 1"
             )
     elif (
         isinstance(scores, pd.Series)

@@ -13,7 +13,7 @@ from dspy_judges.errors import UsageError
 from judges.cli.costs import RunCost
 from judges.cli.flags import with_model_flags
 from judges.dimension import Comparison
-from judges.frozen import TUNED_ON, texts_digest
+from judges.frozen import TUNED_ON
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.loading import load
@@ -63,7 +63,7 @@ class JudgeScores:
         """Add a judgement; return its cells for a CSV row, and its entry for a JSON Lines row."""
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
-        score, is_tuned_row = None, _is_tuned_row(self.judge, texts)
+        score, is_tuned_row = None, self.judge.was_tuned_on(texts)
         if judgement.failure:
             self.failures[judgement.failure[:MAX_REASON_CHARACTERS]] += 1
         else:
@@ -225,7 +225,7 @@ class Preferences:
         self.text_lengths.append((length_a, length_b))
         entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
         if self.judges[0].tuning_digests:
-            entry[TUNED_ON] = _is_tuned_row(self.judges[0], pair_texts) or None
+            entry[TUNED_ON] = self.judges[0].was_tuned_on(pair_texts) or None
             self.n_tuned += entry[TUNED_ON] is True
         if self.columns:
             answers = _rounded_answers(preference, self.questions)
@@ -250,13 +250,6 @@ class Preferences:
             raise RowsError(
                 f"no pair got a preference; the first reason: {self.preferences[0].failure}"
             )
-
-
-def _is_tuned_row(judge: AnyJudge, texts: Record) -> bool:
-    """Return whether the judge was tuned on a row with these texts."""
-    digests = judge.tuning_digests
-    strings = {name: str(text) for name, text in texts.items()}
-    return bool(digests) and texts_digest(strings) in digests
 
 
 def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:

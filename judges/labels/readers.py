@@ -231,7 +231,7 @@ def _read_outputs(
             pairwise_flag = f"--pairwise {name}"
             if not votes:
                 pairwise_flag += " and name the votes with --map votes=COLUMN"
-            advice = f"tune with {pairwise_flag}, or name a column of ratings: --dimension COLUMN"
+            advice = f"use {pairwise_flag}, or name a column of ratings: --dimension COLUMN"
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         raise UnreadableError("pairs", fault, advice)
     labelled = read_outputs(columns, problems, options, second_ratings)

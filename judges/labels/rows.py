@@ -19,7 +19,7 @@ from judges.labels.cells import (
 )
 from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns, add_missing_column
 from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
-from judges.labels.preparation import SAMPLING_COLUMNS
+from judges.labels.preparation import SAMPLING_COLUMNS, SWAP_COLUMN
 from judges.labels.repeated_rows import merge_rows_by_id, note_repeated_rows
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt
@@ -163,7 +163,9 @@ class RowReader:
         texts = {name: text for name, text in texts_or_none.items() if text is not None}
         advice = "name the document in every row"
         document_id = self._read_name(row, self.columns.find("group"), "no-group", advice)
-        draw = {name: row.cells[name] for name in SAMPLING_COLUMNS if name in row.cells}
+        draw = {
+            name: row.cells[name] for name in (*SAMPLING_COLUMNS, SWAP_COLUMN) if name in row.cells
+        }
         document_id = document_id or _document_id(item_id, texts, self._source_text)
         return ItemFields(item_id, document_id, systems, texts, draw)
 

@@ -14,6 +14,7 @@ from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison, Dimension, Subject
 from judges.labels.columns import ColumnNames
 from judges.labels.flags import ANY_SCALE, split_mapping
+from judges.labels.preparation import SWAP_COLUMN
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
@@ -41,8 +42,6 @@ LevelOrAuto = Level | Literal["auto"]
 MAX_NAMED_ANNOTATORS = 10
 # The two answers of a verdict judge if people's own words cannot be used.
 PASS_FAIL = ("pass", "fail")
-# A column of the rows that `verify --changed` writes for people to label.
-SWAP_COLUMN = "drawn_for_swap"
 # The scale of a new judge if the labels have no usual scale.
 DEFAULT_SCALE = (1, 5)
 

@@ -10,13 +10,14 @@ from judges import catalog
 from judges.dimension import Dimension
 from judges.labels.flags import ANY_SCALE
 from judges.labels.names import judge_name, map_flag
+from judges.labels.preparation import SWAP_COLUMN
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import STARTER_FILE_BY_NAME, read_labels
 from judges.labels.splits import MIN_DOCUMENTS_TO_SPLIT, split, with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.prompt import VALID_NAME
 from optimize.inputs.flags import narrowest_scale
-from optimize.inputs.labelled import SWAP_COLUMN, AnyLabels, needs_any_scale
+from optimize.inputs.labelled import AnyLabels, needs_any_scale
 from optimize.inputs.subjects import dimension_name, missing_input_flag, text_names_for_judge
 
 # A title, and a sentence or command.

@@ -16,6 +16,7 @@ import numpy as np
 
 from judges.cli.flags import read_map_flags
 from judges.dimension import Comparison
+from judges.labels.preparation import SWAP_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
@@ -23,7 +24,7 @@ from judges.terminal import print_note
 from optimize.figures.as_json import JSON_DECIMALS
 from optimize.figures.as_text import counted, short_name
 from optimize.inputs.flags import SettingsError, word_values
-from optimize.inputs.labelled import SWAP_COLUMN, only_dimension
+from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference

@@ -130,6 +130,12 @@ def read_any_scores(
         warn(
             f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
         )
+        n_rows = sum(1 for _ in read_recorded_rows(path))
+        if n_rows != len(labelled.items):
+            raise RecordingError(
+                f"{path.name}: {n_rows:,} rows, but {len(labelled.items):,} labels without ids or "
+                "texts to join them by; give both files the same ids (--map id=COLUMN)"
+            )
     words: dict[str, float | Vote | None] = {}
     if verdict_words := labelled.words.get(dimension):
         words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}

@@ -15,6 +15,7 @@ from tuned_judges import tuned_on
 
 import judges
 from judges.frozen import texts_digest
+from judges.labels.readers import read_items
 from judges.loading import make_dimension
 from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.verify import command
@@ -54,6 +55,8 @@ def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     assert {row["id"] for row in rows} == {f"r{n}" for n in CHANGED}
     assert len(rows) == len(CHANGED)
     assert rows[0].keys() == {"id", "group", "question", "output", "drawn_for_swap"}
+    # The label page repeats a row's fields in each line of its file.
+    assert read_items("changed.jsonl").outputs[0].row["drawn_for_swap"]
     # Both judges differ on these rows, so no figure on them holds for others.
     write_jsonl("labels.jsonl", [{**row, "safe": "fail"} for row in rows])
     new = ["--scores", "new.jsonl", "--dimension", "safe", "--data", "labels.jsonl"]

@@ -10,11 +10,13 @@ import pytest
 from dspy_engine import Engine, lm_of
 from jsonl import write_jsonl
 from rating_files import weather_rows, write_ratings
+from tuned_judges import tuned_on
 
 import data
 import judges
 import optimize
 from judges.client import BudgetSpentError
+from judges.frozen import texts_digest
 from optimize.verify import command
 
 # Two documents, three outputs each. Within the first the judge reverses people's order (rho -1), in
@@ -198,3 +200,18 @@ LEVELS = "level word: these labels have the levels summary, dataset, system"
 def test_arguments_that_cannot_be_measured_raise_errors_that_say_what_is_needed(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+def test_a_judges_series_says_on_which_rows_it_was_tuned(tmp_path):
+    rows = [
+        {"document": f"Ask {n}?", "summary": f"Say {n}.", "relevance": 1 + n % 5} for n in range(60)
+    ]
+    frame = pd.DataFrame(rows).sample(frac=1, random_state=0)
+    keys = (texts_digest({"d": row["document"], "s": row["summary"]}) for row in rows[:20])
+    judge = judges.load(tuned_on(tmp_path / "judge.json", keys))
+    scores = judge.score(frame)
+    assert sorted(scores.attrs["tuned_on"]) == [*range(20)]
+    assert "tuned_on" not in judges.load("relevance").score(frame).attrs
+    for measured in (judge, scores):
+        summary = optimize.measure(measured, frame, dimension="relevance").summary()
+        assert (summary["n_met"], summary["data"]["n_outputs"]) == (20, 40)
