@@ -13,7 +13,8 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.labels.cells import without_keys
-from judges.labels.columns import ColumnNames, mapping_in_table
+from judges.labels.column_mapping import mapping_in_table
+from judges.labels.columns import ColumnNames
 from judges.labels.readers import read_items
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically

@@ -17,19 +17,17 @@ from judges.labels.cells import (
 from judges.labels.column_kinds import Column, ColumnKind, infer_column
 from judges.labels.names import (
     OUTPUT_NAMES,
-    SOURCE_NAMES,
     is_comment_name,
     is_id_name,
     is_reference_name,
     is_source_or_output,
     is_text_name,
-    map_flag,
     name_words,
     source_name,
     split_at_commas,
 )
 from judges.tables.formats import Table
-from judges.tables.problems import Problems, joined_names
+from judges.tables.problems import joined_names
 from judges.tables.text import TableRow
 
 # Usual names of the columns whose cells are objects {dimension: rating}.
@@ -65,7 +63,7 @@ _ALIASES = {
 # A column of comments with one of these words in its name was written by a model, not a person.
 _MODEL_WORDS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 # Names that --map gives to columns that are not texts.
-_ROLES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
+ROLE_NAMES = frozenset({*_ALIASES, *NESTED_COLUMNS, *VOTE_COLUMNS, "response_a", "response_b"})
 # The number of first rows in which keys of nested objects are looked up. One row is not enough,
 # since the objects in different rows may have different keys.
 MAX_INSPECTED_ROWS = 1000
@@ -289,7 +287,7 @@ class Columns:
         Texts are the string columns that are not in `used_columns` or `label_columns` and do not
         hold comments. If any of them holds long texts, columns of short repeated values are not
         texts, since they may reveal which system wrote the output. A column that the user maps to
-        a name outside `_ROLES` is a text unless it is in `label_columns`.
+        a name outside `ROLE_NAMES` is a text unless it is in `label_columns`.
         """
         unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
@@ -306,7 +304,7 @@ class Columns:
 
     def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
         text_columns: dict[str, str] = {}
-        for name, (column, *_) in without_keys(self.mapping, _ROLES).items():
+        for name, (column, *_) in without_keys(self.mapping, ROLE_NAMES).items():
             holds_strings = self.kind(column) in ("text", "label", "name")
             if column not in label_columns and (holds_strings or is_source_or_output(name)):
                 text_columns[name] = column
@@ -369,46 +367,3 @@ class Columns:
             for key in as_object(cell) or ()
         )
         return tuple(dict.fromkeys(names))
-
-
-def mapping_in_table(table: Table, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
-    """Return the entries of a mapping of two files whose columns this table has."""
-    columns = Columns(table, mapping)
-    entries = columns.mapping.items()
-    return {name: mapping[name] for name, headers in entries if all(map(columns.has, headers))}
-
-
-def check_mapping(columns: Columns, problems: Problems) -> None:
-    """Add a problem for each name that is mapped to a missing column, or to too many columns."""
-    for name, headers in columns.mapping.items():
-        for column in headers:
-            exists = column in columns.table.columns or (name, column) == ("id", ROW_NUMBER_COLUMN)
-            if not exists and all(value is None for value in columns.cells(column)):
-                add_missing_column(columns, problems, column, name)
-        if len(headers) > 1 and (is_source_or_output(name) or name in _ROLES - {*VOTE_COLUMNS}):
-            fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
-            advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
-            problems.add("two-columns", fault, advice, field=name)
-
-
-def add_missing_column(
-    columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
-) -> None:
-    """Add the problem that the column for `name` is missing or holds no texts."""
-    exists = columns.has(column) and not columns.cells(column).count(None)
-    fault = "this column is not read as a text" if exists else "there is no such column"
-    fault += f"{reason}; the columns are {columns.names_for_message}"
-    problems.add("no-column", fault, mapping_advice(columns, name), field=column)
-
-
-def mapping_advice(columns: Columns, name: str) -> str:
-    """Return advice to map `name` with --map, and to which column if one seems to be meant."""
-    key = name_key(name)
-    synonyms = next((names for names in (SOURCE_NAMES, OUTPUT_NAMES) if key in names), ())
-    nested = columns.of_kind(columns.nested_keys, "text", "label")
-    if synonyms:
-        nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
-    elif name not in columns.judge_texts:
-        nested = columns.of_kind(columns.nested_keys, "rating")
-    suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]
-    return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"

@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import chain, starmap
 
 from judges.labels.cells import KEY_SEPARATOR, value_at, without_keys
-from judges.labels.columns import OUTPUT_ROLES, Columns, check_mapping, mapping_advice
+from judges.labels.column_mapping import check_mapping, mapping_advice
+from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
 from judges.labels.rating_columns import (
     RatingColumns,

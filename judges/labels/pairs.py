@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_at, without_keys
-from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns, check_mapping
+from judges.labels.column_mapping import check_mapping
+from judges.labels.columns import PAIR_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import judge_name, name_words
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions

@@ -10,7 +10,8 @@ from typing import Literal
 
 from dspy_judges.startup import PROJECT_FOLDER
 from judges.labels.cells import without_keys
-from judges.labels.columns import VOTE_COLUMNS, Columns, mapping_in_table
+from judges.labels.column_mapping import mapping_in_table
+from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MappingValue, read_scale, split_mapping
