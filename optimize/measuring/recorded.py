@@ -121,8 +121,8 @@ def read_own_scores(
         except ValueError as error:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
-                f"score, at most {MAX_SCORE:g}, and not {excerpt(cell)}; --values gives a word a "
-                "number"
+                f"score, at most {MAX_SCORE:g}, or one of the labels' words, and not "
+                f"{excerpt(cell)}"
             ) from error
         if item_id in scores:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
