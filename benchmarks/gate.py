@@ -213,7 +213,7 @@ def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None
     """A judgement with these answers, or a preference with those of both orders."""
     if ba is None:
         return ItemJudgement(Judgement(score=ab[rating], answers=ab))
-    preference = Preference.of_orders(ab[rating], -ba[rating])
+    preference = Preference.from_orders(ab[rating], -ba[rating])
     return ItemJudgement(replace(preference, answers_ab=ab, answers_ba=ba))
 
 

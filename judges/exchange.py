@@ -236,7 +236,7 @@ def _preference(
         next(reversed(answers.values()), math.nan) for answers in (answers_ab, answers_ba)
     )
     comparisons = (sample.text for sample in chain.from_iterable(samples) if sample.text)
-    preference = Preference.of_orders(margin_ab, -margin_ba, next(comparisons, None))
+    preference = Preference.from_orders(margin_ab, -margin_ba, next(comparisons, None))
     for order, error in zip(PAIR_ORDERS, errors, strict=True):
         if error is not None:
             return replace(preference, preferred=None, failure=f"in the order {order}: {error}")

@@ -370,7 +370,7 @@ class Judge(BaseJudge):
         )
 
     @classmethod
-    def of_file(cls, file: "JudgeFile") -> "Judge":
+    def from_file(cls, file: "JudgeFile") -> "Judge":
         """Return the judge in a file whose content was checked (see `frozen.load`)."""
         template = template_for(file.lm, file.program)
         return cls(

@@ -159,7 +159,7 @@ class Preference:
         ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
         if weights is None or ab is None or ba is None or answers is None:
             return self
-        preference = Preference.of_orders(weights.score(ab), -weights.score(ba), self.comparison)
+        preference = Preference.from_orders(weights.score(ab), -weights.score(ba), self.comparison)
         return replace(
             preference,
             answers_ab=ab,
@@ -168,7 +168,7 @@ class Preference:
         )
 
     @classmethod
-    def of_orders(
+    def from_orders(
         cls, margin_ab: float, margin_ba: float, comparison: str | None = None
     ) -> "Preference":
         """Return the preference from the margins of both orders.

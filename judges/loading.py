@@ -60,7 +60,7 @@ def load(
         file = frozen.load(path)
         try:
             loaded_judge = (
-                Judge.of_file(file) if isinstance(file, JudgeFile) else Panel.of_panel_file(file)
+                Judge.from_file(file) if isinstance(file, JudgeFile) else Panel.from_file(file)
             )
         except PanelError as error:
             raise FrozenJudgeError(f"{path}: {error}") from error

@@ -185,7 +185,7 @@ class Panel(BaseJudge):
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
             margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
-            preference = Preference.of_orders(margin_ab, margin_ba, rationale)
+            preference = Preference.from_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
         score = self._weighted_mean([*scores.values()])
         ratings = cast(Sequence[Judgement], judgements)
@@ -231,10 +231,10 @@ class Panel(BaseJudge):
         )
 
     @classmethod
-    def of_panel_file(cls, file: PanelFile) -> "Panel":
+    def from_file(cls, file: PanelFile) -> "Panel":
         """Return the panel in a checked file; raises PanelError if its members cannot be joined."""
         members = [
-            Member(**{**asdict(member), "judge": Judge.of_file(member.judge)})
+            Member(**{**asdict(member), "judge": Judge.from_file(member.judge)})
             for member in file.members
         ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)

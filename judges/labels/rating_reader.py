@@ -116,7 +116,7 @@ class RatingReader:
 
     @cached_property
     def _number_by_word(self) -> dict[str, float]:
-        """Maps words to known numbers: also all of the user's words, if a cell has one of them."""
+        """The number of each known word, and of all words in --values if a cell has one of them."""
         numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._word_pairs for word in pair}
         if MAPPED in self._kinds:
             for word, number in self._user_values.items():

@@ -37,7 +37,7 @@ class Remarks:
     texts: Mapping[str, str]
 
     @classmethod
-    def of(cls, scored: ScoredItems, row: int) -> "Remarks":
+    def from_row(cls, scored: ScoredItems, row: int) -> "Remarks":
         texts = dict(scored.texts(row))
         return cls(
             comment=scored.items.items[row].comment,
@@ -77,7 +77,7 @@ class Miss:
     remarks: Remarks = field(metadata=INLINED_IN_JSON)
 
     @classmethod
-    def of(cls, scored: ScoredItems, kind: MissKind, row: int) -> "Miss":
+    def from_row(cls, scored: ScoredItems, kind: MissKind, row: int) -> "Miss":
         item, score = scored.items.items[row], scored.scores[row]
         return cls(
             kind=kind,
@@ -87,7 +87,7 @@ class Miss:
             label=_label_text(scored, item.human),
             verdict=_label_text(scored, score),
             score=score,
-            remarks=Remarks.of(scored, row),
+            remarks=Remarks.from_row(scored, row),
         )
 
     def to_json(self) -> JsonObject:
@@ -144,7 +144,7 @@ def rank_differences(scored: ScoredItems) -> Vector:
 def list_misses(scored: ScoredItems, limit: int | None = None) -> list[Miss]:
     """Return the misses of all kinds, at most `limit` of each kind."""
     rows_by_kind = rows_by_miss_kind(scored).items()
-    return [Miss.of(scored, kind, row) for kind, rows in rows_by_kind for row in rows[:limit]]
+    return [Miss.from_row(scored, kind, row) for kind, rows in rows_by_kind for row in rows[:limit]]
 
 
 def _label_text(scored: ScoredItems, value: float) -> str:

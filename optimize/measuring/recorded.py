@@ -315,7 +315,7 @@ def preference_of(pair: RecordedReplies, *, values: WordValues | None = None) ->
     except NoScoreError as error:
         return Preference.failed(str(error))
     # In the second order, A is the letter of the second output.
-    return Preference.of_orders(margin_ab, -margin_ba)
+    return Preference.from_orders(margin_ab, -margin_ba)
 
 
 def _rows_on_dimension(path: str | Path, dimension: str | None) -> Iterator[tuple[str, Record]]:

@@ -313,7 +313,7 @@ def changed_rows(new: ScoredItems, old: ScoredItems) -> list[ChangedRow]:
             new=new.scores[row],
             old=old.scores[row],
             human=new.human[row],
-            remarks=Remarks.of(new, row),
+            remarks=Remarks.from_row(new, row),
         )
         for row in order[new_positions[order] != old_positions[order]].tolist()
     ]

@@ -15,13 +15,16 @@ from optimize.statistics.balanced import PASS_THRESHOLD
 # Upper bounds on the characters of a text, and of the first part of an output.
 MAX_TEXT, MAX_FIRST_PART = 1500, 400
 NamedTexts = list[tuple[str, str]]
-SUREST, WORST = "The judge's surest verdicts come first.", "The worst come first."
+SUREST_FIRST, WORST_FIRST = "The judge's surest verdicts come first.", "The worst come first."
 KIND_TITLES: dict[MissKind, tuple[str, str]] = {
-    "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST}"),
-    "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST}"),
-    "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST}"),
-    "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST}"),
-    "wrong side": ("Wrong side", f"The judge does not prefer the side that people do. {WORST}"),
+    "false pass": ("False passes", f"People fail them and the judge passes them. {SUREST_FIRST}"),
+    "false alarm": ("False alarms", f"People pass them and the judge fails them. {SUREST_FIRST}"),
+    "too high": ("Too high", f"The judge ranks them far higher than people do. {WORST_FIRST}"),
+    "too low": ("Too low", f"The judge ranks them far lower than people do. {WORST_FIRST}"),
+    "wrong side": (
+        "Wrong side",
+        f"The judge does not prefer the side that people do. {WORST_FIRST}",
+    ),
 }
 
 
@@ -57,7 +60,7 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
         articles = [
             MissArticle(
                 f"{kind.replace(' ', '-')}-{number}",
-                Miss.of(scored, kind, row),
+                Miss.from_row(scored, kind, row),
                 _annotator_texts(scored, row),
                 *_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
             )

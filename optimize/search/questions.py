@@ -85,16 +85,7 @@ def ask_questions(
         if len(useful_answers[-1].fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
-        is_tested = np.isin(items.document_ids, half_items.documents)
-        learning_items = items.of_rows(np.flatnonzero(~is_tested))
-        threshold = half.learn_threshold(half.untuned, learning_items)
-        untuned_scores = half.apply_threshold(evaluator.scores(half.untuned, half_items), threshold)
-        scores = held_out_scores(answers, is_tested, half)[is_tested]
-        finalist = Finalist(
-            candidate=judge, items=half_items, scores=scores, untuned_scores=untuned_scores
-        )
-        finalist.record(half, "questions")
-        finalists.append(finalist)
+        finalists.append(_test_on_half(half, judge, answers, items, half_items))
     best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.fields[:-1])
@@ -106,6 +97,24 @@ def ask_questions(
     candidate = replace(candidate, weights=answers.fit_weights())
     candidate = replace(candidate, threshold=problem.learn_threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(finalists))
+
+
+def _test_on_half(
+    half: SearchProblem, judge: Candidate, answers: LabelledAnswers, items: Items, tested: Items
+) -> Finalist:
+    """Compare the judge with the untuned judge on the items `tested`, and record the result.
+
+    `answers` has the judge's answers on `items`, the items of both halves. The untuned judge's
+    threshold is learned from the other half.
+    """
+    evaluator = half.evaluator
+    is_tested = np.isin(items.document_ids, tested.documents)
+    threshold = half.learn_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
+    untuned_scores = half.apply_threshold(evaluator.scores(half.untuned, tested), threshold)
+    scores = held_out_scores(answers, is_tested, half)[is_tested]
+    finalist = Finalist(candidate=judge, items=tested, scores=scores, untuned_scores=untuned_scores)
+    finalist.record(half, "questions")
+    return finalist
 
 
 def _affordable_judges(

@@ -68,4 +68,4 @@ def load_raw(raw: bytes | str) -> Judge:
     """The judge of a file's content."""
     file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
     assert isinstance(file, JudgeFile)
-    return Judge.of_file(file)
+    return Judge.from_file(file)
