@@ -34,7 +34,7 @@ from optimize.search.power import power
 from optimize.search.problem import Goal, SearchOptions, SearchProblem
 from optimize.search.questions import QuestionsNotTestedError, ask_questions
 from optimize.statistics.contrasts import contrast_judges
-from optimize.statistics.correlations import Level, rho
+from optimize.statistics.correlations import Level, correlation
 
 DOCUMENTS = (12, 30, 60, 240)
 LABELLED = (12, 24, 40, 60, 120)
@@ -133,7 +133,7 @@ class World:
             rhos = []
             for truth, human in population:
                 scores = self.scores(rng, truth, tuned, noise)
-                rhos.append(rho(self.level, scores.ravel(), human.ravel(), *places))
+                rhos.append(correlation(self.level, scores.ravel(), human.ravel(), *places).value)
             # A sample in which all systems tie has no rho.
             return float(np.nanmean(rhos))
 

@@ -22,7 +22,7 @@ from summeval import MODELS, QUALITIES, SUMMEVAL, recorded_ratings
 
 from optimize.measuring.swap import swap_difference, swap_outcome
 from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows
-from optimize.statistics.correlations import Level, rho
+from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Interval, cautious_interval
 
 MARGINS = (0.03, 0.1)
@@ -100,7 +100,7 @@ def extra_for(loss: float, level: Level, world: World, high: float) -> float:
     def value(extra: float) -> float:
         new, _, human = world(np.random.default_rng(0), SIZE, extra)
         document = np.arange(human.size) // human.shape[1]
-        return rho(level, new.ravel(), human.ravel(), document)
+        return correlation(level, new.ravel(), human.ravel(), document).value
 
     target, low = value(0) - loss, 0.0
     for _ in range(12):

@@ -23,7 +23,7 @@ from optimize.statistics.balanced import (
     verdicts,
 )
 from optimize.statistics.contrasts import contrast_judges
-from optimize.statistics.correlations import Level, rho
+from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import Contrast, Vector
 
 # The metric that a search maximises: Spearman's rho at one of the three levels ("summary",
@@ -163,7 +163,8 @@ def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """
     if goal == "balanced":
         return balanced_accuracy(_best_verdicts(scores, items), items.human)
-    return rho(goal, scores, items.human, items.document_ids, items.system_ids)
+    places = items.document_ids, items.system_ids
+    return correlation(goal, scores, items.human, *places).value
 
 
 def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:

@@ -8,11 +8,6 @@ import numpy as np
 from optimize.statistics.intervals import Matrix, Vector
 
 
-def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
-    """Return the coefficient of each row of `x` with the row of `y`; NaN if either is constant."""
-    return COEFFICIENTS[coefficient].of_rows(x, y)
-
-
 def midranks(x: Matrix) -> Matrix:
     """Return each value's rank within its row, from 1; ties get the mean of their ranks."""
     sort_order = np.argsort(x, axis=-1, kind="stable")
@@ -46,18 +41,10 @@ def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
-    """Return Kendall's tau-b of each row, without scipy.stats, whose import takes a second."""
-    # Sums over pairs: concordant minus discordant, not tied in x, and not tied in y.
-    pair_sums = np.zeros((3, len(x)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for lag in range(1, x.shape[-1]):
-            x_signs, y_signs = (np.sign(values[:, lag:] - values[:, :-lag]) for values in (x, y))
-            pair_sums += [
-                pairs.sum(axis=-1)
-                for pairs in (x_signs * y_signs, x_signs * x_signs, y_signs * y_signs)
-            ]
-        tau: Vector = np.clip(pair_sums[0] / np.sqrt(pair_sums[1]) / np.sqrt(pair_sums[2]), -1, 1)
-    return tau
+    """Return Kendall's tau-b of each row."""
+    from scipy.stats import kendalltau
+
+    return np.array([kendalltau(*rows).statistic for rows in zip(x, y, strict=True)])
 
 
 def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.coefficients import correlate, standardised
+from optimize.statistics.coefficients import COEFFICIENTS, standardised
 from optimize.statistics.correlations import (
     Level,
     document_terms,
@@ -97,7 +97,8 @@ def _contrast_systems(
     mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
-        return np.nan_to_num(correlate(scaled_means(means), np.broadcast_to(human, means.shape)))
+        rows = scaled_means(means), np.broadcast_to(human, means.shape)
+        return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(*rows))
 
     def differences(signs: Matrix) -> Vector:
         half_difference = signs @ (contributions_a - contributions_b) / 2

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.coefficients import COEFFICIENTS as COEFFICIENTS
 from optimize.statistics.coefficients import Coefficient as Coefficient
-from optimize.statistics.coefficients import correlate, standardised, sums_above, weighted_ranks
+from optimize.statistics.coefficients import standardised, sums_above, weighted_ranks
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
@@ -89,9 +89,6 @@ def dataset_level(
             "left_out".
         weight: (outputs,) weights of the outputs' documents.
 
-    Returns:
-        The correlation.
-
     Raises:
         ValueError: The vectors differ in length or have invalid values (see `read_rows`), or the
             coefficient has no weighted form.
@@ -123,11 +120,8 @@ def summary_level(
             constant, and with "left_out" never, as in most published tables.
         weight: (outputs,) weights of the outputs' documents.
 
-    Returns:
-        The correlation.
-
     Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
+        ValueError: As for `dataset_level`.
     """
     rows = read_rows(judge, human, document, weight=weight)
     return _correlation("summary", rows, coefficient, undefined)
@@ -145,7 +139,8 @@ def system_level(
 ) -> Correlation:
     """Return the correlation, over systems, of a system's mean score with its mean human rating.
 
-    A system's means are over the outputs that have a score.
+    A system's means are over the outputs that have a score. The interval is for the population that
+    the systems are a sample of, if each system is measured on as many documents.
 
     Args:
         judge: (outputs,) scores, NaN for failed judgements.
@@ -156,12 +151,8 @@ def system_level(
         undefined: The value if all systems have the same mean score (see `dataset_level`).
         weight: (outputs,) weights of the outputs' documents.
 
-    Returns:
-        The correlation. The interval is for the population that the systems are a sample of, if
-        each system is measured on as many documents.
-
     Raises:
-        ValueError: The vectors differ in length or have invalid values (see `read_rows`).
+        ValueError: As for `dataset_level`.
     """
     rows = read_rows(judge, human, document, system, weight)
     return _correlation("system", rows, coefficient, undefined)
@@ -171,7 +162,7 @@ def correlation(
     level: Level,
     judge: ArrayLike,
     human: ArrayLike,
-    document: ArrayLike,
+    document: ArrayLike | None = None,
     system: ArrayLike | None = None,
     *,
     coefficient: str = "spearman",
@@ -184,16 +175,11 @@ def correlation(
 
 
 def required_systems(level: Level, system: ArrayLike | None) -> ArrayLike | None:
-    """Return `system` at system level, and None at other levels.
-
-    Raises ValueError for an unknown level, and if the system level lacks the systems.
-    """
+    """Return `system` at system level, where it is required, and None at other levels."""
     _check_name("level", level, get_args(Level))
-    if level != "system":
-        return None
-    if system is None:
+    if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
-    return system
+    return system if level == "system" else None
 
 
 def _check_name(argument: str, name: str, allowed_names: Collection[str]) -> None:
@@ -242,33 +228,16 @@ def _correlation(
     )
 
 
-def rho(
-    level: Level,
-    judge: ArrayLike,
-    human: ArrayLike,
-    document: ArrayLike | None = None,
-    system: ArrayLike | None = None,
-) -> float:
-    """Return Spearman's rho at one of the three levels, without an interval."""
-    rows = read_rows(judge, human, document, required_systems(level, system))
-    if level == "summary":
-        terms = document_terms(rows, level)
-        return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
-    if level == "system":
-        rows = read_rows(*system_means(rows))
-    return _dataset_coefficient(rows, "spearman", DEFAULT_UNDEFINED)
-
-
 def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: Undefined) -> float:
     """Return the coefficient over all outputs; with "judge_zero", 0 for constant scores."""
     judge, human, weight = rows.judge, rows.human, rows.weight
-    if not weight.size:
+    if weight.size < 2:
         return np.nan
     is_constant = min(np.ptp(judge), np.ptp(human)) == 0
     if is_constant and np.ptp(human) > 0 and undefined == "judge_zero":
         return 0.0
     if is_constant or np.ptp(weight) == 0:
-        return float(correlate(judge[None], human[None], coefficient)[0])
+        return float(COEFFICIENTS[coefficient].of_rows(judge[None], human[None])[0])
     of_weighted = COEFFICIENTS[coefficient].of_weighted
     if of_weighted is None:
         raise ValueError(f"{coefficient} over all outputs has no weighted form")
@@ -317,8 +286,8 @@ def _summary_coefficients(rows: ScoredRows, coefficient: str) -> Vector:
     for size in np.unique(sizes[sizes > 1]):
         documents_of_size = np.flatnonzero(sizes == size)
         output_rows = rows.first_rows[documents_of_size, None] + np.arange(size)
-        values[documents_of_size] = correlate(
-            rows.judge[output_rows], rows.human[output_rows], coefficient
+        values[documents_of_size] = COEFFICIENTS[coefficient].of_rows(
+            rows.judge[output_rows], rows.human[output_rows]
         )
     return values
 

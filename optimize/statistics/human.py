@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.correlations import Level, document_terms, rho
+from optimize.statistics.correlations import Level, correlation, document_terms
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Codes,
     IntervalEstimate,
-    Mask,
     Matrix,
     Vector,
     correlation_interval,
@@ -25,44 +24,28 @@ from optimize.statistics.plain_agreement import nearest_ratings, quadratic_kappa
 from optimize.statistics.rows import read_rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Ratings:
-    """The matrix of ratings, with the document and the system of each output."""
-
-    values: Matrix
-    document: NDArray[np.generic]
-    system: NDArray[np.generic]
-
-    def select(self, rows: Mask) -> "_Ratings":
-        return _Ratings(self.values[rows], self.document[rows], self.system[rows])
-
-    @property
-    def has_two_ratings(self) -> Mask:
-        """Which outputs have ratings by at least two annotators, as a boolean vector."""
-        mask: Mask = (~np.isnan(self.values)).sum(axis=1) > 1
-        return mask
-
-    def rho(self, judge: Vector, human: Vector, level: Level) -> float:
-        """Return rho between two vectors, without outputs that are NaN in either."""
-        both_rated = ~np.isnan(judge + human)
-        vectors = (vector[both_rated] for vector in (judge, human, self.document, self.system))
-        return rho(level, *vectors)
-
-
 def _read_ratings(
     ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None
-) -> _Ratings:
-    """Check the shapes; raise ValueError if `ratings` does not have one row for each output."""
-    values = np.asarray(ratings, dtype=float)
-    n_outputs = len(values)
-    documents = np.arange(n_outputs) if document is None else np.asarray(document)
-    systems = np.zeros(n_outputs) if system is None else np.asarray(system)
-    if values.ndim != 2 or documents.shape != (n_outputs,) or systems.shape != (n_outputs,):
+) -> tuple[Matrix, NDArray[np.generic], NDArray[np.generic]]:
+    """Return ratings, documents and systems as arrays; ValueError if their shapes do not match."""
+    matrix = np.asarray(ratings, dtype=float)
+    documents = np.arange(len(matrix)) if document is None else np.asarray(document)
+    systems = np.zeros(len(matrix)) if system is None else np.asarray(system)
+    if matrix.ndim != 2 or {documents.shape, systems.shape} != {matrix.shape[:1]}:
         raise ValueError(
-            f"ratings of shape {values.shape} for {documents.size} outputs: give a row for each "
+            f"ratings of shape {matrix.shape} for {documents.size} outputs: give a row for each "
             "output and a column for each annotator"
         )
-    return _Ratings(values, documents, systems)
+    return matrix, documents, systems
+
+
+def _rho(level: Level, judge: Vector, human: Vector, *places: NDArray[np.generic]) -> float:
+    """Return rho between two vectors, without outputs that are NaN in either.
+
+    `places` are the documents and the systems of the outputs.
+    """
+    both_rated = ~np.isnan(judge + human)
+    return correlation(level, *(vector[both_rated] for vector in (judge, human, *places))).value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,22 +89,23 @@ def annotator_agreement(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    table = _read_ratings(ratings, document, system)
-    columns = list(enumerate(table.values.T))
+    matrix, *places = _read_ratings(ratings, document, system)
+    columns = list(enumerate(matrix.T))
     agreements = []
     if judge is not None:
         scores = np.asarray(judge, dtype=float)
         rounded_scores = scores if scale is None else nearest_ratings(scores, scale)
-        agreements += [
-            _agreement(None, second, rounded_scores, column, table.rho(scores, column, level))
-            for second, column in columns
-        ]
+        for second, column in columns:
+            rho = _rho(level, scores, column, *places)
+            agreements.append(_agreement(None, second, rounded_scores, column, rho))
     for (first, ratings_a), (second, ratings_b) in itertools.combinations(columns, 2):
         if np.isnan(ratings_a + ratings_b).all():
             continue
         # `rho` depends on the order of its arguments: on a document on which one annotator gives
         # the same rating to all outputs, it is 0 or NaN. The mean of both orders does not.
-        rho = (table.rho(ratings_a, ratings_b, level) + table.rho(ratings_b, ratings_a, level)) / 2
+        rho = (
+            _rho(level, ratings_a, ratings_b, *places) + _rho(level, ratings_b, ratings_a, *places)
+        ) / 2
         agreements.append(_agreement(first, second, ratings_a, ratings_b, rho))
     return tuple(agreement for agreement in agreements if agreement.n_outputs)
 
@@ -185,32 +169,27 @@ def one_annotator(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    table, scores = _read_ratings(ratings, document, system), np.asarray(judge, dtype=float)
-    is_compared = table.has_two_ratings & ~np.isnan(scores)
-    if not is_compared.any():
-        return None
-    table, scores = table.select(is_compared), scores[is_compared]
-    document_codes = np.unique(table.document, return_inverse=True)[1]
-    rho_pairs, term_pairs = [], []
-    for column, annotator_ratings in enumerate(table.values.T):
-        other_ratings = np.delete(table.values, column, axis=1)
+    scores = np.asarray(judge, dtype=float)
+    matrix, documents, systems = _read_ratings(ratings, document, system)
+    is_compared = ((~np.isnan(matrix)).sum(axis=1) > 1) & ~np.isnan(scores)
+    scores, matrix, systems = scores[is_compared], matrix[is_compared], systems[is_compared]
+    document_codes = np.unique(documents[is_compared], return_inverse=True)[1]
+    rhos, terms = [], []
+    for column, annotator_ratings in enumerate(matrix.T if scores.size else ()):
         # Round, because rounding errors of the sums must not break ties.
-        mean_of_others: Vector = np.nanmean(other_ratings, axis=1).round(10)
+        mean_of_others: Vector = np.nanmean(np.delete(matrix, column, axis=1), axis=1).round(10)
         mean_of_others[np.isnan(annotator_ratings)] = np.nan
         pair = scores, annotator_ratings
-        rho_pair = [table.rho(vector, mean_of_others, level) for vector in pair]
-        if not np.isnan(rho_pair).any():
-            rho_pairs.append(rho_pair)
-            term_pairs.append(
-                [_rho_terms(vector, mean_of_others, document_codes, level) for vector in pair]
+        pair_rhos = [_rho(level, rater, mean_of_others, document_codes, systems) for rater in pair]
+        if not np.isnan(pair_rhos).any():
+            rhos.append(pair_rhos)
+            terms.append(
+                [_rho_terms(level, rater, mean_of_others, document_codes) for rater in pair]
             )
-    if not rho_pairs:
+    if not rhos:
         return None
-    judge_rho, annotator_rho = np.array(rho_pairs).mean(axis=0).tolist()
-    # Shape: (2, annotators, documents). Index 0 of the first axis is the judge, 1 is the annotator.
-    terms_by_rater = np.array(term_pairs).swapaxes(0, 1)
-    has_terms = not np.isnan(terms_by_rater).all(axis=-1).any()
-    judge_terms, annotator_terms = _mean_terms(terms_by_rater) if has_terms else np.empty((2, 0))
+    judge_rho, annotator_rho = np.mean(rhos, axis=0).tolist()
+    judge_terms, annotator_terms = _mean_terms(np.array(terms))
     return OneAnnotatorComparison(
         annotator=IntervalEstimate(
             annotator_rho, correlation_interval(annotator_rho, annotator_terms)
@@ -219,12 +198,12 @@ def one_annotator(
         gap=IntervalEstimate(
             judge_rho - annotator_rho, interval_of_mean(judge_terms - annotator_terms, bound=2)
         ),
-        n_outputs=int(is_compared.sum()),
+        n_outputs=scores.size,
         n_documents=int(document_codes.max()) + 1,
     )
 
 
-def _rho_terms(judge: Vector, human: Vector, document_codes: Codes, level: Level) -> Vector:
+def _rho_terms(level: Level, judge: Vector, human: Vector, document_codes: Codes) -> Vector:
     """Return the documents' terms of rho (`document_terms`); NaN if rho can have no interval."""
     terms = np.full(int(document_codes.max()) + 1, np.nan)
     both_rated = ~np.isnan(judge + human)
@@ -234,15 +213,20 @@ def _rho_terms(judge: Vector, human: Vector, document_codes: Codes, level: Level
     return terms
 
 
-def _mean_terms(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average terms of shape (2, annotators, documents) over annotators, for each document."""
+def _mean_terms(terms: NDArray[np.float64]) -> Matrix:
+    """Average terms of shape (annotators, 2, documents) over annotators, for each document.
+
+    The result has no document if an annotator has no terms.
+    """
     has_term = ~np.isnan(terms)
+    if not has_term.any(axis=-1).all():
+        return np.empty((2, 0))
     document_has_term = has_term.any(axis=(0, 1))
     annotator_means = np.nanmean(terms, axis=-1, keepdims=True)
     # A document that an annotator did not rate adds nothing to the error of that annotator's mean.
     scale_factors = document_has_term.sum() / has_term.sum(axis=-1, keepdims=True)
     scaled_terms = annotator_means + np.where(has_term, terms - annotator_means, 0) * scale_factors
-    mean_terms: NDArray[np.float64] = scaled_terms.mean(axis=1)[:, document_has_term]
+    mean_terms: Matrix = scaled_terms.mean(axis=0)[:, document_has_term]
     return mean_terms
 
 
@@ -271,26 +255,22 @@ def reliability(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    table = _read_ratings(ratings, document, system)
-    table = table.select(table.has_two_ratings)
-    rating_counts = (~np.isnan(table.values)).sum(axis=1)
-    if not rating_counts.size:
-        return np.nan
+    matrix, *places = _read_ratings(ratings, document, system)
+    rating_counts = (~np.isnan(matrix)).sum(axis=1)
     # The first column holds the first rating of each output, the second column the second rating,
     # and so on. The ratings in a column may come from different annotators.
-    sorted_ratings = np.take_along_axis(
-        table.values, np.argsort(np.isnan(table.values), axis=1), axis=1
-    )
-    columns = sorted_ratings.T[: rating_counts.max()]
-    pairs = list(itertools.permutations(columns, 2))
-    rhos = np.array([table.rho(a, b, level) for a, b in pairs])
-    n_shared_outputs = np.array([(~np.isnan(a + b)).sum() for a, b in pairs])
-    is_defined = ~np.isnan(rhos)
-    if not is_defined.any():
+    sorted_ratings = np.take_along_axis(matrix, np.argsort(np.isnan(matrix), axis=1), axis=1)
+    columns = sorted_ratings.T[: rating_counts.max(initial=0)]
+    rhos, n_shared_outputs = [], []
+    for ratings_a, ratings_b in itertools.permutations(columns, 2):
+        rho = _rho(level, ratings_a, ratings_b, *places)
+        if not np.isnan(rho):
+            rhos.append(rho)
+            n_shared_outputs.append((~np.isnan(ratings_a + ratings_b)).sum())
+    if not rhos:
         return np.nan
-    mean_rho = np.average(rhos[is_defined], weights=n_shared_outputs[is_defined])
-    mean_rho = max(float(mean_rho), 0.0)
-    mean_count = rating_counts.size / (1 / rating_counts).sum()
+    mean_rho = max(float(np.average(rhos, weights=n_shared_outputs)), 0.0)
+    mean_count = 1 / (1 / rating_counts[rating_counts > 1]).mean()
     return float(mean_count * mean_rho / (1 + (mean_count - 1) * mean_rho))
 
 
@@ -308,8 +288,8 @@ def krippendorff_alpha(annotations: ArrayLike) -> float:
     """
     import krippendorff
 
-    table = _read_ratings(annotations, None, None)
-    ratings = table.values[table.has_two_ratings]
+    matrix = _read_ratings(annotations, None, None)[0]
+    ratings = matrix[(~np.isnan(matrix)).sum(axis=1) > 1]
     if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan
     return float(krippendorff.alpha(ratings.T, level_of_measurement="interval"))

@@ -39,15 +39,14 @@ class ScoredRows:
         smaller of both numbers limits the precision of rho over all outputs: if 27 of 30 outputs
         pass, only 3 outputs are informative.
         """
-
-        def n_documents_off_the_mode(vector: Vector) -> int:
+        if not self.n_documents:
+            return 0
+        numbers = []
+        for vector in (self.judge, self.human):
             values, counts = np.unique(vector, return_counts=True)
             most_common = values[counts.argmax()]
-            return np.unique(self.document[vector != most_common]).size
-
-        return (
-            min(map(n_documents_off_the_mode, (self.judge, self.human))) if self.judge.size else 0
-        )
+            numbers.append(np.unique(self.document[vector != most_common]).size)
+        return min(numbers)
 
 
 def read_rows(
@@ -65,23 +64,25 @@ def read_rows(
     documents = np.arange(scores.size) if document is None else np.asarray(document)
     systems = np.zeros(scores.size, dtype=int) if system is None else np.asarray(system)
     weights = np.ones(scores.size) if weight is None else np.asarray(weight, dtype=float)
-    other_vectors = {"human": ratings, "document": documents, "system": systems, "weight": weights}
-    for name, vector in other_vectors.items():
+    vectors = {"human": ratings, "document": documents, "system": systems, "weight": weights}
+    for name, vector in vectors.items():
         if scores.ndim != 1 or vector.shape != scores.shape:
             raise ValueError(
                 f"judge and {name} must be vectors of one length; "
                 f"their shapes are {scores.shape} and {vector.shape}"
             )
-    for name, is_bad in (("human", ~np.isfinite(ratings)), ("judge", np.isinf(scores))):
-        if is_bad.any():
-            index = int(np.argmax(is_bad))
-            raise ValueError(
-                f"{name}[{index}] is {(ratings if name == 'human' else scores)[index]}: "
-                "every output needs a rating, and a failed judgement is NaN"
-            )
     has_score = ~np.isnan(scores)
-    document_names, all_document_codes = np.unique(documents, return_inverse=True)
-    scored_documents, document_codes = np.unique(all_document_codes[has_score], return_inverse=True)
+    for name, vector, is_bad in (
+        ("human", ratings, ~np.isfinite(ratings)),
+        ("judge", scores, np.isinf(scores)),
+    ):
+        if is_bad.any():
+            index = int(is_bad.argmax())
+            raise ValueError(
+                f"{name}[{index}] is {vector[index]}: every output needs a rating, and a failed "
+                "judgement is NaN"
+            )
+    document_names, document_codes = np.unique(documents[has_score], return_inverse=True)
     system_names, system_codes = np.unique(systems[has_score], return_inverse=True)
     row_order = np.argsort(document_codes, kind="stable")
     weights = weights[has_score][row_order]
@@ -91,8 +92,8 @@ def read_rows(
         weight=weights / weights.mean() if weights.size else weights,
         document=document_codes[row_order],
         system=system_codes[row_order],
-        n_documents=scored_documents.size,
+        n_documents=document_names.size,
         n_systems=system_names.size,
         n_failed=int((~has_score).sum()),
-        n_unscored_documents=document_names.size - scored_documents.size,
+        n_unscored_documents=np.unique(documents).size - document_names.size,
     )

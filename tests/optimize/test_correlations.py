@@ -14,12 +14,10 @@ from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import (
     COEFFICIENTS,
     Level,
-    correlate,
     correlation,
     dataset_level,
     document_terms,
     read_rows,
-    rho,
     summary_level,
     system_level,
 )
@@ -96,10 +94,6 @@ def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(seed, coeffici
     across = system_level(rows.judge, rows.human, rows.system, coefficient=coefficient)
     # Means are rounded, lest the order of a sum break a tie.
     assert across.value == pytest.approx(reference(*means), abs=1e-9)
-    if coefficient == "spearman":
-        for level in LEVELS:
-            whole = correlation(level, *rows)
-            assert rho(level, *rows) == pytest.approx(whole.value, abs=1e-12)
 
 
 def test_undefined_documents_count_0_or_are_left_out_and_are_always_counted() -> None:
@@ -175,19 +169,19 @@ def test_rounding_errors_of_sums_break_no_ties() -> None:
 def test_pearson_is_precise_for_large_offsets_and_scales(offset: float, scale: float) -> None:
     # The squares of the last two leave the range of floats.
     judge, human = np.array([1.0, 3, 2, 5, 4, 4]), np.array([2.0, 3, 1, 4, 5, 2])
-    result = correlate(judge[None], (offset + scale * human)[None], "pearson")
-    assert result[0] == pytest.approx(np.corrcoef(judge, human)[0, 1], abs=1e-9)
+    result = dataset_level(judge, offset + scale * human, coefficient="pearson")
+    assert result.value == pytest.approx(np.corrcoef(judge, human)[0, 1], abs=1e-9)
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset"])
 def test_the_terms_have_rho_as_mean_and_the_jackknifes_variance(level):
     rows = random_rows(3, documents=120)
     terms = document_terms(read_rows(rows.judge, rows.human, rows.document), level)
-    assert np.nanmean(terms) == pytest.approx(rho(level, *rows), abs=1e-12)
+    assert np.nanmean(terms) == pytest.approx(correlation(level, *rows).value, abs=1e-12)
     without = []
     for document in np.unique(rows.document):
         rest = rows.document != document
-        without.append(rho(level, *(side[rest] for side in rows)))
+        without.append(correlation(level, *(side[rest] for side in rows)).value)
     n = (~np.isnan(terms)).sum()
     # Quenouille's jackknife and the infinitesimal one agree up to terms of 1 / documents.
     jackknife = (n - 1) ** 0.5 * np.std(without) * (len(without) / n) ** 0.5
@@ -201,7 +195,7 @@ def test_a_contrast_is_the_difference_on_common_outputs_and_changes_sign_with_th
     there = contrast_judges(rows.judge, other, *rows[1:], level=level)
     back = contrast_judges(other, rows.judge, *rows[1:], level=level)
     common = np.where(np.isnan(rows.judge), math.nan, other)
-    values = [rho(level, side, *rows[1:]) for side in (rows.judge, common)]
+    values = [correlation(level, side, *rows[1:]).value for side in (rows.judge, common)]
     assert there.value == pytest.approx(values[0] - values[1], abs=1e-12)
     n = len(there.documents)
     signs = np.random.default_rng(1).choice([-1.0, 1.0], (50, n))

@@ -19,7 +19,7 @@ from optimize.search.optimizer import CrossValidation
 from optimize.search.problem import Goal, SearchOptions
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.contrasts import contrast_judges
-from optimize.statistics.correlations import rho
+from optimize.statistics.correlations import dataset_level
 from optimize.statistics.intervals import Vector, mean_of_differences, stream
 
 RUNS = 80
@@ -109,7 +109,7 @@ def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector
 def test_an_equal_judge_with_fewer_ties_ships_about_as_often_as_the_risk():
     """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
     human, *judges = tied_world(stream(0, "population"), 50_000)
-    fine, coarse = (rho("dataset", scores, human) for scores in judges)
+    fine, coarse = (dataset_level(scores, human).value for scores in judges)
     assert fine == pytest.approx(coarse, abs=0.005)
     rng, document, choices = stream(0, "ties"), np.arange(240) // 4, []
     for _ in range(RUNS):

@@ -9,7 +9,6 @@ from optimize.statistics.correlations import (
     Level,
     correlation,
     dataset_level,
-    rho,
     summary_level,
     system_level,
 )
@@ -40,7 +39,7 @@ def test_95_percent_intervals_cover_95_percent_of_simulations(level: Level) -> N
     # 93-97 % and benchmarks/coverage.py checks it over 1,000. Two deviations are added here.
     rng, hits = np.random.default_rng(7), np.zeros(2)
     a, b, human, document = outputs(np.random.default_rng(1), 10_000)
-    truth = rho(level, a, human, document)
+    truth = correlation(level, a, human, document).value
     gap = contrast_judges(a, b, human, document, level=level).value
     for _ in range(250):
         a, b, human, document = outputs(rng, 18)
