@@ -111,7 +111,7 @@ def label(flags: argparse.Namespace) -> int:
             path=out,
             seed=flags.seed,
         )
-        for note in (*labelled.notes, *session.notes):
+        for note in (*labelled.notes, *session.log.notes):
             print_note(f"note: {note}")
         session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
         n_labels = _serve(session, flags.port)
@@ -139,7 +139,7 @@ def _serve(session: LabelSession, port: int) -> int:
         with suppress(KeyboardInterrupt):
             print_lines(lines)
             server.serve_forever()
-        return session.close()
+        return session.log.close()
 
 
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:

@@ -12,16 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from dspy_judges.startup import run as start
-from judges.labels.cells import without_keys
-from judges.labels.column_mapping import mapping_in_table
-from judges.labels.columns import ColumnNames
 from judges.labels.readers import read_items
-from judges.labels.types import LabelError, LabelledSet
+from judges.labels.types import LabelledSet
 from judges.tables.atomic_write import write_atomically
-from judges.tables.formats import read_table
-from judges.tables.problems import Problems
-from judges.terminal import print_error
-from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, figure_json
+from optimize.figures.as_json import JsonObject, figure_json
 from optimize.figures.as_text import TOO_FEW_FOR_INTERVAL, counted, figure_text, wrap_lines
 from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, SettingsError, execute
 from optimize.inputs.labelled import PASS_FAIL, LabelSource
@@ -98,25 +92,12 @@ class PlannedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsToLabel:
-    """The file with the documents to label, `out`, and the command that labels them, `next`.
-
-    `other_labels` is the file of the labels so far, if `next` cannot add the new ones to it.
-    """
-
-    out: str
-    n_outputs: int
-    next: str
-    other_labels: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
     """A labelling plan: how many documents are labelled, how many more are needed, and for what.
 
     `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
-    or if `labels_needed` for floors are planned instead. `file` is the file with the `n_next`
-    documents to label; None if there are none.
+    or if `labels_needed` for floors are planned instead. `out` is the file with the `n_next`
+    documents to label, and `next` the command that labels them; both are None if there are none.
     """
 
     data: Mapping[str, str]
@@ -128,16 +109,18 @@ class PlanResult:
     labels_needed: Sequence[LabelsNeeded] | None = field(
         default=None, metadata={"json": "decisions"}
     )
-    n_next: int
+    n_next: int = 0
     drawn: str = "at random"
-    file: DocumentsToLabel | None = field(default=None, metadata=INLINED_IN_JSON)
+    out: str | None = None
+    n_outputs: int | None = None
+    next: str | None = None
 
 
 def plan(flags: argparse.Namespace) -> CommandOutcome:
     """Plan how many documents to label next, and write a file with these documents."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
-    floors, (labelled, dimension) = read_floors(flags), _read_labelled_outputs(flags)
+    floors, (labelled, dimension) = read_floors(flags), _read_labels_so_far(flags)
     scores = dict.fromkeys((output.id for output in labelled.outputs), 0.0)
     if flags.scores:
         if not dimension:
@@ -152,40 +135,41 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     documents = np.unique(sample.document)
     labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
-    figures: dict[str, PlannedFigure] = {}
     for_floors = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
-    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
-    n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
-    if n_with_label_and_score >= MIN_LABELLED_DOCUMENTS:
-        bounds = label_bounds(flags, labelled, dimension, sample)
-        if floors:
-            for_floors = [_labels_for_floors(sample, bounds, floors)]
-            n_needed = next(iter(for_floors[0].n_labels.values())) or math.inf
-            n_missing = max(0, n_needed - np.count_nonzero(sample.has_label))
-            n_to_label = math.ceil(
-                min(unlabelled.size, n_missing * documents.size / sample.score.size)
-            )
-        else:
-            items = items_of(labelled, dimension)
-            figures = plan_figures(sample, items, bounds, flags.target_width)
-            more_by_figure = [figure.more_documents for figure in figures.values()]
-            n_if_unreachable = unlabelled.size if None in more_by_figure else 0
-            n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
-    # The order is random, so that people may label only the first ones and still have a random
-    # sample.
-    shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
-    drawn_documents = shuffled_documents[:n_to_label].tolist()
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
         n_documents=documents.size,
         n_labelled=labelled_documents.size,
         target_width=flags.target_width,
-        figures=figures,
+        figures={},
         labels_needed=for_floors or None,
-        n_next=len(drawn_documents),
-        file=_write_documents(flags, labelled, drawn_documents) if drawn_documents else None,
     )
+    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
+    if n_with_label_and_score < MIN_LABELLED_DOCUMENTS:
+        n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
+    else:
+        bounds = label_bounds(flags, labelled, dimension, sample)
+        if floors:
+            needed = _labels_for_floors(sample, bounds, floors)
+            result = replace(result, labels_needed=[needed])
+            n_labels = next(iter(needed.n_labels.values())) or math.inf
+            n_missing = max(0, n_labels - np.count_nonzero(sample.has_label))
+            documents_per_output = documents.size / sample.score.size
+            n_to_label = math.ceil(min(unlabelled.size, n_missing * documents_per_output))
+        else:
+            items = items_of(labelled, dimension)
+            result = replace(
+                result, figures=plan_figures(sample, items, bounds, flags.target_width)
+            )
+            more_by_figure = [figure.more_documents for figure in result.figures.values()]
+            n_if_unreachable = unlabelled.size if None in more_by_figure else 0
+            n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
+    # The order is random, so that people may label only the first ones and still have a random
+    # sample.
+    shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)
+    if drawn_documents := shuffled_documents[:n_to_label].tolist():
+        result = _write_documents(flags, labelled, drawn_documents, result)
     return CommandOutcome(result, plan_lines(result))
 
 
@@ -194,49 +178,22 @@ def _labels_for_floors(
 ) -> LabelsNeeded:
     if bounds != (0, 1) or not sample.is_two_valued:
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
-    decided = sample.select(sample.has_label & (sample.label != 0.5))
-    return LabelsNeeded.of(floors, float(1 - decided.label.mean()))
+    decided = sample.label[sample.has_label & (sample.label != 0.5)]
+    return LabelsNeeded.of(floors, float(1 - decided.mean()))
 
 
-def _read_labelled_outputs(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    source = LabelSource.of(flags)
-    label_columns, file_columns = source.map, source.map
-    if flags.labels:
-        # The mapping may name columns of both files.
-        label_columns = _columns_in_file(flags.labels, source.map)
-        other_columns = without_keys(source.map, label_columns)
-        file_columns = {**_columns_in_file(flags.file, source.map), **other_columns}
-    items = read_items(flags.file, map=file_columns)
-    assert isinstance(items, LabelledSet)
-    if not (flags.labels or items.reading.ratings):
-        return items, dimension_name(flags.dimension) if flags.dimension else ""
-    if flags.labels and items.reading.ratings:
-        print_error(f"note: labels in {flags.file} are not read, since --labels has some")
-    source = replace(source, data=flags.labels or flags.file, map=label_columns)
-    labelled, dimension = read_rated_outputs(flags, source)
-    rated_output_by_id = {output.id: output for output in labelled.outputs if output.ratings}
-    if unknown_ids := rated_output_by_id.keys() - {output.id for output in items.outputs}:
-        raise LabelError(
-            f"{source.data}: {min(unknown_ids)!r} is labelled, but {flags.file} lacks it"
-        )
-    outputs = []
-    for output in items.outputs:
-        labels = rated_output_by_id.get(output.id, output)
-        outputs.append(replace(output, ratings=labels.ratings, weight=labels.weight))
-    with_labels = replace(
-        items,
-        outputs=tuple(outputs),
-        words=labelled.words,
-        scales=labelled.scales,
-        reading=labelled.reading,
-    )
-    return with_labels, dimension
+def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
+    """Read all outputs, with the labels in --labels or else in FILE, and the dimension's name.
 
-
-def _columns_in_file(file: str, mapping: Mapping[str, ColumnNames]) -> dict[str, ColumnNames]:
-    """Return the entries of the mapping whose columns the file has."""
-    table = read_table(file, Problems(file))
-    return {} if table is None else mapping_in_table(table, mapping)
+    The name is "" if there are no labels and no --dimension.
+    """
+    source = replace(LabelSource.of(flags), data=flags.file, annotations=flags.labels)
+    if not flags.labels:
+        outputs = read_items(flags.file, map=source.map)
+        assert isinstance(outputs, LabelledSet)
+        if not outputs.reading.ratings:
+            return outputs, dimension_name(flags.dimension) if flags.dimension else ""
+    return read_rated_outputs(flags, source)
 
 
 def plan_figures(
@@ -248,7 +205,7 @@ def plan_figures(
     """
     labelled_part = sample.select(sample.has_label)
     n_labelled = np.unique(labelled_part.document).size
-    n_documents = np.unique(sample.document).size
+    n_unlabelled = np.unique(sample.document).size - n_labelled
     is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     missing_by_figure, fewest_needed = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
@@ -270,22 +227,27 @@ def plan_figures(
     for name, figure in figures.items():
         n_more = math.inf
         if figure.interval:
-            ratio = 2 * figure.interval.half_width / target
-            n_more = max(0, n_labelled * ratio**2 - n_labelled)
-            if figure is mean and n_more:
+            n_more = n_labelled * ((2 * figure.interval.half_width / target) ** 2 - 1)
+            if figure is mean and n_more > 0:
                 n_needed = labels_needed(mean, target) or math.inf
                 n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
         elif n_missing := missing_by_figure.get(name, max(missing_by_figure.values(), default=0)):
             n_more = n_missing * n_labelled / max(1, fewest_needed - n_missing)
-        more_documents = None if n_more > n_documents - n_labelled else math.ceil(n_more)
+        more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
         planned[name] = PlannedFigure(figure=figure, more_documents=more_documents)
     return planned
 
 
 def _write_documents(
-    flags: argparse.Namespace, labelled: LabelledSet, drawn_documents: Sequence[str]
-) -> DocumentsToLabel:
-    """Write all outputs of the drawn documents, in the order of the draw, for people to label."""
+    flags: argparse.Namespace,
+    labelled: LabelledSet,
+    drawn_documents: Sequence[str],
+    result: PlanResult,
+) -> PlanResult:
+    """Write all outputs of the drawn documents, in the order of the draw; add the file to the plan.
+
+    The suggested command adds the new labels to --labels, if that can be a file of `label`.
+    """
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
     drawn = [output for output in labelled.outputs if output.document_id in position]
@@ -293,21 +255,21 @@ def _write_documents(
     content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    spec = flags.dimension or "".join(labelled.dimensions) or "NAME"
-    name = dimension_name(spec)
+    spec = flags.dimension or result.dimension or "NAME"
+    name = result.dimension or "NAME"
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
-    # The label page can add labels only to a file that a label page wrote.
-    can_append = flags.labels and "rating" in labelled.reading.ratings
-    label_file = flags.labels if can_append else str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    label_words = ["dspy-judges", "label", str(out), "--dimension", spec]
-    label_words += ["--scale", scale] if scale else []
-    label_command = shlex.join([*label_words, "--out", label_file])
-    has_other_labels = labelled.reading.ratings and not can_append
-    return DocumentsToLabel(
+    words = ["dspy-judges", "label", str(out), "--dimension", spec]
+    words += ["--scale", scale] if scale else []
+    label_file = Path(flags.labels or "")
+    if label_file.suffix != ".jsonl":
+        label_file = Path(flags.file).with_suffix(f".{name}.jsonl")
+    words += ["--out", str(label_file)]
+    return replace(
+        result,
+        n_next=len(drawn_documents),
         out=str(out),
         n_outputs=len(drawn),
-        next=label_command,
-        other_labels=flags.labels or flags.file if has_other_labels else None,
+        next=shlex.join(words),
     )
 
 
@@ -315,14 +277,16 @@ def plan_lines(result: PlanResult) -> list[str]:
     """Return lines on labels, each figure, the written file, and the next command."""
     n_left = result.n_documents - result.n_labelled
     labelled_text = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
-    with_scores = " with scores" * (result.n_labelled >= MIN_LABELLED_DOCUMENTS)
-    need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
-    sentences = [f"{labelled_text}; {need_text}, so a random round comes first."]
-    if labels_needed := result.labels_needed or ():
-        sentences = [sentences[0]] if len(labels_needed) > 1 else [f"{labelled_text}."]
-        sentences += [f"{each}." for each in labels_needed]
+    labels_needed = result.labels_needed or ()
     if result.figures:
         sentences = [f"{labelled_text}; how many more give a width of {result.target_width:g}:"]
+    elif len(labels_needed) == 1:
+        sentences = [f"{labelled_text}."]
+    else:
+        with_scores = " with scores" * (result.n_labelled >= MIN_LABELLED_DOCUMENTS)
+        need_text = f"a plan needs {MIN_LABELLED_DOCUMENTS}{with_scores}"
+        sentences = [f"{labelled_text}; {need_text}, so a random round comes first."]
+    sentences += [f"{each}." for each in labels_needed]
     for name, planned in result.figures.items():
         width, n_more = planned.width, planned.more_documents
         width_text = TOO_FEW_FOR_INTERVAL if width is None else f"width {width:.3f}"
@@ -333,17 +297,11 @@ def plan_lines(result: PlanResult) -> list[str]:
         else:
             outlook = f"about {n_more:,} more" + (" for one" if width is None else "")
         sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
-    if (file := result.file) is None:
+    if not (result.next and result.n_outputs):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
-    counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
-    if file.other_labels:
-        sentences.append(
-            "The next labels go into a file of their own. To use those in "
-            f"{file.other_labels}, too, put the ids and labels of both into one file for --labels "
-            "and --annotations."
-        )
-    file_line = f"{file.out}: {counts}, drawn {result.drawn}; next:"
-    return [*wrap_lines(*sentences, file_line), file.next]
+    counts = f"{counted(result.n_next, 'document')}, {counted(result.n_outputs, 'output')}"
+    file_line = f"{result.out}: {counts}, drawn {result.drawn}; next:"
+    return [*wrap_lines(*sentences, file_line), result.next]
 
 
 if __name__ == "__main__":

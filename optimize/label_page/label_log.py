@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from errno import ENOSPC
 from pathlib import Path
 from threading import RLock
@@ -59,33 +59,29 @@ class LabelRecord(msgspec.Struct):
 
 @dataclass
 class AnnotatorLabels:
-    """The labels of one annotator, by the index of the item.
+    """The labels and marks of one annotator, by the index of the item.
 
-    `latest` has the newest label for each item, and `marks` has the marks that were given instead.
-    `exposed_items` are those on which the annotator has seen another person's or the judge's
-    answer, and `blind_values` has the newest values that were given before.
+    `records` has the newest label or mark for each item, the last given one last. `exposed_items`
+    are those on which the annotator has seen another person's or the judge's answer, and
+    `blind_records` has the newest records from before that.
     """
 
-    latest: dict[int, LabelRecord] = field(default_factory=dict)
-    marks: dict[int, LabelRecord] = field(default_factory=dict)
-    blind_values: dict[int, LabelValue | None] = field(default_factory=dict)
+    records: dict[int, LabelRecord] = field(default_factory=dict)
+    blind_records: dict[int, LabelRecord] = field(default_factory=dict)
     exposed_items: set[int] = field(default_factory=set)
 
     @property
-    def values(self) -> dict[int, LabelValue | None]:
-        return {item: label.value for item, label in self.latest.items()}
+    def labels(self) -> dict[int, LabelRecord]:
+        return {item: each for item, each in self.records.items() if each.value is not None}
 
-    def add(self, item: int, label: LabelRecord) -> None:
-        self.latest.pop(item, None)
-        self.marks.pop(item, None)
-        if label.value is not None:
-            self.latest[item] = label
-        elif label.skipped or label.unsure:
-            self.marks[item] = label
-        if label.changed_after:
+    def add(self, item: int, record: LabelRecord) -> None:
+        self.records.pop(item, None)
+        if record.value is not None or record.skipped or record.unsure:
+            self.records[item] = record
+        if record.changed_after:
             self.exposed_items.add(item)
         if item not in self.exposed_items:
-            self.blind_values[item] = label.value
+            self.blind_records[item] = record
 
 
 class LabelLog:
@@ -106,11 +102,13 @@ class LabelLog:
         answers: Collection[LabelValue | None],
     ) -> None:
         self.path, self.rows, self.notes = path, rows, list[str]()
-        self.labels: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
-        self._answers, self._lock, kind = answers, RLock(), subject.kind
-        self._value_key = "preferred" if kind == "pairwise" else "rating"
-        self._common_fields = {} if kind == "pairwise" else {"dimension": subject.name}
-        if kind == "rating":
+        self.by_annotator: defaultdict[str, AnnotatorLabels] = defaultdict(AnnotatorLabels)
+        self._answers, self._lock = answers, RLock()
+        self._item_by_id = {str(row["id"]): item for item, row in enumerate(rows)}
+        self._value_key, self._common_fields = "rating", {"dimension": subject.name}
+        if subject.kind == "pairwise":
+            self._value_key, self._common_fields = "preferred", {}
+        if subject.kind == "rating":
             low, high = min(subject.scale), max(subject.scale)
             self._common_fields["rating_scale"] = f"{low}-{high}"
         self._read_file()
@@ -125,10 +123,9 @@ class LabelLog:
         with suppress(ValueError, RecursionError):
             msgspec.json.decode(last_line)
             is_complete = True
-        lines += [last_line] if is_complete else []
-        item_by_id = {str(row["id"]): item for item, row in enumerate(self.rows)}
-        numbered_lines = ((line, n) for n, line in enumerate(lines, 1) if line.strip())
-        n_ignored = sum(not self._add_line(line, n, item_by_id) for line, n in numbered_lines)
+        if is_complete:
+            lines.append(last_line)
+        added = [self._add_line(line, n) for n, line in enumerate(lines, 1) if line.strip()]
         self._file = self.path.open("ab", buffering=0)  # each line is a single write
         self._size = sum(len(line) + 1 for line in lines)
         if is_complete:
@@ -136,36 +133,36 @@ class LabelLog:
         elif last_line:
             self._file.truncate(self._size)
             self.notes.append("removed the last line, which was incomplete")
-        if n_ignored:
+        if n_ignored := added.count(False):
             self.notes.append(f"ignored {count(n_ignored, 'line')} on other outputs or dimensions")
 
-    def _add_line(self, line: bytes, number: int, item_by_id: Mapping[str, int]) -> bool:
+    def _add_line(self, line: bytes, number: int) -> bool:
         """Add the label of a line; return False if it is on another output or another dimension."""
         try:
             row = msgspec.json.decode(line, type=dict[str, object])
-            label = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
-            label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
-            item = item_by_id.get(row["id"]) if isinstance(row["id"], str) else None
+            record = msgspec.convert({**row, "value": row[self._value_key]}, LabelRecord)
+            item = self._item_by_id.get(str(row["id"]))
             if row.get("dimension") != self._common_fields.get("dimension"):
                 return False
-            problem = self._contradiction(row, label, item)
-        except (ValueError, LookupError, TypeError, RecursionError):
+            problem = self._contradiction(row, record, item)
+        except (ValueError, LookupError, RecursionError):
             problem = "is not a label from this page"
         if problem:
             raise LabelError(f"{self.path}, line {number}: {problem}; name another file with --out")
-        if item is not None:
-            self.labels[label.annotator].add(item, label)
-        return item is not None
+        if item is None:
+            return False
+        self.by_annotator[record.annotator].add(item, record)
+        return True
 
-    def _contradiction(self, row: dict[str, object], label: LabelRecord, item: int | None) -> str:
+    def _contradiction(self, row: dict[str, object], record: LabelRecord, item: int | None) -> str:
         """Return a phrase on how a line contradicts this session; "" if it does not."""
         expected = self._common_fields | ({} if item is None else dict(self.rows[item]))
         shared_fields = expected.keys() & row.keys() - {*SAMPLING_COLUMNS}
-        if different := sorted(name for name in shared_fields if row[name] != expected[name]):
-            name = different[0]
-            return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
-        if label.value is not None and label.value not in self._answers:
-            return f"{label.value!r:.40} is not a possible answer"
+        for name in sorted(shared_fields):
+            if row[name] != expected[name]:
+                return f"{name} is {row[name]!r:.40}, but in this session {expected[name]!r:.40}"
+        if record.value is not None and record.value not in self._answers:
+            return f"{record.value!r:.40} is not a possible answer"
         return ""
 
     @contextmanager
@@ -175,27 +172,27 @@ class LabelLog:
         Raises ClickError if another program has changed the file.
         """
         with self._lock:
-            try:
+            is_unchanged = False
+            with suppress(OSError, ValueError):  # the file was deleted or closed
                 opened, current = os.fstat(self._file.fileno()), self.path.stat()
                 is_unchanged = os.path.samestat(opened, current) and current.st_size == self._size
-            except (OSError, ValueError):  # the file was deleted or closed
-                is_unchanged = False
             if not is_unchanged:
-                reason = (
-                    "another program changed it, or the command has ended; start the command again"
+                raise ClickError(
+                    f"{self.path}: another program changed it, or the command has ended; start the "
+                    "command again",
+                    507,
                 )
-                raise ClickError(f"{self.path}: {reason}", 507)
             yield
 
-    def append(self, item: int, label: LabelRecord) -> None:
+    def append(self, item: int, record: LabelRecord) -> None:
         """Append a label to the file, and add it to the annotator's labels.
 
         Raises ClickError if the label cannot be written; the file is then unchanged.
         """
-        fields = msgspec.to_builtins(label)
-        fields[self._value_key] = fields.pop("value")
-        fields = {name: value for name, value in fields.items() if value or name == self._value_key}
-        row = {**self.rows[item], **self._common_fields, **fields}
+        fields = msgspec.to_builtins(record)
+        value = fields.pop("value")
+        given = {name: field for name, field in fields.items() if field}
+        row = {**self.rows[item], **self._common_fields, **given, self._value_key: value}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):
@@ -205,25 +202,26 @@ class LabelLog:
             self._file.truncate(self._size)
             raise ClickError(f"not saved: {self.path}: {error.strerror}", 507) from None
         self._size += len(line)
-        self.labels[label.annotator].add(item, label)
+        self.by_annotator[record.annotator].add(item, record)
 
     def close(self) -> int:
         """Close the file once no label is being saved; return the number of valid labels."""
         with self._lock, closing(self._file), self.locked():
-            n_labels = sum(len(labels.latest) for labels in self.labels.values())
+            n_labels = sum(len(each.labels) for each in self.by_annotator.values())
         if not self._size:
             self.path.unlink()  # other commands would refuse an empty label file
         return n_labels
 
     def of(self, annotator: str) -> AnnotatorLabels:
-        return self.labels.get(annotator, AnnotatorLabels())
+        return self.by_annotator.get(annotator, AnnotatorLabels())
 
     def of_others(self, annotator: str) -> dict[str, AnnotatorLabels]:
         """Return the labels of all other annotators, by name in alphabetical order."""
-        return {name: self.labels[name] for name in sorted(self.labels.keys() - {annotator})}
+        names = sorted(self.by_annotator.keys() - {annotator})
+        return {name: self.by_annotator[name] for name in names}
 
     def name_in_file(self, annotator: str) -> str:
         """Return the annotator's name as the file spells it, ignoring case and extra spaces."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        same_names = (each for each in self.labels if each.casefold() == name.casefold())
+        same_names = (each for each in self.by_annotator if each.casefold() == name.casefold())
         return next(same_names, name)

@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -83,19 +84,10 @@ class LabelSession:
             key=lambda row: self._document_numbers[_document_id(row)],
         )
         self._numbers = answer_numbers(self.subject)
-        self._log = LabelLog(self.path, self.subject, self.rows, self._numbers)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes on lines of the label file that were removed or are ignored."""
-        return self._log.notes
-
-    def close(self) -> int:
-        """Close the label file once no label is being saved; return the number of valid labels."""
-        return self._log.close()
+        self.log = LabelLog(self.path, self.subject, self.rows, self._numbers)
 
     def _checked_name(self, annotator: str) -> str:
-        name = self._log.name_in_file(annotator)
+        name = self.log.name_in_file(annotator)
         if is_missing_value(name) or len(name) > MAX_NAME_LENGTH or not name.isprintable():
             raise ClickError(f"give a name of 1 to {MAX_NAME_LENGTH} letters")
         return name
@@ -123,14 +115,13 @@ class LabelSession:
         The state contains the given item, or by default the annotator's next item without a label.
         `undone` is a label that the annotator has just taken back.
         """
-        with self._log.locked():
-            annotator = self._log.name_in_file(annotator)
-            own_labels = self._log.of(annotator)
-            skipped = [i for i, mark in own_labels.marks.items() if mark.skipped]
+        with self.log.locked():
+            annotator = self.log.name_in_file(annotator)
+            records, labels = self.log.of(annotator).records, self.log.of(annotator).labels
+            skipped = [index for index, record in records.items() if record.skipped]
             if item is None:
-                labelled = own_labels.latest.keys() | own_labels.marks.keys()
-                unlabelled = sorted({*range(len(self.rows))} - labelled)
-                item = next(iter([*unlabelled, *skipped]), None)
+                new_items = (index for index in range(len(self.rows)) if index not in records)
+                item = next(chain(new_items, skipped), None)
             disagreements, shown = self._disagreements(annotator), None
             n_disagreements = len(disagreements["annotators"])
             if item is not None:
@@ -140,10 +131,10 @@ class LabelSession:
             return {
                 "task": _task_json(self.subject),
                 "outputs": len(self.rows),
-                "done": len(own_labels.latest),
-                "unsure": len(own_labels.marks) - len(skipped),
+                "done": len(labels),
+                "unsure": len(records) - len(labels) - len(skipped),
                 "agreement": self._agreement(annotator),
-                "annotators": sorted(self._log.labels),
+                "annotators": sorted(self.log.by_annotator),
                 "disagreements": n_disagreements,
                 "has_judge": self.judge_answers is not None,
                 "item": shown,
@@ -151,57 +142,55 @@ class LabelSession:
 
     def label(self, click: Click) -> PageState:
         """Save a label, unless the annotator's newest label is the same; return the next state."""
-        with self._log.locked():
+        with self.log.locked():
             name, item = self._checked_name(click.annotator), click.item
             value, comment = None if click.mark else click.value, click.comment.strip()
             if (value not in self._numbers and not click.mark) or not 0 <= item < len(self.rows):
                 raise ClickError(
                     f"{click.value!r:.40} is not an answer, or the item does not exist"
                 )
-            latest = self._log.of(name).latest.get(item)
+            latest = self.log.of(name).labels.get(item)
             if latest is None or (latest.value, latest.comment) != (value, comment):
                 if (latest and latest.value) != click.before:
                     raise ClickError(
                         "this label was given or changed in another window meanwhile", 409
                     )
-                label = LabelRecord(name, datetime.now(UTC), value, comment, click.after)
-                label.skipped, label.unsure = click.mark == "skipped", click.mark == "unsure"
-                self._log.append(item, label)
+                record = LabelRecord(name, datetime.now(UTC), value, comment, click.after)
+                record.skipped, record.unsure = click.mark == "skipped", click.mark == "unsure"
+                self.log.append(item, record)
             return self.state(name)
 
     def undo(self, click: Click) -> PageState:
         """Take back the annotator's newest label or mark; return the state that shows its item."""
-        with self._log.locked():
+        with self.log.locked():
             name = self._checked_name(click.annotator)
-            own_labels = self._log.of(name)
-            entries = [*own_labels.latest.items(), *own_labels.marks.items()]
-            if not entries:
+            if not (records := self.log.of(name).records):
                 return self.state(name)
-            item, label = max(reversed(entries), key=lambda entry: entry[1].labelled_at)
-            self._log.append(item, LabelRecord(name, datetime.now(UTC), None))
-            return self.state(name, item, label)
+            item, newest = [*records.items()][-1]
+            self.log.append(item, LabelRecord(name, datetime.now(UTC), None))
+            return self.state(name, item, newest)
 
     def review(self, annotator: str) -> PageState:
         """Return the items on which the annotator disagrees with an annotator or the judge.
 
         Disagreements with annotators come before disagreements with the judge.
         """
-        with self._log.locked():
-            annotator = self._log.name_in_file(annotator)
-            own, items = self._log.of(annotator).latest, list[PageState]()
+        with self.log.locked():
+            annotator = self.log.name_in_file(annotator)
+            own, items = self.log.of(annotator).labels, list[PageState]()
             for source, disagreements in self._disagreements(annotator).items():
                 for item in disagreements:
-                    labels: PageState = {"own": own[item].value_and_comment, "after": source}
-                    labels |= {"others": [], "judge": None}
+                    others, judge = list[PageState](), None
                     if source == "judge":
-                        labels["judge"] = msgspec.to_builtins(self._judge_answer(item))
+                        judge = msgspec.to_builtins(self._judge_answer(item))
                     else:
-                        labels["others"] = [
-                            {"annotator": name, **other.latest[item].value_and_comment}
-                            for name, other in self._log.of_others(annotator).items()
-                            if item in other.latest
+                        others = [
+                            {"annotator": name, **record.value_and_comment}
+                            for name, other in self.log.of_others(annotator).items()
+                            if (record := other.labels.get(item))
                         ]
-                    items.append(self._item_content(item) | labels)
+                    answers = {"own": own[item].value_and_comment, "others": others, "judge": judge}
+                    items.append({**self._item_content(item), **answers, "after": source})
             return {"items": items}
 
     def _judge_answer(self, item: int) -> JudgeAnswer | None:
@@ -211,8 +200,8 @@ class LabelSession:
         """Return the items on which the annotator disagrees, by the other answer's source."""
         items: dict[AnswersFrom, list[int]] = {"annotators": [], "judge": []}
         min_difference = 2 if len(self._numbers) > 3 else 1
-        others = [self._numbers_of(each.values) for each in self._log.of_others(annotator).values()]
-        for item, number in sorted(self._numbers_of(self._log.of(annotator).values).items()):
+        others = [self._numbers_of(each.records) for each in self.log.of_others(annotator).values()]
+        for item, number in sorted(self._numbers_of(self.log.of(annotator).records).items()):
             differences = [abs(number - other.get(item, number)) for other in others]
             if max(differences, default=0) >= min_difference:
                 items["annotators"].append(item)
@@ -224,11 +213,10 @@ class LabelSession:
         return items
 
     def _agreement(self, annotator: str) -> list[PageState]:
-        own, rows = (self._numbers_of(self._log.of(annotator).blind_values), list[PageState]())
-        for name, labels in self._log.of_others(annotator).items():
-            other = self._numbers_of(labels.blind_values)
-            pairs = [(number, other[item]) for item, number in own.items() if item in other]
-            if pairs:
+        own, rows = self._numbers_of(self.log.of(annotator).blind_records), list[PageState]()
+        for name, labels in self.log.of_others(annotator).items():
+            other = self._numbers_of(labels.blind_records)
+            if pairs := [(number, other[item]) for item, number in own.items() if item in other]:
                 own_numbers, other_numbers = np.array(pairs).T
                 kappa = json_number(quadratic_kappa(own_numbers, other_numbers))
                 equal = float(np.mean(own_numbers == other_numbers))
@@ -236,9 +224,9 @@ class LabelSession:
                 rows.append({"annotators": [annotator, name], **figures})
         return rows
 
-    def _numbers_of(self, values: Mapping[int, LabelValue | None]) -> dict[int, float]:
-        numbers = self._numbers
-        return {item: numbers[value] for item, value in values.items() if value in numbers}
+    def _numbers_of(self, records: Mapping[int, LabelRecord]) -> dict[int, float]:
+        labels = {item: each for item, each in records.items() if each.value is not None}
+        return {item: self._numbers[label.value] for item, label in labels.items()}
 
 
 def _document_id(row: Mapping[str, object]) -> str:

@@ -9,7 +9,6 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import chain
@@ -31,10 +30,9 @@ from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
-from optimize.report import charts
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import annotator_facts
-from optimize.report.charts import Chart
+from optimize.report.charts import DotChart, count_table, dot_charts
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
@@ -54,7 +52,7 @@ class Section:
 
     title: str
     facts: Sequence[Fact] = ()
-    charts: Sequence[Chart] = ()
+    charts: Sequence[DotChart] = ()
     tables: Sequence[ReportTable] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
     folded: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
@@ -89,12 +87,6 @@ def page_html(page: Page) -> str:
     """Return the page as HTML, with invisible and text-reversing characters made visible."""
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    template = _environment().get_template("page.html")
-    return escape_invisible(template.render(page=page, script=Markup(script), digest=digest))
-
-
-@cache
-def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("optimize.report"),
         autoescape=True,
@@ -103,7 +95,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["code"] = backticks_as_code
-    return environment
+    template = environment.get_template("page.html")
+    return escape_invisible(template.render(page=page, script=Markup(script), digest=digest))
 
 
 def backticks_as_code(sentence: str) -> Markup:
@@ -160,10 +153,10 @@ def _figures_section(
     return Section(
         title="Figures",
         facts=[*answer.facts, *annotator_facts(card, scored.n_tied)],
-        charts=charts.dot_charts(scored),
+        charts=dot_charts(scored),
         tables=[
             *answer.tables,
-            charts.count_table(scored),
+            count_table(scored),
             further_table,
             _failure_table(scored),
         ],
@@ -185,11 +178,9 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
-    figures = [(judge.name, judge.card.headline) for judge in result.judges]
     section = Section(
         title="Figures",
         facts=answer.facts,
-        charts=charts.figure_charts(figures, result.card.headline_name),
         tables=[*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)],
     )
     save_page(path, Page(answer=answer, sections=[section, source_section(result.data)]))

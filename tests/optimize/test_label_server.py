@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[LabelServer]:
         server.shutdown()
         thread.join()
         with suppress(ClickError):  # whose file the test has changed
-            session.close()
+            session.log.close()
 
 
 def ask(

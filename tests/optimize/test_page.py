@@ -64,10 +64,9 @@ class Tags(HTMLParser):
 
 def page_with(text):
     """A page with a text wherever a text can stand."""
-    row = charts.RowChart(rows=[(text, 0, [], text)], ticks=[(0, text)], caption=text)
     ticks, both = [(0, text)], [(text, text)]
     axes = {"x_ticks": ticks, "y_ticks": ticks}
-    dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, band=[], caption=text)
+    dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, has_diagonal=False, caption=text)
     table = ReportTable((text,), [(text,)], f"x{text}")
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
     fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
@@ -83,7 +82,7 @@ def page_with(text):
     parts = {"facts": both, "texts": both, "folded": {text: both}}
     rest = Section(title="Rest", tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss, other])]
-    figures = Section(title="Figures", charts=[row, dots])
+    figures = Section(title="Figures", charts=[dots])
     return page_html(Page(answer=answer, groups=groups, sections=[rest, figures]))
 
 
@@ -217,10 +216,11 @@ def test_the_dot_chart_has_a_diagonal_if_judge_and_people_share_a_scale():
     )
     # From 1 - .24 to 5 + .24: 1 stands at .24 of 4.48, and both sides on one scale.
     assert dots.dots[0] == (5.36, 5.36, "")
-    assert len(dots.band) == 4
+    assert dots.has_diagonal
+    assert dots.x_ticks[0] == (5.36, "1")
     assert [name for *_, name in systems.dots] == ["x", "y"]
     (other,) = charts.dot_charts(POOR["another scale"])
-    assert not other.band
+    assert not other.has_diagonal
 
 
 def test_both_means_of_a_system_are_over_outputs_that_the_judge_scored():
@@ -230,17 +230,6 @@ def test_both_means_of_a_system_are_over_outputs_that_the_judge_scored():
     )
     (x, y, name), _ = systems.dots
     assert (x, name) == (y, "x")
-
-
-def test_chart_positions_match_the_axis():
-    unknown = ("b", reaching(NAN, None))
-    (chart,) = charts.figure_charts([("a", reaching(0.75, 0.1)), unknown], "rho")
-    ((name, mark, ends, words),) = chart.rows
-    # From .65 - .012 to .85 + .012: .75 is in the middle, .65 and .85 are .10 / .224 from it.
-    assert (name, words) == ("a", "0.750")
-    assert (mark, ends) == (50.0, [5.36, 94.64])
-    assert chart.ticks[0] == (5.36, "0.65")
-    assert charts.figure_charts([unknown], "rho") == []
 
 
 def test_an_attacks_effect_is_the_share_of_the_scale_beyond_a_neutral_line():
