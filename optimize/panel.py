@@ -39,7 +39,7 @@ from optimize.figures.as_text import (
 )
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.items import DataCounts, tuning_digests
-from optimize.measuring.asking import JudgeEntry, Task, judgements_from_scores, total_dollars
+from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import (
     PanelFit,
@@ -48,6 +48,7 @@ from optimize.measuring.panel_learning import (
     WeightedMember,
     learn_panel,
 )
+from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scorecard import order_figures, rho_of
 from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import (
@@ -295,10 +296,10 @@ def learn_and_measure(
         rng=stream(seed, "panel"),
     )
     panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
-    panel_judgements = judgements_from_scores(
-        zip((item.id for item in first_scored.items.items), panel_scores.tolist(), strict=True),
-        pairwise=first_scored.is_pairs,
-    )
+    panel_judgements = {
+        item.id: judgement_of_score(score, pairwise=first_scored.is_pairs)
+        for item, score in zip(first_scored.items.items, panel_scores.tolist(), strict=True)
+    }
     panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best_member]
     return PanelFigures(
         dimension=task.dimension,

@@ -25,9 +25,9 @@ from optimize.measuring.floors import read_floors
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.measuring.task_flags import (
-    NamedSubject,
     asking_options,
     check_names,
+    find_named_subject,
     read_judge_entries,
     read_task_and_recordings,
     with_recordings,
@@ -59,7 +59,7 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
         )
     judges = read_judge_entries(flags, map(split_name, specs), flags.lm or "")
     if flags.changed is not None:
-        named_subject = NamedSubject.of(flags, judges)
+        named_subject = find_named_subject(flags, judges)
         task = unlabelled_task(flags, named_subject, judges)
         entries = with_recordings(flags, named_subject.subject, task, judges)
     else:

@@ -281,5 +281,7 @@ class ToolContract:
                 for name in self.scores
             ),
         )
-        assert read_export(path, self.metric, labelled, notes.append) == dict(self.scores), notes
+        judgements = read_export(path, self.metric, labelled, notes.append) or {}
+        scores = {name: judgement.score for name, judgement in judgements.items()}
+        assert scores == dict(self.scores), notes
         assert f"({self.tool.name}): {self.metric!r}" in notes[0]

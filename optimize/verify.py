@@ -9,11 +9,12 @@ if __name__ == "__main__":
     sys.exit(start("optimize.verify:command"))
 
 import argparse
+import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
@@ -21,7 +22,8 @@ from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison, Subject
 from judges.frozen import TUNED_ON
 from judges.judge import Judge
-from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
+from judges.judgement import AnyJudgement
+from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.flags import MappingValue, split_mapping
 from judges.labels.types import LabelError, LabelledPairs
 from judges.loading import load
@@ -44,12 +46,12 @@ from optimize.measuring.asking import (
     JudgeEntry,
     Task,
     ask_entries,
-    judgements_from_scores,
     on_labels_scale,
     recorded_scale,
 )
 from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
+from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scorecard import correlation_with_people, rho_of
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.task_flags import (
@@ -204,21 +206,7 @@ def measure(
         data=data, map=columns, values=value_by_word, annotations=annotations, scale=scale
     )
     if hasattr(judge, "items"):
-        if dimension is None:
-            raise TypeError("measure() needs dimension=NAME if it gets scores")
-        subject = find_subject(dimension)
-        task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
-        numbers = [*_scores_by_id(judge, data, task.labelled, columns)]
-        # `judge.score` notes in `attrs` which rows the judge was tuned on.
-        tuned_keys = {*getattr(judge, "attrs", {}).get(TUNED_ON, ())}
-        keys_and_numbers = zip(judge.items(), numbers, strict=True)
-        tuned_row_ids = frozenset(
-            str(item_id) for (key, _), (item_id, _) in keys_and_numbers if key in tuned_keys
-        )
-        judgements = judgements_from_scores(numbers, pairwise=task.is_pairwise)
-        ratings = recorded_scale(scale, subject)
-        scored = task.match_judgements("scores", judgements, None, ratings, tuned_row_ids)
-        return Measurement.of(scored, task.labelled)
+        return _measure_scores(judge, source, dimension, level)
     if isinstance(judge, str | os.PathLike):
         name, judge = os.fspath(judge), load(judge)
     elif isinstance(judge, AnyJudge):
@@ -233,8 +221,7 @@ def measure(
             f"this judge judges {judge.name!r}, not {dimension!r}; if the labels are in a column "
             f"with another name, pass map={{{judge.name!r}: COLUMN}}"
         )
-    labelled = load_labels(source, judge.name, judge.subject)
-    task = Task.of(labelled, judge.name, level)
+    task = Task.of(load_labels(source, judge.name, judge.subject), judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
     models = {}
     if isinstance(judge, Judge) and (model := judge.configured_model()):
@@ -247,6 +234,38 @@ def measure(
         raise entry.error
     assert entry.scored
     return Measurement.of(entry.scored, task.labelled)
+
+
+def _measure_scores(
+    scores: Any, source: LabelSource, dimension: str | None, level: LevelOrAuto
+) -> Measurement:
+    """Measure scores of any judge, a mapping or a Series, as `measure` does."""
+    if dimension is None:
+        raise TypeError("measure() needs dimension=NAME if it gets scores")
+    subject = find_subject(dimension)
+    task = Task.of(_labels_of_scores(source, dimension, subject), dimension, level)
+    # `judge.score` notes in `attrs` which rows the judge was tuned on.
+    tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON, ())}
+    judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
+    id_of_key = _ids_of_rows(scores, source, task.labelled)
+    for key, score in scores.items():
+        item_id = id_of_key.get(key, str(key))
+        if not isinstance(score, SupportsFloat | None):
+            raise TypeError(
+                f"the score of {key!r} is {score!r}; it must be a number, or NaN if the judgement "
+                "failed"
+            )
+        if item_id in judgements:
+            raise LabelError(
+                f"an id has two scores ({key!r:.60}); give every output an id of its own"
+            )
+        number = math.nan if score is None else float(score)
+        judgements[item_id] = judgement_of_score(number, pairwise=task.is_pairwise)
+        if key in tuned_keys:
+            tuned_row_ids.add(item_id)
+    scale = recorded_scale(source.scale, subject)
+    scored = task.match_judgements("scores", judgements, None, scale, frozenset(tuned_row_ids))
+    return Measurement.of(scored, task.labelled)
 
 
 def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | None) -> AnyLabels:
@@ -268,43 +287,41 @@ def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | No
         return pairs
 
 
-def _scores_by_id(
-    scores: Any, data: object, labelled: AnyLabels, columns: Mapping[str, ColumnNames]
-) -> Iterable[tuple[object, float]]:
-    """Return the scores by the labels' ids; a DataFrame's rows without ids are found by its index.
+def _ids_of_rows(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mapping[object, str]:
+    """Return the rows' ids by the keys of their scores; empty if these keys are the ids.
 
-    Raises LabelError if it is not certain which rows the scores belong to.
+    Scores of a DataFrame without ids are joined on its index. Raises LabelError if scores may
+    belong to other rows.
     """
     import pandas as pd
 
-    frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame()
-    index, id_column = frame.index, "".join(labelled.reading.rows.get("id", ()))
-    if id_column == ROW_NUMBER_COLUMN and columns.get("id") != ROW_NUMBER_COLUMN:
-        row_numbers = {label: n for n, label in enumerate(index, 1)} if index.is_unique else {}
-        if len(scores) == len(index) and set(scores.keys()) != set(row_numbers):
-            row_numbers = {}  # the scores may be in the order of the rows
-        if not row_numbers.keys().isdisjoint(scores.keys()):
+    frame = source.data if isinstance(source.data, pd.DataFrame) else pd.DataFrame()
+    keys, index = {*scores.keys()}, frame.index
+    id_column = "".join(labelled.reading.rows.get("id", ()))
+    if id_column == ROW_NUMBER_COLUMN and source.map.get("id") != ROW_NUMBER_COLUMN:
+        row_numbers = {key: str(number) for number, key in enumerate(index, start=1)}
+        is_from_frame = keys <= row_numbers.keys() or row_numbers.keys() <= keys
+        if row_numbers and index.is_unique and is_from_frame:
             # A score without a row is counted under an id that no row has.
-            return [(row_numbers.get(key, (key,)), score) for key, score in scores.items()]
-        if unclear := [k for k, _ in scores.items() if not isinstance(k, str) or k == "0"]:
+            return {key: row_numbers.get(key, f"{key} (no row)") for key in keys}
+        if unclear := [key for key in keys if not isinstance(key, str) or key == "0"]:
             raise LabelError(
                 f"{labelled.name}: the rows have no ids, so the score of {unclear[0]!r} belongs to "
                 "no certain row; give the scores the rows' index, or ids (map={'id': COLUMN}), or "
                 "write map={'id': '#row'} if they have row numbers from 1"
             )
-    elif (
-        isinstance(scores, pd.Series)
-        and id_column in frame
-        and scores.index.equals(index)
-        and [*map(str, index)] != [*map(str, frame[id_column])]
+    has_index_of_frame = index.equals(getattr(scores, "index", None))
+    if (
+        id_column in frame
+        and has_index_of_frame
+        and any(index.map(str) != frame[id_column].map(str))
     ):
         raise LabelError(
             f"the scores have the index of the DataFrame, whose ids are in its column "
             f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "
             "of its rows, or scores.to_dict() if they are by id"
         )
-    items: Iterable[tuple[object, float]] = scores.items()
-    return items
+    return {}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,13 +1,11 @@
-"""Get judgements: ask judges within one budget, or read recorded replies or scores."""
+"""Ask judges within one budget, and join their judgements to people's labels."""
 
 import math
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import SupportsFloat, Unpack
+from typing import Unpack
 
 from judges.cli.costs import RunCost
 from judges.client import (
@@ -20,10 +18,9 @@ from judges.client import (
 )
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement, Preference, choice_of
+from judges.judgement import AnyJudgement
 from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
-from judges.labels.values import WordValues
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, Model, is_embedded
 from judges.tables.problems import excerpt
@@ -32,11 +29,9 @@ from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
 from optimize.inputs.flags import ratings_of_scale, rescale
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, items_of
-from optimize.measuring.recorded import judgement_of, preference_of, read_pair_replies, read_replies
+from optimize.measuring.recorded import JudgementsById
 from optimize.measuring.scored import ScoredItems, labelled_in_order, tuned_ids
 from optimize.statistics.correlations import Level
-
-JudgementsById = Mapping[str, AnyJudgement]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +44,7 @@ class Task:
 
     @classmethod
     def of(cls, labelled: AnyLabels, dimension: str, level: LevelOrAuto = "auto") -> "Task":
-        """Return a task on these labels; for "auto", at the level that suits them.
-
-        Raises SettingsError for a level that these labels do not have.
-        """
+        """Return a task on these labels; for "auto", at the level that suits them."""
         items, is_pairwise = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
         check_level(level, items, pairs=is_pairwise)
         # The level depends on all labels, judged or not, so that it is the same for all judges.
@@ -78,8 +70,7 @@ class Task:
     ) -> ScoredItems:
         """Return the judgements of labelled items, matched by id; others are only counted.
 
-        `tuned_row_ids` are ids of rows that the judge of a recording was tuned on. Raises
-        LabelError if no judgement matches a label.
+        A recording has no judge, but may name `tuned_row_ids`, the rows that it was tuned on.
         """
         all_items = self.items(judge)
         items = all_items.of_ids(judgements)
@@ -119,64 +110,6 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     return replace(judge, subject=subject, prompt=Judge.of(subject).prompt)
 
 
-def judgements_from_scores(
-    numbers: Iterable[tuple[object, SupportsFloat | None]], *, pairwise: bool = False
-) -> JudgementsById:
-    """Return judgements by id, from pairs of an id and a score, or for pairs a margin for A.
-
-    None and NaN stand for a failed judgement. Raises LabelError for an id with two scores (a Series
-    may have such an id), and TypeError for a score that is not a number.
-    """
-    judgement_by_id: dict[str, AnyJudgement] = {}
-    for item_id, score in numbers:
-        if not isinstance(score, SupportsFloat | None):
-            raise TypeError(
-                f"the score of {item_id!r} is {score!r}; it must be a number, or NaN if the "
-                "judgement failed"
-            )
-        if str(item_id) in judgement_by_id:
-            raise LabelError(
-                f"an id has two scores ({item_id!r:.60}); give every output an id of its own"
-            )
-        score_or_nan = math.nan if score is None else float(score)
-        reason = getattr(score, "reason", None) or None
-        judgement: AnyJudgement = Judgement(score=score_or_nan, rationale=reason)
-        if math.isnan(score_or_nan):
-            judgement = (Preference if pairwise else Judgement).failed(reason or "no score")
-        elif pairwise:
-            preferred = choice_of(score_or_nan) or "tie"
-            judgement = Preference(margin=score_or_nan, preferred=preferred, comparison=reason)
-        judgement_by_id[str(item_id)] = judgement
-    return judgement_by_id
-
-
-def judgements_from_replies(
-    path: Path, dimension: str, scale: Sequence[int], values: WordValues, *, pairwise: bool = False
-) -> JudgementsById:
-    """Read judgements by id from a file with any judge's raw replies.
-
-    Several replies on one output are averaged. A pair has a reply for each order of its outputs.
-    `values` has the rating or vote that each word in a reply stands for, as --values does; numbers
-    on the scale always count. Raises LabelError for a file without replies on the dimension, and
-    for an id with two records.
-    """
-    records = list((read_pair_replies if pairwise else read_replies)(path, dimension=dimension))
-    if not records:
-        raise LabelError(f"{path.name}: no replies on {dimension!r}")
-    item_id, count = Counter(record.id for record in records).most_common(1)[0]
-    if count > 1:
-        raise LabelError(
-            f"{path.name}: {item_id!r:.60} is recorded {count} times; keep one record for each "
-            "id, and put replies to different prompts into separate files"
-        )
-    if pairwise:
-        return {record.id: preference_of(record, values=values) for record in records}
-    return {
-        record.id: judgement_of(record.replies, scale, values=values, names=(dimension,))
-        for record in records
-    }
-
-
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
     return ratings_of_scale(scale) or (tuple(subject.scale) if subject else ())
@@ -186,10 +119,9 @@ def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...
 class JudgeUsage:
     """The time, calls, tokens and cost of asking a judge; all fields are None for a recording.
 
-    `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for the
-    reply; it is None if the price is unknown. `seconds_per_1000_rows` is wall time; it is None if
-    some replies came from the reply cache, or from an earlier start of an interrupted run. Calls,
-    tokens and `cost_usd` are summed over all starts of the run.
+    `cost_per_1000_rows` counts every reply at list price, even if an earlier run paid for it. The
+    wall time `seconds_per_1000_rows` is None if some replies were not asked for in this start.
+    Calls, tokens and `cost_usd` are summed over all starts of the run.
     """
 
     plan: str | None = None
@@ -202,10 +134,9 @@ class JudgeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeEntry:
-    """One judge of a command: a judge to ask about `items`, or recorded scores.
+    """One judge of a command: a judge to ask about `items`, or a recording, which has no `judge`.
 
-    After the judge was asked, `scored` holds its scores, or `why_unscored` says why there are none,
-    and `error` is the error that stopped the judge, if any. A recording has no `judge`.
+    After the judge was asked, it has `scored`, or else `why_unscored` and perhaps an `error`.
     """
 
     name: str
@@ -251,16 +182,15 @@ def ask_entries(
 ) -> list[JudgeEntry]:
     """Ask the judges and return the entries with scores; replies in `store` are used again.
 
-    All models are opened before the first request, so that a missing API key is noticed before
-    anything is paid. A judge that fails or reaches a limit gets a reason in place of scores, and
-    the remaining judges are still asked. `keep_going` and `models` are as for `Session`, and
-    `only_live` is as for `Progress`.
+    A judge that fails or reaches a limit gets a reason in place of scores, and the remaining judges
+    are still asked. `keep_going` and `models` are as for `Session`, `only_live` as for `Progress`.
     """
     if all(entry.runs_in_process for entry in entries):
         options["store"] = None
     asked = asked_models(entries)
     with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
         clients: dict[str, Client] = {}
+        # All models are opened before the first request, so that a missing API key costs nothing.
         for entry in entries:
             if (judge := entry.judge) is None:
                 continue
@@ -268,7 +198,7 @@ def ask_entries(
             clients[entry.name] = session.client(
                 judge.lm, role=entry.name, api_base=judge.api_base, unlimited=entry.runs_in_process
             )
-            judge.clients(clients[entry.name])  # opens the models of a panel's members
+            judge.clients(clients[entry.name])  # those of a panel's members
         asked_entries = [
             _ask_judge(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
             for entry in entries

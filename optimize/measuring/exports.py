@@ -23,7 +23,14 @@ from judges.labels.values import WordValues
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
 from optimize.inputs.labelled import AnyLabels
-from optimize.measuring.recorded import RecordingError, read_own_scores, read_recorded_rows
+from optimize.measuring.recorded import (
+    JudgementsById,
+    Recording,
+    RecordingError,
+    judgement_of_score,
+    read_own_scores,
+    read_recorded_rows,
+)
 
 # The columns in which tools put a row's id and texts, and a score's metric, value and reason. A dot
 # leads into a nested object. The first of these columns that a row has is read.
@@ -102,12 +109,6 @@ SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, 
 _OWN_COLUMN = re.compile("judgements|dimension|.+_failure")
 
 
-class Score(float):
-    """A score (NaN if it is missing), with the tool's reason for it."""
-
-    reason = ""
-
-
 def read_any_scores(
     path: Path,
     dimension: str,
@@ -115,27 +116,16 @@ def read_any_scores(
     warn: Callable[[str], None],
     metric: str = "",
     values: WordValues | None = None,
-) -> dict[str, float]:
-    """Read scores by id from another tool's results, or from our own format (`recorded`).
+) -> Recording:
+    """Read scores from another tool's results, or from our own format (`recorded`).
 
-    In our own format a score may be a word in `values`, or in labels of pass or fail one of the two
-    words that people used.
-
-    Raises RecordingError for a file in another format, and if labels without ids are joined by row
-    numbers to scores of other texts.
+    In our own format a score may be a word in `values`, or one of people's words for pass and fail.
+    Raises RecordingError for a file in another format, and for scores of other rows.
     """
-    if (scores := read_export(path, dimension, labelled, warn, metric)) is not None:
-        return scores
-    if _has_row_numbers(labelled) and not _has_same_texts(path, labelled):
-        warn(
-            f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
-        )
-        n_rows = sum(1 for _ in read_recorded_rows(path))
-        if n_rows != len(labelled.items):
-            raise RecordingError(
-                f"{path.name}: {n_rows:,} rows, but {len(labelled.items):,} labels without ids or "
-                "texts to join them by; give both files the same ids (--map id=COLUMN)"
-            )
+    if (judgements := read_export(path, dimension, labelled, warn, metric)) is not None:
+        return Recording(judgements)
+    if _has_row_numbers(labelled):
+        _check_row_numbers(path, labelled, warn)
     words: dict[str, float | Vote | None] = {}
     if verdict_words := labelled.words.get(dimension):
         words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
@@ -148,43 +138,48 @@ def _has_row_numbers(labelled: AnyLabels) -> bool:
     return labelled.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def _has_same_texts(path: Path, labelled: AnyLabels) -> bool:
-    """Return whether rows of scores hold the texts of the labelled rows with their ids.
+def _check_row_numbers(path: Path, labelled: AnyLabels, warn: Callable[[str], None]) -> None:
+    """Raise RecordingError if scores with the labels' row numbers may be those of other rows.
 
-    Raises RecordingError if a row holds another text.
+    They are of the same rows if their texts are equal; without texts, there have to be as many.
     """
     texts_by_id = {item.id: item.texts for item in labelled.items}
-    n_compared = 0
-    for location, row in read_recorded_rows(path):
+    rows, has_texts = [*read_recorded_rows(path)], False
+    for location, row in rows:
         cells = cells_with_texts(row)
         for name, text in texts_by_id.get(str(row.get("id")).strip(), {}).items():
             column = labelled.reading.texts.get(name, name)
             if not isinstance(other_text := cells.get(column), str):
                 continue
-            n_compared += 1
+            has_texts = True
             if other_text.split() != text.split():
                 raise RecordingError(
                     f"{location}: {column!r} is not the text of row {row['id']} of the labels, "
                     "which have no ids; score the labelled file itself, or give both files the "
                     "same ids (--map id=COLUMN)"
                 )
-    return n_compared > 0
+    if has_texts:
+        return
+    warn(f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids")
+    if len(rows) != len(labelled.items):
+        raise RecordingError(
+            f"{path.name}: {len(rows):,} rows, but {len(labelled.items):,} labels without ids or "
+            "texts to join them by; give both files the same ids (--map id=COLUMN)"
+        )
 
 
 def read_export(
     path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
-) -> dict[str, float] | None:
+) -> JudgementsById | None:
     """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
     A row belongs to the labelled row with the same id, or with exactly the same input and output. A
     row without a labelled row gets its place in the file as its id. The scores are on the metric
-    named `metric`, else on the metric with the dimension's name, else on the only metric. If labels
-    say pass or fail, a tool's verdict is preferred to its score. Scores of repeated evaluations are
-    averaged. `warn` is called with notes and warnings. Raises RecordingError if no row matches a
-    labelled row, or for a value that is not a score.
+    named `metric`, else on the metric with the dimension's name, else on the only metric. Scores of
+    repeated evaluations are averaged. Raises RecordingError if no row matches a labelled row, or
+    for a value that is not a score.
     """
-    export = _recognise_tool(path)
-    if export is None:
+    if (export := _recognise_tool(path)) is None:
         return None
     tool, rows = export
     file = f"{path.name} ({tool.name})"
@@ -195,63 +190,69 @@ def read_export(
         )
     entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
     metric = _choose_metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
-    is_verdict = dimension in labelled.words
-    items = {item.id: item for item in labelled.items}
-    scores: dict[str, list[Score]] = defaultdict(list)
+    items, has_verdicts = {item.id: item for item in labelled.items}, dimension in labelled.words
+    repeats: dict[str, list[tuple[float, str | None]]] = defaultdict(list)
     n_other_outputs = 0
     for number, (row, row_id, entries) in enumerate(zip(rows, ids, entries_by_row, strict=True), 1):
         row_location = f"{path.name}, row {number}"
-        try:
-            score = _score_on(metric, tool, row, entries, is_verdict=is_verdict)
-        except ValueError as error:
-            raise RecordingError(f"{row_location}: {metric!r} {error}") from None
+        entry, *others = [entry for name, entry in entries if name == metric] or [{}]
+        score, reason = _score_and_reason(tool, row, entry, has_verdicts=has_verdicts)
+        if others:
+            raise RecordingError(
+                f"{row_location}: {metric!r} has two scores; give them different names"
+            )
+        if math.isinf(score):
+            value = excerpt(tool.value_of(entry, "value"))
+            raise RecordingError(f"{row_location}: {metric!r} is {value}; a number is wanted")
         if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
             n_other_outputs += 1
         else:
-            scores[row_id or row_location].append(score)
+            repeats[row_id or row_location].append((score, reason))
     n_matched = len({*ids} - {None})
     warn(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
     if n_other_outputs:
         n_text = count(n_other_outputs, "row")
         warn(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
-    n_scores = max(map(len, scores.values()), default=0)
-    if n_scores > 1:
-        warn(f"note: {file}: up to {n_scores} scores of one output (epochs, repeats) are averaged")
-    return {name: _mean_score(repeated) for name, repeated in scores.items()}
+    if (n_repeats := max(map(len, repeats.values()), default=0)) > 1:
+        warn(f"note: {file}: up to {n_repeats} scores of one output (epochs, repeats) are averaged")
+    judgements = {}
+    for item_id, scores in repeats.items():
+        scores = [pair for pair in scores if not math.isnan(pair[0])] or scores
+        mean = math.fsum(score for score, _ in scores) / len(scores)
+        judgements[item_id] = judgement_of_score(
+            mean, scores[0][1], pairwise=isinstance(labelled, LabelledPairs)
+        )
+    return judgements
 
 
-def _mean_score(repeated: Sequence[Score]) -> Score:
-    """Return the mean of the scores that are not NaN, with the reason for the first of them."""
-    scores = [score for score in repeated if not math.isnan(score)] or repeated
-    mean = Score(math.fsum(scores) / len(scores))
-    mean.reason = scores[0].reason
-    return mean
+def _score_and_reason(
+    tool: Tool, row: Record, entry: Record, *, has_verdicts: bool
+) -> tuple[float, str | None]:
+    """Return the score in a metric's entry (NaN if the evaluation failed), and the tool's reason.
 
-
-def _score_on(
-    metric: str, tool: Tool, row: Record, entries: Sequence[tuple[str, Record]], *, is_verdict: bool
-) -> Score:
-    """Return the row's score on a metric, with the tool's reason; NaN if there is none.
-
-    Raises ValueError for two scores on the metric, and for a value that is not a score.
+    If people say pass or fail, the tool's verdict is preferred to its score.
     """
-    metric_entries = [entry for name, entry in entries if name == metric] or [{}]
-    if len(metric_entries) > 1:
-        raise ValueError("has two scores; give them different names")
-    entry = metric_entries[0]
     value = tool.value_of(entry, "value")
-    if is_verdict and value is not None:
+    if has_verdicts and value is not None:
         value = tool.value_of(entry, "verdict", "value")
     failure, error = tool.value_of(entry, "failure"), first_value(row, ("error.message", "error"))
     # promptfoo also reports a failed assertion as an error, but such a row has an output.
     if not failure and not tool.texts_of(row, "output"):
         failure = error
-    score = Score(math.nan if failure else _score_of_value(value, tool))
-    if math.isinf(score):
-        raise ValueError(f"is {excerpt(value)}; a number is wanted")
     reasons = (failure, tool.value_of(entry, "reason"), error)
-    score.reason = next((reason for reason in reasons if isinstance(reason, str)), "")
-    return score
+    reason = next((reason for reason in reasons if isinstance(reason, str)), None)
+    return math.nan if failure else _score_of_value(value, tool), reason
+
+
+def _score_of_value(value: object, tool: Tool) -> float:
+    """Return the number that a value stands for; NaN for a blank, infinity for no score."""
+    if is_blank(value):
+        return math.nan
+    word = str(value).strip().casefold()
+    with suppress(ValueError):
+        number = float({**SCORE_OF_WORD, **tool.words}.get(word, word))
+        return math.inf if abs(number) > MAX_SCORE else number
+    return math.inf
 
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
@@ -293,11 +294,14 @@ def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list
     for row in rows:
         ids = {str(value_at(row, column)).strip() for column in id_columns}
         shared_texts = (tool.texts_of(row, content) & texts for content in ("input", "output"))
-        keys = (*ids, *product(*shared_texts))
         # If several labelled rows have the same context and output, the question decides.
-        n_shared = Counter(item_id for key in keys for item_id in ids_of_key.get(key, ()))
-        best_ids = [item_id for item_id, n in n_shared.items() if n == max(n_shared.values())]
-        labelled_ids.append(best_ids[0] if len(best_ids) == 1 else None)
+        n_shared = Counter(
+            item_id
+            for key in (*ids, *product(*shared_texts))
+            for item_id in ids_of_key.get(key, ())
+        )
+        (best_id, n_best), (_, n_second) = [*n_shared.most_common(2), (None, 0), (None, 0)][:2]
+        labelled_ids.append(best_id if n_best > n_second else None)
     return labelled_ids
 
 
@@ -341,19 +345,14 @@ def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
 def _choose_metric(
     file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Record]]
 ) -> str:
-    """Return the first of `names` that is a metric, else the only metric with a score.
-
-    Raises RecordingError if several metrics could be meant.
-    """
+    """Return the first of `names` that is a metric, else the only metric with a score."""
     for name in names:
         # DeepEval adds the kind of metric to its name, as in "Correctness [GEval]".
         same_name = {
             metric for metric, _ in entries if name_key(metric.partition(" [")[0]) == name_key(name)
         }
-        if name in same_name:
-            return name
-        if len(same_name) == 1:
-            return same_name.pop()
+        if name in same_name or len(same_name) == 1:
+            return name if name in same_name else same_name.pop()
     metrics = {
         metric
         for metric, entry in entries
@@ -365,14 +364,3 @@ def _choose_metric(
             f"{joined_names(sorted(metrics))}; say which is meant, as in --scores METRIC=FILE"
         )
     return metrics.pop()
-
-
-def _score_of_value(value: object, tool: Tool) -> float:
-    """Return the number that a value stands for; NaN for a blank, infinity for no score."""
-    if is_blank(value):
-        return math.nan
-    word = str(value).strip().casefold()
-    with suppress(ValueError):
-        number = float({**SCORE_OF_WORD, **tool.words}.get(word, word))
-        return math.inf if abs(number) > MAX_SCORE else number
-    return math.inf

@@ -19,7 +19,6 @@ from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
 from optimize.inputs.subjects import dimension_name, find_subject
 from optimize.measuring.exports import read_any_scores
-from optimize.measuring.recorded import read_tuned_ids
 from optimize.statistics.intervals import Mask, Vector
 from optimize.statistics.mean_estimates import MeanEstimate, estimate_mean
 
@@ -57,20 +56,16 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
 
 
 def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
-    """Read the file of --scores, without rows that the judge was tuned on: it errs less on them.
-
-    Raises LabelError if no output has one of the file's ids.
-    """
+    """Read the file of --scores, without rows that the judge was tuned on: it errs less on them."""
     metric, file = split_name(spec)
-    scores = read_any_scores(Path(file), dimension, labelled, print_error, metric)
-    if tuned_ids := read_tuned_ids(Path(file), dimension) & scores.keys():
-        print_error(
-            f"note: {counted(len(tuned_ids), 'score')} left out: the judge was tuned on them"
-        )
-        scores = without_keys(scores, tuned_ids)
-    if scores.keys().isdisjoint(output.id for output in labelled.outputs):
+    recording = read_any_scores(Path(file), dimension, labelled, print_error, metric)
+    if recording.tuned_ids:
+        n_scores = counted(len(recording.tuned_ids), "score")
+        print_error(f"note: {n_scores} left out: the judge was tuned on them")
+    judgements = without_keys(recording.judgements, recording.tuned_ids)
+    if judgements.keys().isdisjoint(output.id for output in labelled.outputs):
         raise LabelError(f"{Path(file).name}: no id is the id of an output in {labelled.name}")
-    return scores
+    return {item_id: judgement.score for item_id, judgement in judgements.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
 from judges.cli.flags import Flags, constructed_labels_note, request_options, split_name
 from judges.client import ModelOptions, check_model_name, price_of
 from judges.dimension import Subject
-from judges.labels.values import WordValues, looks_like_number
+from judges.labels.values import looks_like_number
 from judges.loading import load
 from judges.protocol import is_embedded
 from judges.terminal import print_error, print_note
@@ -27,13 +27,12 @@ from optimize.measuring.asking import (
     JudgeEntry,
     Task,
     asked_models,
-    judgements_from_replies,
-    judgements_from_scores,
     on_labels_scale,
     recorded_scale,
 )
 from optimize.measuring.exports import read_any_scores
-from optimize.measuring.recorded import read_tuned_ids
+from optimize.measuring.recorded import Recording, judgements_from_replies
+from optimize.measuring.scored import ScoredItems
 from optimize.statistics.correlations import Level
 
 
@@ -60,62 +59,47 @@ def set_only_dimension(flags: argparse.Namespace) -> None:
         flags.dimension = only_dimension(LabelSource.of(flags).read_outputs())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedSubject:
-    """The dimension or comparison that is judged.
-
-    `subject` is its definition, with all texts that the judges read; None if it is unknown.
-    """
+class NamedSubject(NamedTuple):
+    """What is judged; `subject` is its definition, None if unknown."""
 
     name: str
     subject: Subject | None
     is_pairwise: bool
 
-    @classmethod
-    def of(cls, flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> "NamedSubject":
-        """Return the subject that flags or judges name; SettingsError if their names differ."""
-        spec = flags.dimension or flags.pairwise
-        judges = [entry.judge for entry in entries if entry.judge]
-        if (flags.dimension and flags.pairwise) or not (spec or judges):
+
+def find_named_subject(flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> NamedSubject:
+    """Return the subject that flags or judges name; SettingsError if their names differ."""
+    spec = flags.dimension or flags.pairwise
+    judges = [entry.judge for entry in entries if entry.judge]
+    if (flags.dimension and flags.pairwise) or not (spec or judges):
+        raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
+    subject = find_subject(spec) if spec else judges[0].subject
+    is_pairwise = bool(flags.pairwise) if spec else judges[0].kind == "pairwise"
+    name = subject.name if subject else spec
+    for entry, judge in zip(entries, judges, strict=True):
+        if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
             raise SettingsError(
-                "say what was judged: --dimension NAME, or --pairwise NAME for pairs"
+                f"{entry.name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
+                "or name what it judges by --dimension or --pairwise"
             )
-        if spec:
-            subject, is_pairwise = find_subject(spec), bool(flags.pairwise)
-        else:
-            subject, is_pairwise = judges[0].subject, judges[0].kind == "pairwise"
-        name = subject.name if subject else spec
-        for entry, judge in zip(entries, judges, strict=True):
-            if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
-                raise SettingsError(
-                    f"{entry.name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it "
-                    "out, or name what it judges by --dimension or --pairwise"
-                )
-        if judges:
-            # Judges of the same subject may read different texts: the definition gets all of them.
-            inputs = dict(chain.from_iterable(judge.subject.inputs.items() for judge in judges))
-            subject = replace(judges[0].subject, inputs=inputs)
-        return cls(name=name, subject=subject, is_pairwise=is_pairwise)
+    if judges:
+        # Judges of the same subject may read different texts: the definition gets all of them.
+        inputs = dict(chain.from_iterable(judge.subject.inputs.items() for judge in judges))
+        subject = replace(judges[0].subject, inputs=inputs)
+    return NamedSubject(name, subject, is_pairwise)
 
 
 def read_task_and_recordings(
     flags: argparse.Namespace, entries: Sequence[JudgeEntry]
 ) -> tuple[Task, list[JudgeEntry]]:
-    """Read a task on the labels that flags name, and entries for judges and recordings.
-
-    Prints notes and warnings. Raises SettingsError for flags that contradict each other, and
-    LabelError for labels that cannot be used.
-    """
+    """Read a task on the labels that flags name, and entries for judges and recordings."""
     set_only_dimension(flags)
-    named_subject = NamedSubject.of(flags, entries)
+    name, subject, is_pairwise = find_named_subject(flags, entries)
     labelled = load_labels(
-        LabelSource.of(flags),
-        named_subject.name,
-        named_subject.subject if entries else None,
-        pairwise=named_subject.is_pairwise,
+        LabelSource.of(flags), name, subject if entries else None, pairwise=is_pairwise
     )
-    task = Task.of(labelled, named_subject.name, flags.level)
-    return task, with_recordings(flags, named_subject.subject, task, entries)
+    task = Task.of(labelled, name, flags.level)
+    return task, with_recordings(flags, subject, task, entries)
 
 
 def with_recordings(
@@ -134,37 +118,38 @@ def with_recordings(
     for note in task.labelled.notes:
         print_note(f"note: {note}")
     entries = [replace(entry, items=task.items(entry.judge)) for entry in judges]
-    return [*entries, *_recorded_entries(flags, task, scale, values)]
-
-
-def _recorded_entries(
-    flags: argparse.Namespace, task: Task, scale: Sequence[int], values: WordValues
-) -> Iterator[JudgeEntry]:
-    """Yield an entry for each file of --scores and --replies, and print warnings."""
-    dimension, pairwise = task.dimension, task.is_pairwise
     for spec in [*flags.scores, *flags.replies]:
-        name_in_flag, file = split_name(spec)
+        name, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            scores = read_any_scores(
-                path, dimension, task.labelled, print_error, name_in_flag, values
+            recording = read_any_scores(
+                path, task.dimension, task.labelled, print_error, name, values
             )
-            judgements = judgements_from_scores(scores.items(), pairwise=pairwise)
         else:
-            judgements = judgements_from_replies(path, dimension, scale, values, pairwise=pairwise)
-        name = name_in_flag or path.stem
-        tuned_row_ids = read_tuned_ids(path, dimension) if spec in flags.scores else frozenset()
-        scored = task.match_judgements(name, judgements, None, scale, tuned_row_ids)
-        if np.array_equal(scored.scores, scored.human):
-            print_error(
-                f"warning: {name}: every score equals people's label; are these scores a judge's?"
+            recording = Recording(
+                judgements_from_replies(
+                    path, task.dimension, scale, values, pairwise=task.is_pairwise
+                )
             )
-        if scored.n_unjudged:
-            print_error(
-                f"warning: {name}: left out: {counted(scored.n_unjudged, 'labelled output')} "
-                f"without a record, {counted(scored.n_unknown, 'record')} without a label"
-            )
-        yield JudgeEntry(name=name, scored=scored)
+        scored = task.match_judgements(
+            name or path.stem, recording.judgements, None, scale, recording.tuned_ids
+        )
+        _warn_of_recording(scored)
+        entries.append(JudgeEntry(name=scored.judge, scored=scored))
+    return entries
+
+
+def _warn_of_recording(scored: ScoredItems) -> None:
+    if np.array_equal(scored.scores, scored.human):
+        print_error(
+            f"warning: {scored.judge}: every score equals people's label; are these scores a "
+            "judge's?"
+        )
+    if scored.n_unjudged:
+        print_error(
+            f"warning: {scored.judge}: left out: {counted(scored.n_unjudged, 'labelled output')} "
+            f"without a record, {counted(scored.n_unknown, 'record')} without a label"
+        )
 
 
 def read_judge_entries(
@@ -172,8 +157,7 @@ def read_judge_entries(
 ) -> list[JudgeEntry]:
     """Load the judges, from pairs of a name (or "") and JUDGE[@MODEL], on the labels' scale.
 
-    A judge without @MODEL gets the model `lm`, if any. Raises SettingsError for --api-base or
-    --api-key-env if the judges' models have several providers, since both flags fit only one.
+    A judge without @MODEL gets the model `lm`, if any.
     """
     entries, providers = [], set()
     for name, spec in specs:
@@ -220,10 +204,7 @@ def asking_options(flags: argparse.Namespace) -> ModelOptions:
 
 
 def cost_lines(entries: Sequence[JudgeEntry], price: tuple[float, float] | None) -> list[str]:
-    """Return the estimated cost of each judge that will be asked, and of all, as lines.
-
-    `price` is the value of --price.
-    """
+    """Return the estimated cost of each judge that will be asked, and of all, as lines."""
     asked, estimates_by_name = asked_models(entries), dict[str, list[CostEstimate]]()
     for entry in entries:
         if entry.judge is None or entry.runs_in_process:

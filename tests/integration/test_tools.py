@@ -30,6 +30,13 @@ BLANK = [{**ROWS[0], "summary": " "}]
 LABELS = data.read_labels(
     [{"id": f"r{n}", "group": "d", **row, "mark": 1} for n, row in enumerate(ROWS)]
 )
+
+
+def scores_in(path: Path, notes: list[str]) -> dict[str, float]:
+    judgements = read_export(path, "relevance", LABELS, notes.append) or {}
+    return {id_: judgement.score for id_, judgement in judgements.items()}
+
+
 SHORT_AND_LONG = [{"text": "Short."}, {"text": "Long. " * 40}]
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
@@ -122,7 +129,7 @@ def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
     process = subprocess.run(dump, capture_output=True, check=True)
     notes: list[str] = []
     path = file_of(process.stdout, "log.json")
-    scores = read_export(path, "relevance", LABELS, notes.append)
+    scores = scores_in(path, notes)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
     assert "up to 3 scores of one output" in notes[-1]
 
@@ -177,7 +184,7 @@ def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
     notes: list[str] = []
-    scores = read_export(Path("results.json"), "relevance", LABELS, notes.append) or {}
+    scores = scores_in(Path("results.json"), notes)
     assert [scores[f"r{n}"] for n in range(4)] == pytest.approx([(s - 1) / 4 for s in SCORES[:4]])
     assert math.isnan(scores["r4"])
     assert "up to 2 scores of one output" in notes[-1]

@@ -137,7 +137,17 @@ RAGAS = [
 
 
 def read(name, content, labelled=None, **options):
-    """What is read from content in a file of this name; what is notes goes to the list `notes`."""
+    """The scores in a file of this name, by id; notes go to the list `notes`."""
+    judgements = judgements_in(name, content, labelled, **options)
+    return judgements and {id_: judgement.score for id_, judgement in judgements.items()}
+
+
+def reasons_in(name, content):
+    judgements = judgements_in(name, content).values()
+    return [judgement.rationale or judgement.failure for judgement in judgements]
+
+
+def judgements_in(name, content, labelled=None, **options):
     notes = options.pop("notes", [])
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -171,13 +181,13 @@ def test_each_tools_scores_find_their_labelled_rows(name, content, expected):
 
 def test_a_failure_is_no_score_and_keeps_its_reason():
     run = deepeval_run([[geval(0.9, reason="Kind.")], [geval(None, error="no key")], []])
-    assert [score.reason for score in read("d.json", run).values()] == ["Kind.", "no key", ""]
-    scores = read("p.jsonl", promptfoo_rows([0.0, None], metadata={"graderError": True}))
-    assert all(map(math.isnan, scores.values()))
-    assert [score.reason for score in scores.values()] == ["Because 1.", "timed out"]
-    assert read("l.csv", LANGSMITH)["c"].reason == "no answer"
-    assert read("m.json", mlflow_rows("tone", VALUES))["c"].reason == "no key"
-    assert read("i.json", inspect_log([*"abc"], [1, 2, None]))["c"].reason == "no file"
+    assert reasons_in("d.json", run) == ["Kind.", "no key", "no score"]
+    rows = promptfoo_rows([0.0, None], metadata={"graderError": True})
+    assert all(map(math.isnan, read("p.jsonl", rows).values()))
+    assert reasons_in("p.jsonl", rows) == ["Because 1.", "timed out"]
+    assert reasons_in("l.csv", LANGSMITH)[2] == "no answer"
+    assert reasons_in("m.json", mlflow_rows("tone", VALUES))[2] == "no key"
+    assert reasons_in("i.json", inspect_log([*"abc"], [1, 2, None]))[2] == "no file"
 
 
 def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():

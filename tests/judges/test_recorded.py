@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,10 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
 from optimize.measuring.recorded import (
-    RecordedReplies,
     RecordingError,
     judgement_of,
     preference_of,
     read_choice,
-    read_pair_replies,
     read_replies,
 )
 
@@ -65,15 +63,15 @@ SUMMEVAL_RHOS = [
 ]
 
 
-def with_rows(read: Callable[[Path], Iterable[RecordedReplies]], path: Path):
+def with_rows(path: Path, **options: bool):
     """Each row of a file of replies, with the replies that were read from it."""
     with path.open(encoding="utf-8") as lines:
-        yield from zip(map(json.loads, lines), read(path), strict=True)
+        yield from zip(map(json.loads, lines), read_replies(path, **options), strict=True)
 
 
 @cache
-def summeval_replies(model: str) -> list[tuple[dict[str, str], RecordedReplies]]:
-    return [*with_rows(read_replies, DATA / "summeval_judges" / f"replies_{model}.jsonl")]
+def summeval_replies(model: str):
+    return [*with_rows(DATA / "summeval_judges" / f"replies_{model}.jsonl")]
 
 
 @needs_data
@@ -83,10 +81,10 @@ def test_replies_of_gpt4_and_gpt35_read_strictly_give_their_published_rho(
 ):
     human, values = labels("summeval"), LETTERS if "mcq" in prompt else None
     scores: dict[str, dict[str, float]] = defaultdict(dict)
-    for row, reply in summeval_replies(model):
+    for row, (id_, replies) in summeval_replies(model):
         if row["prompt"] == prompt:
-            result = judgement_of(reply.replies[-1:], SUMMEVAL, values=values)
-            scores[row["dimension"]][reply.id] = result.score
+            result = judgement_of(replies[-1:], SUMMEVAL, values=values)
+            scores[row["dimension"]][id_] = result.score
     assert tuple(sum(map(math.isnan, scores[name].values())) for name in DIMENSIONS) == failed
     for name, rho in zip(DIMENSIONS, rhos, strict=True):
         _, judge, people = zip(*vectors(scores[name], human, name), strict=True)
@@ -107,9 +105,9 @@ TOPICAL = {
 def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
     human, scores = labels("topical_chat"), defaultdict(dict)
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
-    for row, reply in with_rows(read_replies, DATA / "topical_chat_judges" / file):
-        result = judgement_of(reply.replies, TOPICAL[row["dimension"]][0])
-        scores[row["dimension"]][reply.id] = result.score
+    for row, (id_, replies) in with_rows(DATA / "topical_chat_judges" / file):
+        result = judgement_of(replies, TOPICAL[row["dimension"]][0])
+        scores[row["dimension"]][id_] = result.score
     for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
         assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=0.01)
@@ -123,10 +121,11 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat():
 def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply():
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, total = Counter(), Counter()
-    for row, pair in with_rows(read_pair_replies, DATA / "llmbar" / "replies_GPT-4.jsonl"):
-        subset, choice = gold[pair.id]
+    path = DATA / "llmbar" / "replies_GPT-4.jsonl"
+    for row, (id_, replies) in with_rows(path, pairwise=True):
+        subset, choice = gold[id_]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
-        for text, answer in zip(pair.replies, (choice, "AB".strip(choice)), strict=True):
+        for text, answer in zip(replies, (choice, "AB".strip(choice)), strict=True):
             total[subset, row["prompt"]] += 1
             right[subset, row["prompt"]] += _chooses(text, answer)
     cells = json.loads((DATA / "llmbar" / "published_statistics_GPT-4.json").read_text("utf-8"))
@@ -151,10 +150,10 @@ def _chooses(text: str, answer: str) -> bool:
 def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     path = DATA / "summeval_judges" / "h2h_gpt-3.5-turbo-0301.jsonl"
     other, same = {"A": "B", "B": "A", "C": "C"}, []
-    for pair in read_pair_replies(path):
-        first, second = (read_choice(text, "ABC") for text in pair.replies)
+    for _, replies in read_replies(path, pairwise=True):
+        first, second = (read_choice(text, "ABC") for text in replies)
         same.append(first == other[second])
-        assert preference_of(pair, values={"C": "tie"}).failure is None
+        assert preference_of(replies, values={"C": "tie"}).failure is None
     assert (sum(same), len(same)) == (2853, 4400)
 
 
@@ -171,8 +170,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs():
     ],
 )
 def test_a_pairs_replies_give_a_verdict(replies, values, verdict):
-    pair = RecordedReplies(id="1", replies=replies)
-    result = preference_of(pair, values=values)
+    result = preference_of(replies, values=values)
     assert (result.failure is None) == (verdict is not None)
     if verdict is not None:
         assert (result.preferred, result.order_ba, result.margin) == verdict

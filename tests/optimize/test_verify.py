@@ -1,7 +1,6 @@
 """The command verify on recorded scores and replies, against published or derived figures."""
 
 import json
-import math
 import re
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from optimize.__main__ import command as tune
 from optimize.estimate import command as estimate
 from optimize.inputs.flags import SettingsError
 from optimize.items import items_of, texts_digest, tuning_digests
-from optimize.measuring.recorded import read_own_scores, read_tuned_ids
+from optimize.measuring.recorded import read_own_scores
 from optimize.verify import command
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -328,8 +327,8 @@ def test_verify_reads_the_output_of_winrate_as_margins(flat):
     rows = [{"id": name, "verdict": {"preferred": vote}} for name, vote in preferences.items()]
     if flat:
         rows = [{"id": name, "verdict_preferred": vote} for name, vote in preferences.items()]
-    scores = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
-    assert scores == pytest.approx({"a": 1, "b": -1, "c": 0, "d": math.nan}, nan_ok=True)
+    read = read_own_scores(Path(write_jsonl("w.jsonl", rows)), "preference", pairwise=True)
+    assert [read.judgements[name].preferred for name in "abcd"] == ["A", "B", "tie", None]
 
 
 @pytest.mark.parametrize("column", ["verdict", "score", "label"])
@@ -380,19 +379,25 @@ def test_scores_join_labels_without_ids_only_if_the_rows_have_the_same_texts(her
     assert (code, "'output' is not the text of row 1 of the labels" in err) == (1, True)
 
 
-def test_a_mark_counts_for_the_scores_that_it_stands_beside():
-    marked = {"id": "a", "charm": 1, "charm_failure": None, "charm_tuned_on": True}
-    assert read_tuned_ids(Path(write_jsonl("one.jsonl", [marked])), "charm") == {"a"}
-    # A second judge's scores stand in further columns, and it was tuned on nothing.
-    twice = [{**marked, "charm_judge": 2, "charm_judge_failure": None}]
-    assert read_tuned_ids(Path(write_jsonl("two.jsonl", twice)), "charm") == frozenset()
-    entry = {"charm": {"score": 1, "failure": None, "tuned_on": True}}
-    nested = [{"id": "b", "judgements": entry}, {"id": "c", "judgements": {"charm": {"score": 2}}}]
-    assert read_tuned_ids(Path(write_jsonl("three.jsonl", nested)), "charm") == {"b"}
-    pair = {"id": "d", "verdict": {"preferred": "A", "tuned_on": True}}
-    assert read_tuned_ids(Path(write_jsonl("four.jsonl", [pair])), "wit") == {"d"}
-    flat = {"id": "e", "verdict_preferred": "B", "verdict_tuned_on": True}
-    assert read_tuned_ids(Path(write_jsonl("five.jsonl", [flat])), "wit") == {"e"}
+MARKED = {"id": "a", "charm": 1, "charm_failure": None, "charm_tuned_on": True}
+
+
+@pytest.mark.parametrize(
+    ("row", "is_tuned_on"),
+    [
+        (MARKED, True),
+        # A second judge's scores stand in further columns, and it was tuned on nothing.
+        ({**MARKED, "charm_judge": 2, "charm_judge_failure": None}, False),
+        ({"id": "a", "judgements": {"charm": {"score": 1, "tuned_on": True}}}, True),
+        ({"id": "a", "judgements": {"charm": {"score": 1}}}, False),
+        ({"id": "a", "verdict": {"preferred": "A", "tuned_on": True}}, True),
+        ({"id": "a", "verdict_preferred": "B", "verdict_tuned_on": True}, True),
+    ],
+)
+def test_a_mark_counts_for_the_scores_that_it_stands_beside(row, is_tuned_on):
+    path, pairwise = Path(write_jsonl("s.jsonl", [row])), "charm" not in str(row)
+    recording = read_own_scores(path, "charm", pairwise=pairwise)
+    assert (recording.tuned_ids == {"a"}) is is_tuned_on
 
 
 def test_rows_that_the_scoring_judge_was_tuned_on_are_left_out_of_an_estimate():
