@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
+from optimize.statistics.intervals import Contrast, Vector, contrast_of_outputs
 
 # The probability that a judge is called clearly worse although both judges are equally good.
 SIGN_TEST_LEVEL = 0.05
@@ -76,12 +76,10 @@ def is_clearly_worse(n_worse: int, n_better: int) -> bool:
 
     On `n_worse` outputs only judge B is right, and on `n_better` outputs only judge A is right.
     """
-    from scipy.stats import binomtest
+    from scipy.special import bdtrc
 
-    if n_worse <= n_better:
-        return False
-    sign_test = binomtest(n_worse, n_worse + n_better, alternative="greater")
-    return bool(sign_test.pvalue < SIGN_TEST_LEVEL)
+    p_value = bdtrc(n_worse - 1, n_worse + n_better, 0.5)
+    return bool(p_value < SIGN_TEST_LEVEL)
 
 
 def balanced_contrast(
@@ -97,19 +95,15 @@ def balanced_contrast(
     verdicts_a, verdicts_b, labels = (
         np.asarray(vector, dtype=float) for vector in (passes_a, passes_b, human)
     )
-    both_judged = ~np.isnan(verdicts_a) & ~np.isnan(verdicts_b)
+    differences = verdicts_a - verdicts_b
+    both_judged = ~np.isnan(differences)
+    differences, labels = differences[both_judged], labels[both_judged]
     documents = np.asarray(document)[both_judged]
-    document_names, document_codes = np.unique(documents, return_inverse=True)
-    differences, labels = (verdicts_a - verdicts_b)[both_judged], labels[both_judged]
     has_small_class = _size_of_smaller_class(labels) < MIN_OUTPUTS_FOR_INTERVAL
     mean_difference = 0.0 if has_small_class else differences.mean()
     contributions = (differences - mean_difference) * _weight_of_passing(labels)
-    n_documents = document_names.size
-    document_sums = np.bincount(document_codes, contributions, n_documents).astype(float)
-    contrast = mean_of_differences(
-        n_documents * document_sums, tuple(str(name) for name in document_names)
-    )
-    n_different = np.unique(document_codes[differences != 0]).size
+    contrast = contrast_of_outputs(contributions, documents)
+    n_different = np.unique(documents[differences != 0]).size
     has_too_few = has_small_class or n_different < MIN_DIFFERENT_DOCUMENTS
     return replace(contrast, interval=None) if has_too_few else contrast
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.intervals import Interval, Mask, Vector
+from optimize.statistics.intervals import Interval, Mask, Vector, student_quantile
 
 # The margin of a noninferiority test, in standard errors: the normal quantiles of an error rate of
 # 5 % (a new judge that is worse by the margin passes) and a power of 80 % (an equal one passes).
@@ -62,8 +62,6 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     the interval is a single point, and if none has, it is None. As in `cautious_interval`, two
     pseudo-rows, with the gains 1 and -1, are added.
     """
-    from scipy.special import stdtrit
-
     gains, is_changed = np.asarray(gain, dtype=float), np.asarray(changed, dtype=bool)
     known_gains = gains[is_changed & ~np.isnan(gains)]
     n_labelled, n_changed = known_gains.size, int(is_changed.sum())
@@ -72,7 +70,9 @@ def interval_on_these_rows(gain: ArrayLike, changed: Mask) -> Interval | None:
     changed_share = float(is_changed.mean())
     gain_sd = float(np.append(known_gains, [1, -1]).std(ddof=1))
     error_factor = math.sqrt((1 - n_labelled / n_changed) / n_labelled)
-    half_width = float(stdtrit(n_labelled, 0.95)) * changed_share * gain_sd * error_factor
+    half_width = (
+        student_quantile(n_labelled, confidence=0.95) * changed_share * gain_sd * error_factor
+    )
     difference = changed_share * float(known_gains.mean())
     return Interval(difference - half_width, difference + half_width)
 

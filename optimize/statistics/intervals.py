@@ -198,3 +198,12 @@ def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contra
         interval=interval_of_mean(terms, bound=2),
         swapped=lambda signs: signs @ terms / max(n, 1),
     )
+
+
+def contrast_of_outputs(contributions: Vector, document: NDArray[np.generic]) -> Contrast:
+    """Return the contrast whose value is the sum of what each output contributes to it."""
+    document_names, codes = np.unique(document, return_inverse=True)
+    n_documents = document_names.size
+    # The terms are scaled so that their mean over documents is the sum over outputs.
+    terms = n_documents * np.bincount(codes, contributions, n_documents).astype(float)
+    return mean_of_differences(terms, [str(name) for name in document_names])

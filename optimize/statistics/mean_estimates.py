@@ -10,11 +10,13 @@ If all of 16 labelled outputs pass, this does not show that all outputs pass. So
 added before the interval is computed, as Agresti and Min (2005) do for the four cells of paired
 proportions: an equal part for each of the four combinations of a label (the lowest or the highest
 of the scale) with a score (the judge's lowest or highest). Together they amount to three documents
-if labels vary as much as they can and a document has one output; else see `_pseudo_size`. For the
-difference between two systems they always do, and the pseudo-labels are a difference of the usual
-size in either direction, since systems that have equal labels on a few documents may still differ.
-The interval for the mean over exactly the given outputs has a finite
-population correction.
+if labels vary as much as they can and a document has one output. Otherwise their number is
+proportional to the relative variance of the labels, and grows with the square root of the number of
+labelled outputs per document, because labels within a document are similar. For the difference
+between two systems they always amount to three documents, and the pseudo-labels are a difference of
+the usual size in either direction, since systems that have equal labels on a few documents may
+still differ. The interval for the mean over exactly the given outputs has a finite population
+correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
 here share a document. The tests compare this module with ppi-python on independent outputs.
@@ -23,17 +25,14 @@ here share a document. The tests compare this module with ppi-python on independ
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
-    Codes,
     Interval,
     IntervalEstimate,
-    Mask,
     Matrix,
     Vector,
     effective_size,
@@ -72,61 +71,6 @@ class MeanEstimate:
     agreement: float
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoredOutputs:
-    """The outputs that have a score; an output without a label has a label and a weight of 0."""
-
-    labels: Vector
-    scores: Vector
-    weights: Vector
-    has_label: Mask
-    document: Codes
-    n_effective_documents: float
-
-    @classmethod
-    def read(
-        cls,
-        label: ArrayLike,
-        score: ArrayLike,
-        document: ArrayLike | None,
-        weight: ArrayLike | None,
-    ) -> "_ScoredOutputs":
-        """Select outputs with a score; raise ValueError if fewer than two documents have labels."""
-        labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
-        documents = np.arange(labels.size) if document is None else np.asarray(document)
-        weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
-        has_score = ~np.isnan(scores)
-        labels, scores, weights = labels[has_score], scores[has_score], weights[has_score]
-        document_codes = np.unique(documents[has_score], return_inverse=True)[1]
-        has_label = ~np.isnan(labels)
-        first_labels = np.unique(document_codes[has_label], return_index=True)[1]
-        n_labels = int(has_label.sum())
-        if first_labels.size < 2:
-            raise ValueError(
-                f"{n_labels} labels on {first_labels.size} documents: label outputs of at least "
-                "two documents (twenty for a useful interval)"
-            )
-        label_weights = np.where(has_label, weights, 0)
-        return cls(
-            labels=np.nan_to_num(labels),
-            scores=scores,
-            weights=label_weights * (n_labels / label_weights.sum()),
-            has_label=has_label,
-            document=document_codes,
-            n_effective_documents=effective_size(weights[has_label][first_labels]),
-        )
-
-    def document_sums(self) -> Matrix:
-        """Return five sums for each document, of shape (5, documents).
-
-        Over the document's labelled outputs: of the weights, of the weighted labels and of the
-        weighted scores. Over all outputs of the document: their number, and the sum of the scores.
-        """
-        weights, n_outputs = self.weights, np.ones(self.scores.size)
-        columns = weights, weights * self.labels, weights * self.scores, n_outputs, self.scores
-        return np.stack([np.bincount(self.document, column) for column in columns])
-
-
 def estimate_mean(
     label: ArrayLike,
     score: ArrayLike,
@@ -147,17 +91,11 @@ def estimate_mean(
 
     Raises ValueError if fewer than two documents have a label.
     """
-    sample = _ScoredOutputs.read(label, score, document, weight)
-    n_outputs, n_labels = sample.scores.size, int(sample.has_label.sum())
-    labelled_share = n_labels / n_outputs
-    sums = sample.document_sums()
-    label_mean, correction = _label_mean_and_correction(sums)
-    pseudo_sums = np.empty((5, 0))
-    if pseudo_labels:
-        pseudo_sums = _pseudo_document_sums(sample, pseudo_labels, N_PSEUDO_DOCUMENTS)
-    elif bounds:
-        pseudo_sums = _pseudo_document_sums(sample, bounds, _pseudo_size(sums, sample, bounds))
+    sums, pseudo_sums = _document_sums(label, score, document, weight, bounds, pseudo_labels)
     all_sums = np.hstack([sums, pseudo_sums])
+    n_labels, n_outputs = int(sums[0].sum()), int(sums[4].sum())
+    labelled_share = n_labels / n_outputs
+    label_mean, correction = _label_mean_and_correction(sums)
     label_centre, correction_centre = _label_mean_and_correction(all_sums)
     label_errors, all_score_errors, labelled_score_errors = _error_contributions(all_sums)
     correction_errors = all_score_errors - labelled_score_errors
@@ -171,18 +109,16 @@ def estimate_mean(
     estimate_error = _norm(label_errors + judge_weight * correction_errors)
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
-    n_labels_of_document = np.bincount(sample.document, sample.has_label)
-    probability = labelled_share * n_labels_of_document / np.where(sums[0] > 0, sums[0], 1)
-    omission_probability = np.append(
-        1 - np.minimum(probability, 1), np.full(pseudo_sums.shape[1], 1 - labelled_share)
-    )
+    probability = labelled_share * all_sums[0] / np.where(all_sums[1] > 0, all_sums[1], 1)
     omission_errors = label_errors - judge_weight * labelled_score_errors
-    given_error = float(np.sqrt((omission_probability * omission_errors**2).sum()))
+    given_error = _norm(np.sqrt(1 - np.minimum(probability, 1)) * omission_errors)
     low, high = bounds or (-np.inf, np.inf)
     value = min(max(label_mean + judge_weight * correction, low), high)
     centre = label_centre + judge_weight * correction_centre
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
-    label_freedom = max(sample.n_effective_documents + pseudo_sums.shape[1] - 1, 1)
+    is_labelled = sums[0] > 0
+    n_effective_documents = effective_size(sums[1][is_labelled] / sums[0][is_labelled])
+    label_freedom = max(n_effective_documents + pseudo_sums.shape[1] - 1, 1)
     freedom = max(label_freedom - (judge_weight > 0), 1)
     quantile = student_quantile(freedom, n_comparisons)
     width_factor = np.sqrt(label_freedom / freedom)
@@ -208,7 +144,7 @@ def estimate_mean(
         labels_only=IntervalEstimate(
             label_mean, interval(label_mean, label_centre, label_half_width)
         ),
-        judge_only=float(sample.scores.mean()),
+        judge_only=float(sums[5].sum() / n_outputs),
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
         n_judgements=n_outputs - n_labels,
@@ -217,6 +153,61 @@ def estimate_mean(
         label_sd=label_error * np.sqrt(n_labels),
         agreement=agreement,
     )
+
+
+def _document_sums(
+    label: ArrayLike,
+    score: ArrayLike,
+    document: ArrayLike | None,
+    weight: ArrayLike | None,
+    bounds: tuple[float, float] | None,
+    pseudo_labels: tuple[float, float] | None,
+) -> tuple[Matrix, Matrix]:
+    """Return six sums for each document, and the same sums for each pseudo-document.
+
+    Over the document's labelled outputs: their number, and the sums of the weights, of the weighted
+    labels and of the weighted scores. Over all outputs of the document: their number, and the sum
+    of the scores. The four pseudo-documents combine two labels with the judge's lowest and highest
+    score; there is none without `bounds` and `pseudo_labels`.
+    """
+    labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
+    documents = np.arange(labels.size) if document is None else np.asarray(document)
+    weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
+    has_score = ~np.isnan(scores)
+    labels, scores, weights = labels[has_score], scores[has_score], weights[has_score]
+    document_codes = np.unique(documents[has_score], return_inverse=True)[1]
+    has_label = ~np.isnan(labels)
+    n_labels, n_documents = int(has_label.sum()), np.unique(document_codes[has_label]).size
+    if n_documents < 2:
+        raise ValueError(
+            f"{n_labels} labels on {n_documents} documents: label outputs of at least two "
+            "documents (twenty for a useful interval)"
+        )
+    labels, weights = np.nan_to_num(labels), np.where(has_label, weights, 0)
+    weights = weights * (n_labels / weights.sum())
+    n_outputs = np.ones(scores.size)
+    columns = has_label, weights, weights * labels, weights * scores, n_outputs, scores
+    sums: Matrix = np.array([np.bincount(document_codes, column) for column in columns], float)
+    size = N_PSEUDO_DOCUMENTS
+    if bounds and not pseudo_labels:
+        size *= np.sqrt(n_labels / n_documents) * _relative_variance(labels, weights, bounds)
+    pseudo_documents = [
+        (1, 1, label, score, 1, score)
+        for label in pseudo_labels or bounds or ()
+        for score in (scores.min(), scores.max())
+    ]
+    return sums, size / 4 * np.reshape(pseudo_documents, (-1, 6)).T
+
+
+def _relative_variance(labels: Vector, weights: Vector, bounds: tuple[float, float]) -> float:
+    """Return the variance of labels, divided by the largest that is possible with their mean.
+
+    One label at each end of the scale is added.
+    """
+    low, high = bounds
+    labels, weights = np.append(labels, bounds), np.append(weights, [1, 1])
+    mean = np.average(labels, weights=weights)
+    return float(np.average((labels - mean) ** 2, weights=weights) / ((mean - low) * (high - mean)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,60 +243,51 @@ def system_differences(
     if fewer than 15 documents have a label for both systems. The vectors are as for
     `estimate_mean`.
     """
+    is_used = np.isin(system, names) & ~np.isnan(score)
     first_outputs, document_codes = np.unique(
-        np.asarray(document), return_index=True, return_inverse=True
+        np.asarray(document)[is_used], return_index=True, return_inverse=True
     )[1:]
-    # The last column is for the outputs of all systems that are not compared.
-    column_of = {name: column for column, name in enumerate(names)}
-    columns = [column_of.get(name, len(names)) for name in np.asarray(system).tolist()]
-    shape = first_outputs.size, len(names) + 1
-    cells = np.ravel_multi_index((document_codes, columns), shape)
+    document_weights = weight[is_used][first_outputs]
+    systems = [names.index(name) for name in np.asarray(system)[is_used].tolist()]
+    shape = first_outputs.size, len(names)
+    cells = document_codes * len(names) + np.array(systems, dtype=int)
 
     def means_of(values: Vector) -> Matrix:
         """Return each system's mean on each document; NaN if the system has no value there."""
-        has_value = ~np.isnan(values + score)
-        counts = np.bincount(cells[has_value], minlength=math.prod(shape))
-        cell_sums = np.bincount(cells[has_value], values[has_value], math.prod(shape))
-        return np.where(counts > 0, cell_sums / np.maximum(counts, 1), np.nan).reshape(shape)
+        has_value = ~np.isnan(values)
+        sums = np.bincount(cells, np.where(has_value, values, 0), math.prod(shape))
+        counts = np.bincount(cells, has_value, math.prod(shape))
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(shape)
 
-    label_means, score_means = means_of(label), means_of(score)
-    scale_width, n_pairs = bounds[1] - bounds[0], math.comb(len(names), 2)
-    usual_difference = _usual_difference(label_means[:, :-1]) or scale_width
+    firsts, seconds = np.triu_indices(len(names), 1)
+    label_differences, score_differences = (
+        means[:, firsts] - means[:, seconds]
+        for means in (means_of(label[is_used]), means_of(score[is_used]))
+    )
+    scale_width = bounds[1] - bounds[0]
+    squares = label_differences[np.abs(label_differences) > 0] ** 2
+    usual_difference = float(np.sqrt(squares.mean())) if squares.size else scale_width
     system_pairs = []
-    for a, b in combinations(range(len(names)), 2):
-        label_differences = label_means[:, a] - label_means[:, b]
-        if np.isfinite(label_differences).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
+    for pair, (first, second) in enumerate(zip(firsts.tolist(), seconds.tolist(), strict=True)):
+        if np.isfinite(label_differences[:, pair]).sum() < MIN_DOCUMENTS_FOR_INTERVAL:
             continue
         pair_estimate, joint_estimate = (
             estimate_mean(
-                label_differences,
-                score_means[:, a] - score_means[:, b],
-                weight=weight[first_outputs],
+                label_differences[:, pair],
+                score_differences[:, pair],
+                weight=document_weights,
                 bounds=(-scale_width, scale_width),
                 pseudo_labels=(-usual_difference, usual_difference),
                 n_comparisons=n_comparisons,
             )
-            for n_comparisons in (1, n_pairs)
+            for n_comparisons in (1, firsts.size)
         )
         # Documents without an output of both systems are no failures.
         pair_estimate = replace(pair_estimate, n_failed=0)
         system_pairs.append(
-            SystemDifference(names[a], names[b], pair_estimate, joint_estimate.interval)
+            SystemDifference(names[first], names[second], pair_estimate, joint_estimate.interval)
         )
     return system_pairs
-
-
-def _usual_difference(label_means: Matrix) -> float:
-    """Return the root mean square of the differences between two systems' labels that are not 0.
-
-    `label_means` has the shape (documents, systems). The result is 0 if no two labels differ.
-    """
-    differences = [
-        label_means[:, a] - label_means[:, b]
-        for a, b in combinations(range(label_means.shape[1]), 2)
-    ]
-    squares = np.concatenate([*differences, [0.0]]) ** 2
-    return float(np.sqrt(squares[squares > 0].mean())) if (squares > 0).any() else 0.0
 
 
 def labels_needed(estimate: MeanEstimate, width: float) -> int | None:
@@ -331,7 +313,7 @@ def _norm(errors: Vector) -> float:
 
 def _label_mean_and_correction(sums: Matrix) -> tuple[float, float]:
     """Return the mean label, and the correction that the judge's scores add to the mean label."""
-    weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
+    _, weight, labels, scores, n_outputs, all_scores = sums.sum(axis=1)
     return float(labels / weight), float(all_scores / n_outputs - scores / weight)
 
 
@@ -341,38 +323,10 @@ def _error_contributions(sums: Matrix) -> Matrix:
     The rows are for the mean of the labels, of all scores, and of the scores on labelled outputs.
     The sum of squares of a row is an unbiased estimate of the variance of the row's mean.
     """
-    weight, labels, scores, n_outputs, all_scores = sums
+    _, weight, labels, scores, n_outputs, all_scores = sums
     counts, values = np.array([weight, n_outputs, weight]), np.array([labels, all_scores, scores])
     totals = counts.sum(axis=1, keepdims=True)
     means = values.sum(axis=1, keepdims=True) / totals
     n_documents = np.maximum((counts > 0).sum(axis=1, keepdims=True), 2)
     errors: Matrix = np.sqrt(n_documents / (n_documents - 1)) * (values - means * counts) / totals
     return errors
-
-
-def _pseudo_document_sums(
-    sample: _ScoredOutputs, labels: tuple[float, float], size: float
-) -> Matrix:
-    """Return the sums of the four pseudo-documents, of shape (5, 4), as columns of `sums`.
-
-    They combine two labels with the judge's lowest and highest score, and amount to `size`.
-    """
-    extreme_scores = sample.scores.min(), sample.scores.max()
-    columns = [(1, label, score, 1, score) for label in labels for score in extreme_scores]
-    return size / 4 * np.array(columns, dtype=float).T
-
-
-def _pseudo_size(sums: Matrix, sample: _ScoredOutputs, bounds: tuple[float, float]) -> float:
-    """Return how many documents the pseudo-documents at the ends of the scale amount to.
-
-    The number grows with the square root of the mean number of labelled outputs per document,
-    because labels within a document are similar. It is proportional to the variance of the labels,
-    divided by the largest variance that is possible with their mean.
-    """
-    low, high = bounds
-    labels, weights = np.append(sample.labels, bounds), np.append(sample.weights, [1, 1])
-    mean = np.average(labels, weights=weights)
-    variance = np.average((labels - mean) ** 2, weights=weights)
-    relative_variance = variance / ((mean - low) * (high - mean))
-    outputs_per_document = sums[0].sum() / (sums[0] > 0).sum()
-    return N_PSEUDO_DOCUMENTS * float(np.sqrt(outputs_per_document) * relative_variance)

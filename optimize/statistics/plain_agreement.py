@@ -17,14 +17,12 @@ from optimize.statistics.intervals import (
     Interval,
     Matrix,
     Vector,
+    contrast_of_outputs,
     correlation_interval,
     interval_of_mean,
-    mean_of_differences,
 )
 from optimize.statistics.rows import read_rows
 
-# About how many pairs are compared in one NumPy operation, to limit memory.
-PAIRS_PER_BLOCK = 4_000_000
 # A difference between mean score and mean rating is worth a warning if it has at least this size,
 # in standard deviations of people's ratings.
 MIN_SHIFT_IN_SDS = 0.25
@@ -71,14 +69,10 @@ def contrast_accuracy(
     signs_of_a, signs_of_b, human_signs = (
         np.sign(np.asarray(margins, dtype=float)) for margins in (margin_a, margin_b, human)
     )
-    is_compared = (human_signs != 0) & ~np.isnan(signs_of_a + signs_of_b)
-    differences = ((signs_of_a - signs_of_b) * human_signs / 2)[is_compared]
-    documents = np.asarray(document)[is_compared]
-    document_names, document_codes = np.unique(documents, return_inverse=True)
-    # The terms are scaled so that their mean over documents is the mean over pairs.
-    document_sums = np.bincount(document_codes, differences, document_names.size)
-    terms = document_sums * document_names.size / max(differences.size, 1)
-    return mean_of_differences(terms, document_names.tolist())
+    differences = (signs_of_a - signs_of_b) * human_signs / 2
+    is_compared = (human_signs != 0) & ~np.isnan(differences)
+    contributions = differences[is_compared] / max(is_compared.sum(), 1)
+    return contrast_of_outputs(contributions, np.asarray(document)[is_compared])
 
 
 def order_agreement(
@@ -132,16 +126,14 @@ def _pair_weights(values: Matrix, weight: Vector) -> Matrix:
     The first row sums over pairs that the judge orders as people do, the second row over all pairs
     that people have not tied, and the third row over pairs that only the judge has tied.
     """
-    n = values.shape[1]
-    pair_sums = np.empty((3, n))
-    block_size = max(1, PAIRS_PER_BLOCK // max(n, 1))
-    for start in range(0, n, block_size):
-        block = slice(start, start + block_size)
-        judge_signs, human_signs = np.sign(values[:, block, None] - values[:, None, :])
-        decided_weight = (human_signs != 0) @ weight
-        pair_sums[0, block] = (decided_weight + (judge_signs * human_signs) @ weight) / 2
-        pair_sums[1, block] = decided_weight
-        pair_sums[2, block] = ((judge_signs == 0) & (human_signs != 0)) @ weight
+    pair_sums = np.empty((3, weight.size))
+    for output in range(weight.size):
+        judge_signs, human_signs = np.sign(values[:, [output]] - values)
+        is_decided = human_signs != 0
+        decided_weight = is_decided @ weight
+        same_order_weight = (decided_weight + (judge_signs * human_signs) @ weight) / 2
+        tied_weight = (is_decided & (judge_signs == 0)) @ weight
+        pair_sums[:, output] = same_order_weight, decided_weight, tied_weight
     return pair_sums
 
 
