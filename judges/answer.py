@@ -114,17 +114,14 @@ _LABEL_MARKUP = re.compile(
 
 
 class AnswerForm:
-    """The patterns that find an answer in a text: a number on a scale, or one of several words.
-
-    If `allow_fractions` is true, numbers between two ratings are also answers.
-    """
+    """The patterns that find an answer in a text: a number on a scale, or one of several words."""
 
     def __init__(self, choices: tuple[Value, ...], allow_fractions: bool) -> None:
-        self.choices, self.allow_fractions = choices, allow_fractions
+        self.choices, self.allow_fractions = choices, allow_fractions  # fractions: "3.5"
         self.is_numeric = all(isinstance(choice, int) for choice in choices)
         # Maps the lower-case text of an answer to the choice.
         self.choice_by_text = {str(choice).lower(): choice for choice in choices}
-        clause_start, excluded_words = "^", "than|to|over"
+        scale_pattern, clause_start, excluded_words, end_pattern = "(?!)", "^", "than|to|over", ""
         if self.is_numeric:
             self.choice_by_text |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             lowest, highest = choices[0], choices[-1]
@@ -140,21 +137,18 @@ class AnswerForm:
                 rf"(?P<value>-?{NUMBER_REGEX})"
                 r"(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             )
-            end_pattern = ""
         else:
             # The longest word first, so that "not ok" is not read as "ok".
             words_by_length = sorted(self.choice_by_text, key=len, reverse=True)
-            words_pattern, scale_pattern = "|".join(map(re.escape, words_by_length)), "(?!)"
+            words_pattern = "|".join(map(re.escape, words_by_length))
             value_pattern = (
                 rf"(?:{CANDIDATE_NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words_pattern}))"
                 r"(?![\w&+/'-])"
             )
             end_pattern = "| ?[:–—-] "
             if min(map(len, words_by_length)) > 1:  # single letters occur in much other text
-                clause_start, excluded_words = (
-                    "^(?:[-+•*] )?",
-                    rf"{excluded_words}|(?:not|never|no)\b|\w+n't\b",
-                )
+                clause_start = "^(?:[-+•*] )?"
+                excluded_words += r"|(?:not|never|no)\b|\w+n't\b"
         filler_pattern = rf"(?:(?!{excluded_words})[A-Za-z']{{1,12}},? ){{0,6}}"
         clause_pattern = rf"(?:{clause_start}|[.!?;:=,(–—]| -) ?{filler_pattern}[*_\"(]{{0,4}}"
         end_pattern = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end_pattern}))"
@@ -237,62 +231,39 @@ def plain_text(text: str, form: AnswerForm) -> str:
     return _LABEL_MARKUP.sub(as_label, text)
 
 
-class _ReplyLine:
-    """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
-
-    def __init__(self, line: re.Match[str], form: AnswerForm) -> None:
-        self.content, self.position = line[0].rstrip(), line.start()
-        label = _LABEL_PATTERN.match(self.content)
-        # "B: it is precise" begins with an answer and not with a label.
-        self.label = None if label and form.answer_pattern.fullmatch(label["label"]) else label
-        self.start = self.label.end() if self.label else 0
-        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(
-            _SURROUNDING_CHARACTERS
-        )
-        self.answer = form.answer_pattern.match(self.content, self.start)
-        # The text after a complete answer; None if the line has no complete answer.
-        self.reason: str | None = None
-        if self.answer and _REASON_PATTERN.match(self.content, self.answer.end()):
-            self.reason = self.content[self.answer.end() :]
-        self.is_answer_alone = self.reason is not None and not self.reason.strip(
-            _SURROUNDING_CHARACTERS + "}|$.!"
-        )
-
-    def rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
-        """Return the rank by the line's label, else by the line above if it is nothing but a label.
-
-        It is None if there is no label, and 0 for a label of something other than the answer.
-        """
-        if rank_above == 0:  # the line above says that this is a quotation, as in "The text says:"
-            return 0
-        if self.label:
-            return _label_rank(self.label["label"], name_words)
-        return rank_above if self.is_answer_alone else None
-
-
 def _find_answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and the text around them with positions."""
     answers, other_texts = [], []
+    # The rank of a label that is alone on the line above; 0 for a quotation: "The text says:".
     rank_above: int | None = None
-    for line_number, line_match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
-        line = _ReplyLine(line_match, form)
-        rank = line.rank(name_words, rank_above)
-        rank_above = rank if line.is_label_alone else None
-        is_opening = line_number == 0 and not line.content.endswith("?")
-        is_stated = rank is not None or line.is_answer_alone or is_opening
-        if line.answer and line.reason is not None and is_stated:
-            value = None if rank == 0 else form.value(line.answer)
-            answer_rank = 1 + line.is_answer_alone if rank is None else max(rank, 1)
-            start = line.position + line.answer.start("value")
-            end = line.position + line.answer.end()
-            answers.append(Answer(value, answer_rank, start, end))
-            other_texts.append((end, line.reason))
+    for line_number, line in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
+        content, position = line[0].rstrip(), line.start()
+        label = _LABEL_PATTERN.match(content)
+        if label and form.answer_pattern.fullmatch(label["label"]):
+            label = None  # "B: it is precise" begins with an answer and not with a label
+        start = label.end() if label else 0
+        answer = form.answer_pattern.match(content, start)
+        is_complete = answer is not None and _REASON_PATTERN.match(content, answer.end())
+        reason = content[answer.end() :] if answer and is_complete else None
+        is_alone = reason is not None and not reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
+        rank = rank_above if is_alone or rank_above == 0 else None
+        if label and rank_above != 0:
+            rank = _label_rank(label["label"], name_words)
+        is_label_alone = label and not content[start:].strip(_SURROUNDING_CHARACTERS)
+        rank_above = rank if is_label_alone else None
+        is_opening = line_number == 0 and not content.endswith("?")
+        if answer and reason is not None and (rank is not None or is_alone or is_opening):
+            value = None if rank == 0 else form.value(answer)
+            answer_rank = 1 + is_alone if rank is None else max(rank, 1)
+            end = position + answer.end()
+            answers.append(Answer(value, answer_rank, position + answer.start("value"), end))
+            other_texts.append((end, reason))
             continue
-        other_texts.append((line.position, line.content))
-        if rank and (line.answer or (rank > 1 and _UNCLEAR_ANSWER.match(line.content, line.start))):
-            answers.append(Answer(None, rank, line.position, line.position))
+        other_texts.append((position, content))
+        if rank and (answer or (rank > 1 and _UNCLEAR_ANSWER.match(content, start))):
+            answers.append(Answer(None, rank, position, position))
     return answers, other_texts
 
 

@@ -8,25 +8,26 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from html import escape
 from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
 
+import msgspec
+
+from judges import frozen
 from judges.dimension import Kind, Subject
 from judges.exchange import failed_judgement
+from judges.frozen import AnyJudgeFile, Provenance, plain_data, texts_digest
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
-from judges.protocol import EMBEDDED, FatalModelError, is_embedded
+from judges.protocol import EMBEDDED, FatalModelError, Model, is_embedded
 from judges.text_columns import MissingColumnError, find_columns, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from judges.client import Client, ModelOptions, Options
-    from judges.frozen import AnyJudgeFile, Provenance
-    from judges.protocol import Model
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 LmSource = Literal["default", "file", "user"]
@@ -63,25 +64,24 @@ class BaseJudge(ABC):
     def parts(self) -> tuple["BaseJudge", ...]:
         """The judges that ask models: the judge itself, or a panel's members."""
 
+    @property
+    @abstractmethod
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The prompt of each of `parts`."""
+
+    @property
+    @abstractmethod
+    def is_frozen(self) -> bool:
+        """Whether the judge has its own plan, as every judge that was loaded from a file does."""
+
     @abstractmethod
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         """Yield the judgement of each row, in the order of the rows; `client` sends the requests.
 
-        A row that lacks a text gets a failed judgement and is not sent. `seed` is the seed of the
-        model's random draws.
+        A row that lacks a text gets a failed judgement and is not sent.
         """
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        """The prompt of each of `parts`."""
-        return tuple(chain.from_iterable(part.prompts for part in self.parts))
-
-    @property
-    @abstractmethod
-    def is_frozen(self) -> bool:
-        """Whether the judge has its own plan, as every judge that was loaded from a file does."""
 
     @abstractmethod
     def clients(self, client: "Client") -> tuple["Client", ...]:
@@ -92,7 +92,7 @@ class BaseJudge(ABC):
         """Return a copy of the judge that asks another model, or at another endpoint."""
 
     @abstractmethod
-    def freeze(self) -> "AnyJudgeFile":
+    def freeze(self) -> AnyJudgeFile:
         """Return the content of the file that `save` writes."""
 
     @property
@@ -115,6 +115,11 @@ class BaseJudge(ABC):
         """The fields of the judge's questions; none for a panel, whose members ask their own."""
         return ()
 
+    @cached_property
+    def origin(self) -> Provenance:
+        """The provenance as a typed record; raises ValueError if it has another form."""
+        return msgspec.convert(plain_data(self.provenance) or {}, Provenance)
+
     @property
     def constructed(self) -> bool:
         """Whether the judge was tuned on labels that were constructed, not given by people."""
@@ -135,35 +140,14 @@ class BaseJudge(ABC):
         """Return whether the judge was tuned on a row with these texts."""
         if not self.tuning_digests:
             return False
-        from judges.frozen import texts_digest
-
         strings = {name: str(text) for name, text in texts.items()}
         return texts_digest(strings) in self.tuning_digests
-
-    @cached_property
-    def origin(self) -> "Provenance":
-        """The provenance as a typed record; raises ValueError if it has another form."""
-        from msgspec import convert
-
-        from judges.frozen import Provenance, plain_data
-
-        return convert(plain_data(self.provenance) or {}, Provenance)
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook; a click shows the instructions, questions and answers."""
-        prompt_texts = (
-            [prompt.instruction, *(f"{f.name}: {f.description}" for f in prompt.choices)]
-            for prompt in self.prompts
-        )
-        details = escape("\n\n".join(chain.from_iterable(prompt_texts)))
-        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
 
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
-        The file may come from a stranger. So the user has to name the model or the endpoint in two
-        cases: if the model's name in the file could be an address, a path or a program, and if the
-        judge was tuned at a private endpoint but its requests would now go to a public one.
+        The file may come from a stranger. So the user has to name a model whose name could be an
+        address, a path or a program, and the endpoint of a judge that was tuned at another one.
         """
         from judges.client import endpoint_digest, endpoint_of, is_allowed_in_file
 
@@ -213,7 +197,7 @@ class BaseJudge(ABC):
             (judgement,) = self.judge_rows([texts], client)
         return judgement
 
-    def configured_model(self) -> "Model | None":
+    def configured_model(self) -> Model | None:
         """Return the LM of `dspy.configure`; None if none is set or the judge names a model."""
         has_own_model = self.lm_source != "default" or self.lm != EMBEDDED or self.api_base
         if has_own_model or self.provenance is not None or "dspy" not in sys.modules:
@@ -228,10 +212,9 @@ class BaseJudge(ABC):
     def open_client(
         self, *, keep_going: bool = True, **options: "Unpack[ModelOptions]"
     ) -> Iterator["Client"]:
-        """Open the client that asks the judge's model.
+        """Open the client that asks the judge's model; without options, the process shares it.
 
-        Without options, this is a client that the whole process shares and that stays open. If
-        `keep_going` is false, the run stops once almost all of its judgements have failed.
+        If `keep_going` is false, the run stops once almost all of its judgements have failed.
         """
         from judges.client import Session, shared_client
 
@@ -266,9 +249,9 @@ class BaseJudge(ABC):
         from judges.labels.conversations import cells_with_texts
 
         client_options, column_mapping = read_options(options, self.texts)
-        judge = self.with_model(
-            client_options.pop("lm", None), client_options.pop("api_base", None)
-        )
+        seed = client_options.pop("seed", 0)
+        lm, api_base = client_options.pop("lm", None), client_options.pop("api_base", None)
+        judge = self.with_model(lm, api_base)
         was_tuned_offline = (self.provenance or {}).get("endpoint") == EMBEDDED
         if was_tuned_offline and not is_embedded(judge.lm):
             n_demos = sum(len(prompt.demos) for prompt in self.prompts)
@@ -277,7 +260,6 @@ class BaseJudge(ABC):
                 f"figures do not hold, and each request has its {n_demos} demonstrations",
                 stacklevel=3,
             )
-        seed = client_options.pop("seed", 0)
         # Cached, since almost all rows have the same keys.
         columns_among = lru_cache(maxsize=256)(partial(match_columns, self.subject, column_mapping))
 
@@ -422,6 +404,4 @@ class BaseJudge(ABC):
 
     def dumps(self) -> str:
         """Return the JSON that `save` writes; raises FrozenJudgeError if no file can hold it."""
-        from judges import frozen
-
         return frozen.dumps(self.freeze())

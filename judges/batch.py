@@ -7,10 +7,8 @@ state of the batch.
 """
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Final
@@ -37,22 +35,18 @@ PRICE_FACTOR = 0.5  # the price of a batch, relative to the usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
-# Seconds by which the provider's clock and this machine's may differ.
-MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
     """The state of a batch, as OUT.batch.json holds it.
 
-    `run` is a random identifier, by which the batch is found among the provider's batches, and
-    `begun_at` the Unix time at which the identifier was drawn. `run` and `begun_at` are unset
-    until the first pass has written the requests.
+    `run` is a random identifier, by which the batch is found among the provider's batches; it is
+    empty until the first pass has written the requests.
     """
 
     lm: str
     endpoint: str
     run: str = ""
-    begun_at: float = 0.0
     batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
 
@@ -62,10 +56,7 @@ class _HttpResponse(Struct):
 
 
 class _BatchLine(Struct):
-    """A line of a batch's request or result file; `custom_id` is the request's key in the store.
-
-    Lines of request files have neither a `response` nor an `error`.
-    """
+    """A line of a request or result file; `custom_id` is the request's key in the store."""
 
     custom_id: str
     response: _HttpResponse | None = None
@@ -115,6 +106,8 @@ class Batch:
             except (ValueError, RecursionError) as error:
                 problem = f"not the state of a batch ({error})"
                 raise FatalModelError(f"{self._state_path}: {problem}") from None
+        # A run that was killed after it started its batch must not start the batch twice.
+        self._may_be_started = bool(self.state.run)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._state_path}: its batch asks {self.state.lm} at {self.state.endpoint}: "
@@ -140,7 +133,7 @@ class Batch:
     def book_requests(self) -> int:
         """Book new requests at their worst-case cost; return the number of requests in the batch.
 
-        Raises OptionError if the new requests would exceed the limit of calls or dollars.
+        Raises OptionError if these requests would exceed the limit of calls or dollars.
         """
         budget, booked_requests = self._budget, self._store.unanswered_request_ids(BATCH_PURPOSE)
         new_costs = {
@@ -162,7 +155,7 @@ class Batch:
             self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run:
-            self.state.run, self.state.begun_at = token_hex(8), time.time()
+            self.state.run = token_hex(8)
             self._save_state()
         return len(self._worst_costs)
 
@@ -171,14 +164,10 @@ class Batch:
         if self.state.batch_id is not None:
             return
         with self._openai_client() as client:
-            # If a run was killed after it started its batch, the batch must not be started twice.
-            earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
             # The provider lists the newest batches first, and loads pages as they are read.
-            recent_batches = takewhile(
-                lambda b: b.created_at >= earliest_start, client.batches.list(limit=100)
-            )
+            batches = client.batches.list(limit=100) if self._may_be_started else ()
             batches_of_run = (
-                b for b in recent_batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
+                b for b in batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
             )
             if (batch := next(batches_of_run, None)) is None:
                 with self._requests_path.open("rb") as content:

@@ -80,9 +80,6 @@ class Exchange:
                 "decision model always gives probabilities; leave the plan out"
             )
         self.orders = PAIR_ORDERS if self.subject.kind == "pairwise" else PAIR_ORDERS[:1]
-        # Whether a repeated request restates the form of the reply. It does not for the plan
-        # "mean", whose samples all have to come from the same prompt.
-        self.restates_format = self.plan.kind != "mean" and not self.is_decision_model
         self.sampling = sampling_of(self.plan, self.prompt, seed=self.seed, lm=self.lm)
 
     def messages(self, texts: Mapping[str, str], order: str = "ab") -> list[Message]:
@@ -131,27 +128,27 @@ class Exchange:
         The model is asked about a pair in both orders; if its choice depends on the order, the
         judgement is a tie.
         """
-        restate = partial(restate_format, self.prompt) if self.restates_format else None
+        if self.plan.kind == "weighted" and client.model.has_logprobs is False:
+            raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
+        # A repeated request restates the form of the reply, except for the plan "mean", whose
+        # samples all have to come from the same prompt.
+        is_restated = self.plan.kind != "mean" and not self.is_decision_model
+        restate = partial(restate_format, self.prompt) if is_restated else None
         has_probabilities = False
         # For each row without a judgement so far: why the row was not sent, or None if it was sent.
         skip_reasons: deque[str | None] = deque()
 
         def accept(reply: Reply) -> ReplyContent:
-            """Read a reply.
-
-            If the reply lacks log-probabilities that the plan needs, NoProbabilitiesError ends the
-            run; but if an earlier reply had some, NoScoreError fails this reply alone.
-            """
             nonlocal has_probabilities
             has_probabilities = has_probabilities or bool(reply.tokens)
             try:
                 return self.sample_of(reply)
             except NoProbabilitiesError as error:
-                if has_probabilities:  # only this reply has none
+                if has_probabilities:  # earlier replies had some, so only this reply fails
                     raise NoScoreError(str(error)) from error
                 raise
 
-        def requests() -> "Iterator[Request]":
+        def requests() -> Iterator[Request]:
             for row in rows:
                 try:
                     texts = readable_texts(self.subject, row)
@@ -183,15 +180,11 @@ class Exchange:
                 return Reply(text=output)
             if not isinstance(text := getattr(output, "text", None), str):
                 return reply_of(msgspec.convert(output, CompletionChoice, from_attributes=True))
-            tokens = [
-                Token(
-                    alternatives[token_id].decoded_token,
-                    {entry.decoded_token: entry.logprob for entry in alternatives.values()},
-                )
-                for token_id, alternatives in zip(
-                    output.token_ids, output.logprobs or (), strict=False
-                )
-            ]
+            # vLLM has the alternatives of each token by their ids.
+            tokens, pairs = [], zip(output.token_ids, output.logprobs or (), strict=False)
+            for token_id, alternatives in pairs:
+                logprobs = {entry.decoded_token: entry.logprob for entry in alternatives.values()}
+                tokens.append(Token(alternatives[token_id].decoded_token, logprobs))
             finish_reason = output.finish_reason or "stop"
             return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
         except JSON_ERRORS as error:
@@ -199,10 +192,9 @@ class Exchange:
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str]:
-    """Return the texts of a row by name.
+    """Return the texts of a row by name; raises NoScoreError if one is missing or invisible.
 
-    Raises NoScoreError if a text is missing or has no visible character. One of the two outputs of
-    a pair may be blank, so that a system that says nothing loses its comparisons.
+    One of the two outputs of a pair may be blank: a system that says nothing loses its comparisons.
     """
     texts, blank_names = {}, []
     for name in subject.texts:
@@ -222,8 +214,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 
 def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
-    judgement_class = Preference if subject.kind == "pairwise" else Judgement
-    return judgement_class.failed(reason)
+    return (Preference if subject.kind == "pairwise" else Judgement).failed(reason)
 
 
 def _preference(
@@ -231,15 +222,11 @@ def _preference(
 ) -> Preference:
     """Return the preference from the samples and the error of each order of a pair."""
     # In the order "ba", the answers are positive for output B.
-    answers_ab, answers_ba = map(mean_answers, samples)
-    margin_ab, margin_ba = (
-        next(reversed(answers.values()), math.nan) for answers in (answers_ab, answers_ba)
-    )
+    ab, ba = map(mean_answers, samples)
+    margin_ab, margin_ba = (next(reversed(answers.values()), math.nan) for answers in (ab, ba))
     comparisons = (sample.text for sample in chain.from_iterable(samples) if sample.text)
     preference = Preference.from_orders(margin_ab, -margin_ba, next(comparisons, None))
     for order, error in zip(PAIR_ORDERS, errors, strict=True):
         if error is not None:
             return replace(preference, preferred=None, failure=f"in the order {order}: {error}")
-    if len(answers_ab) < 2:
-        return preference
-    return replace(preference, answers_ab=answers_ab, answers_ba=answers_ba)
+    return replace(preference, answers_ab=ab, answers_ba=ba) if len(ab) > 1 else preference

@@ -15,7 +15,7 @@ from judges.judgement import AnyJudgement, NoScoreError, Preference
 from judges.prompt import Field, Prompt, Reasoning, with_questions
 from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
-from judges.scoring import SamplingPlan, check_probabilities, default_plan, default_plan_by_name
+from judges.scoring import SamplingPlan, default_plan, default_plan_by_name
 
 if TYPE_CHECKING:
     import dspy
@@ -167,9 +167,8 @@ class Judge(BaseJudge):
         if is_decision(client.model.name) != is_decision(self.lm):
             return self.with_model(client.model.name).judge_rows(rows, client, seed=seed)
         model = client.model
-        check_probabilities(plan := self.plan_for(model), model)
         lm = model.name if is_decision(model.name) else model.endpoint
-        return self._exchange(plan, lm, seed).judge_rows(rows, client)
+        return self._exchange(self.plan_for(model), lm, seed).judge_rows(rows, client)
 
     def request(self, row: Mapping[str, object], order: str = "ab") -> dict[str, Any] | None:
         """Return the request for a row, for an inference engine that asks the model itself.

@@ -84,19 +84,16 @@ class Judgement:
     def as_json(self) -> dict[str, object]:
         """Return the judgement as data for JSON, without the numbers of replies."""
         distribution = self.distribution
-        optional_entries = {
-            "members": self.members,
-            "answers": self.answers,
-            "decided_by": self.decided_by,
-        }
-        return {
+        entries: dict[str, object] = {
             "score": None if math.isnan(self.score) else self.score,
             "rating": self.rating,
             "distribution": distribution and {str(r): p for r, p in distribution.items()},
             "rationale": self.rationale,
             "failure": self.failure,
-            **{name: value for name, value in optional_entries.items() if value is not None},
         }
+        optional_entries = ("members", "answers", "decided_by")
+        values = {name: getattr(self, name) for name in optional_entries}
+        return entries | {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +104,10 @@ class Preference:
         margin: How clearly A is preferred, in [-1, 1]; negative if B is preferred, and NaN if the
             judgement failed.
         preferred: "A", "B" or "tie"; None if the judgement failed.
-        order_ab: The output preferred when A is shown first; None if neither is or if unknown.
-        order_ba: The output preferred when B is shown first; here, too, "A" means output A.
         comparison: The judge's reasons, if it gave any.
         failure: Why there is no preference; None if there is one.
         margin_ab: The margin when A is shown first; NaN if unknown.
-        margin_ba: The margin when B is shown first; NaN if unknown.
+        margin_ba: The margin when B is shown first; here, too, it is positive if A is preferred.
         members: For a panel, each member's margin by the member's name.
         answers_ab: If the judge asks questions, the margin of each answer when A is shown first, by
             field name; positive if the answer prefers A.
@@ -123,8 +118,6 @@ class Preference:
 
     margin: float
     preferred: Literal["A", "B", "tie"] | None = None
-    order_ab: PreferredOutput | None = None
-    order_ba: PreferredOutput | None = None
     comparison: str | None = None
     failure: str | None = None
     margin_ab: float = math.nan
@@ -136,13 +129,23 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin; `score` is the name that Judgement and Preference share."""
+        """The margin, under the name that a Judgement's score has."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison; `rationale` is the name that Judgement and Preference share."""
+        """The comparison, under the name that a Judgement's reasons have."""
         return self.comparison
+
+    @property
+    def order_ab(self) -> PreferredOutput | None:
+        """The output preferred when A is shown first; None if neither is or if unknown."""
+        return choice_of(self.margin_ab)
+
+    @property
+    def order_ba(self) -> PreferredOutput | None:
+        """The output preferred when B is shown first; here, too, "A" means output A."""
+        return choice_of(self.margin_ba)
 
     @property
     def answers(self) -> dict[str, float] | None:
@@ -160,12 +163,8 @@ class Preference:
         if weights is None or ab is None or ba is None or answers is None:
             return self
         preference = Preference.from_orders(weights.score(ab), -weights.score(ba), self.comparison)
-        return replace(
-            preference,
-            answers_ab=ab,
-            answers_ba=ba,
-            decided_by=weights.decisive_answer(answers, choices),
-        )
+        decided_by = weights.decisive_answer(answers, choices)
+        return replace(preference, answers_ab=ab, answers_ba=ba, decided_by=decided_by)
 
     @classmethod
     def from_orders(
@@ -181,8 +180,6 @@ class Preference:
             margin_ab=margin_ab,
             margin_ba=margin_ba,
             preferred=ab if ab and ab == ba else "tie",
-            order_ab=ab,
-            order_ba=ba,
             comparison=comparison,
         )
 
@@ -201,10 +198,10 @@ def choice_of(margin: float) -> PreferredOutput | None:
 
 def quote(text: str) -> str:
     """Quote a reply on one line, cut in the middle since scores are at the beginning or end."""
-    if len(text) > 8 * MAX_QUOTE_LENGTH:
-        text = f"{text[: 4 * MAX_QUOTE_LENGTH]} ... {text[-4 * MAX_QUOTE_LENGTH :]}"
-    line = " ".join(text.split())
     half_length = MAX_QUOTE_LENGTH // 2
-    return repr(
-        line if len(line) <= MAX_QUOTE_LENGTH else f"{line[:half_length]} ... {line[-half_length:]}"
-    )
+    if len(text) > 16 * half_length:  # only the ends of a very long text are split into words
+        text = f"{text[: 8 * half_length]} ... {text[-8 * half_length :]}"
+    line = " ".join(text.split())
+    if len(line) > MAX_QUOTE_LENGTH:
+        line = f"{line[:half_length]} ... {line[-half_length:]}"
+    return repr(line)

@@ -49,30 +49,28 @@ class ReplyValues(NamedTuple):
     spans: dict[str, tuple[int, int]]
 
 
-# The start and end of each field's section, which follows the field's header or label.
-Sections = dict[str, tuple[int, int]]
-
-
 def read_reply(
     reply: str, outputs: Sequence[Field], *, is_truncated: bool = False, names: Collection[str] = ()
 ) -> ReplyValues:
-    """Read every output field of a judge's reply.
+    """Read every output field; the last field with choices is the answer, the others are questions.
 
-    A free text is the text under its header, else the text above the first header. In a truncated
-    reply, an answer counts only if another header follows the answer: even a lone "1" may be the
-    beginning of "10".
-
-    If several fields have choices, the last is the answer and the others are questions. `names` are
-    the names of the dimension, which count as labels of the answer. Raises NoScoreError, which
-    quotes the reply, if it does not state one clear answer.
+    A free text is the text under its header, else the text above the first header. `names` are the
+    names of the dimension, which count as labels of the answer. Raises NoScoreError, which quotes
+    the reply, if it does not state one clear answer.
     """
     start, end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
     sections = _sections(headers, end)
     fields = [field for field in outputs if field.choices]
     has_questions = len(fields) > 1
-    if has_questions:
-        sections = _field_sections(sections, reply, (start, end), outputs)
+    if has_questions and any(field.name not in sections for field in fields):
+        # The answers follow the names of their fields, as in "rating: 4" or in JSON.
+        names_pattern = "|".join(re.escape(field.name) for field in outputs)
+        label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+        labels = list(re.compile(label_pattern, re.M | re.I).finditer(reply, start, end))
+        if len({label[1].lower() for label in labels}) < len(labels):
+            raise NoScoreError(f"a question is answered twice in {quote(reply[start:end])}")
+        sections = _sections(labels, end) or sections
     preface = reply[start : headers[0].start() if headers else end].strip()
     if " " not in preface:  # a single word is not a rationale
         preface = ""
@@ -80,68 +78,31 @@ def read_reply(
     values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
     spans = {}
     for field in fields:
+        if has_questions and field.name not in sections:
+            raise NoScoreError(f"no answer for {field.name} in {quote(reply[start:end])}")
+        section_start, section_end = sections.get(field.name, (start, end))
+        # In a truncated reply, even a lone "1" may be the beginning of "10".
+        if is_truncated and section_end == len(reply):
+            raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
         # Steps and questions may have ratings of their own, so the answer must have a label.
         strict = field.name not in sections and reasoning_of(outputs) in LONG_REASONING
         answer_names = (field.name,) if strict or has_questions else (field.name, *names)
-        section = sections.get(field.name, (start, end))
-        if is_truncated and section[1] == len(reply):
-            raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
-        answer = _read_choice(reply[slice(*section)], field, answer_names, strict=strict)
-        values[field.name], answer_start, answer_end = answer
-        spans[field.name] = (section[0] + answer_start, section[0] + answer_end)
+        form, text = answer_form(field.options, False), reply[section_start:section_end]
+        answer = find_answer(text, form, answer_names, strict=strict)
+        if answer is None or answer.value is None:
+            first, *_, last = form.choices
+            choices = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
+            raise NoScoreError(f"no {field.name} {choices} in {quote(text)}")
+        values[field.name] = answer.value if isinstance(answer.value, str) else int(answer.value)
+        spans[field.name] = section_start + answer.start, section_start + answer.end
     return ReplyValues(values, spans)
 
 
-def _sections(label_matches: Sequence[re.Match[str]], end: int) -> Sections:
-    """Return the part of a reply that follows each label, up to the next label or the end."""
-    section_starts = [*(label_match.start() for label_match in label_matches), end]
-    return {
-        label_match[1].lower(): (label_match.end(), next_start)
-        for label_match, next_start in zip(label_matches, section_starts[1:], strict=True)
-    }
-
-
-def _field_sections(
-    sections: Sections, reply: str, span: tuple[int, int], outputs: Sequence[Field]
-) -> Sections:
-    """Return the sections of a reply to several questions, one for each field with choices.
-
-    These are `sections`, which follow headers, if every field has a header; else the sections that
-    follow the names of fields, as in "rating: 4" or in JSON. Raises NoScoreError if a field has no
-    section, or if a name occurs twice.
-    """
-    field_names = [field.name for field in outputs if field.choices]
-    if all(name in sections for name in field_names):
-        return sections
-    names_pattern = "|".join(re.escape(field.name) for field in outputs)
-    label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
-    label_matches = list(
-        re.compile(label_pattern, re.MULTILINE | re.IGNORECASE).finditer(reply, *span)
-    )
-    sections_by_label = _sections(label_matches, span[1])
-    if len(sections_by_label) < len(label_matches):
-        raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
-    sections_by_label = sections_by_label or sections
-    if missing_fields := [name for name in field_names if name not in sections_by_label]:
-        raise NoScoreError(f"no answer for {missing_fields[0]} in {quote(reply[slice(*span)])}")
-    return sections_by_label
-
-
-def _read_choice(
-    text: str, field: Field, names: Collection[str], *, strict: bool
-) -> tuple[Value, int, int]:
-    """Return the value that a field's text states, with the value's start and end in the text.
-
-    Raises NoScoreError if the text does not state one clear answer.
-    """
-    form = answer_form(field.options, False)
-    answer = find_answer(text, form, names, strict=strict)
-    if answer is None or answer.value is None:
-        first, *_, last = form.choices
-        expected_answer = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {expected_answer} in {quote(text)}")
-    value = answer.value if isinstance(answer.value, str) else int(answer.value)
-    return value, answer.start, answer.end
+def _sections(labels: Sequence[re.Match[str]], end: int) -> dict[str, tuple[int, int]]:
+    """Return the start and end of the text after each header or label, by the name in it."""
+    starts = [*(label.start() for label in labels), end]
+    pairs = zip(labels, starts[1:], strict=True)
+    return {label[1].lower(): (label.end(), section_end) for label, section_end in pairs}
 
 
 def reply_text_span(reply: str) -> tuple[int, int]:

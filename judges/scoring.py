@@ -2,7 +2,6 @@
 
 import math
 import unicodedata
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -123,18 +122,15 @@ def default_plan_by_name(lm: str) -> SamplingPlan:
 def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = "") -> Sampling:
     """Return the sampling parameters for a plan; reasoning in steps or questions gets more tokens.
 
-    Raises NoProbabilitiesError if the plan is "weighted" and a rating of the scale, such as 10, may
-    be two tokens for the model `lm`: the probability of the token "1" is then not the probability
-    of the rating 1.
+    Raises NoProbabilitiesError if the plan is "weighted" and a rating may be two tokens, such as
+    10: the probability of the token "1" is then not the probability of the rating 1.
     """
     if is_decision(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
-        choices = [choice for field in prompt.choices for choice in field.options]
-        if multi_token_ratings := [n for n in choices if isinstance(n, int) and n not in range(10)]:
-            raise NoProbabilitiesError(
-                f"{multi_token_ratings[0]} on this scale may be several tokens"
-            )
+        for choice in (choice for field in prompt.choices for choice in field.options):
+            if isinstance(choice, int) and choice not in range(10):
+                raise NoProbabilitiesError(f"{choice} on this scale may be several tokens")
     has_long_reply = reasoning_of(prompt.outputs) in LONG_REASONING
     return Sampling(
         temperature=plan.temperature,
@@ -143,12 +139,6 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
         max_tokens=LONG_REPLY_TOKENS if has_long_reply else SHORT_REPLY_TOKENS,
         top_logprobs=N_TOKEN_ALTERNATIVES if plan.kind == "weighted" else 0,
     )
-
-
-def check_probabilities(plan: SamplingPlan, model: Model) -> None:
-    """Raise NoProbabilitiesError if a plan needs log-probabilities that a model never gives."""
-    if plan.kind == "weighted" and model.has_logprobs is False:
-        raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
 
 
 def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
@@ -171,19 +161,20 @@ def read_sample(
     values, spans = read_reply(
         reply.text, prompt.outputs, is_truncated=reply.is_truncated, names=names
     )
-    free_texts = [str(values[output.name]) for output in prompt.outputs if not output.choices]
-    if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
+    is_weighted = plan.kind == "weighted"
+    if is_weighted and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     distributions: dict[str, dict[float, float]] = {}
     for field in prompt.choices:
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
-        if plan.kind == "weighted":
+        if is_weighted:
             position = spans[field.name][0]
             probabilities = _choice_probabilities(reply, position, choice, field.options)
         distributions[field.name] = {
             choice_number(each, field.options): p for each, p in probabilities.items()
         }
     value = choice_number(values[prompt.answer.name], prompt.answer.options)
+    free_texts = [str(values[output.name]) for output in prompt.outputs if not output.choices]
     free_text = "\n".join(filter(None, free_texts)) or None
     return ReplyContent(value=value, text=free_text, distributions=distributions)
 
@@ -204,18 +195,16 @@ def read_decision(prompt: Prompt, reply: Reply) -> ReplyContent:
 def judgement_of_samples(
     plan: SamplingPlan, samples: Sequence[ReplyContent], failures: Sequence[str] = ()
 ) -> Judgement:
-    """Return the judgement from the samples that could be read; if there are none, a failed one.
-
-    `failures` are the reasons why further replies could not be read.
-    """
+    """Return the judgement from the replies that were read; `failures` says why others were not."""
     if not samples:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers = mean_answers(samples)
-    total_by_rating: dict[int, float] = defaultdict(float)
-    for sample in samples:
-        for rating, p in next(reversed(sample.distributions.values())).items():
-            total_by_rating[int(rating)] += p
-    distribution = {rating: p / len(samples) for rating, p in sorted(total_by_rating.items())}
+    distributions = [next(reversed(sample.distributions.values())) for sample in samples]
+    totals = {
+        int(rating): math.fsum(distribution.get(rating, 0.0) for distribution in distributions)
+        for rating in sorted(set().union(*distributions))
+    }
+    distribution = {rating: total / len(samples) for rating, total in totals.items()}
     return Judgement(
         score=next(reversed(answers.values())),
         rating=int(samples[0].value) if len(samples) == 1 else None,
@@ -237,11 +226,7 @@ def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
 def _choice_probabilities(
     reply: Reply, position: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """Return the probabilities, with the sum 1, of the choices for the token at `position`.
-
-    Raises NoScoreError if the token does not stand for `value`, or if log-probabilities are
-    impossible.
-    """
+    """Return the choices' probabilities at the token of `value`; NoScoreError if it has none."""
     token_texts = [token.text.translate(_RAW_BLANK_MAP) for token in reply.tokens]
     # The tokens may include white space, or an end-of-turn token, that the reply's text lacks.
     reply_start = "".join(token_texts).find(reply.text)
@@ -269,10 +254,9 @@ def _choice_probabilities(
 
 @lru_cache(maxsize=4096)
 def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
-    """Return the choice that a token stands for; None if it stands for none.
+    """Return the choice that a token stands for: a digit, a number word, or a verdict's word.
 
-    A rating may be written as a digit or as a word, with or without a leading space. The beginning
-    of a verdict's word is enough if the other word begins differently.
+    The beginning of a verdict's word is enough if the other word begins differently.
     """
     words = {str(word).lower(): word for word in words_of(choices)}
     number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}

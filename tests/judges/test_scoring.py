@@ -24,7 +24,6 @@ from judges.scoring import (
     WEIGHTED,
     NoProbabilitiesError,
     SamplingPlan,
-    check_probabilities,
     default_plan,
     judgement_of_samples,
     read_sample,
@@ -128,10 +127,6 @@ def model(**fields: Any) -> Any:
 def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback():
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, Reply(text="4"))
-    with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
-        check_probabilities(WEIGHTED, model(has_logprobs=False))
-    check_probabilities(WEIGHTED, model(has_logprobs=None))
-    check_probabilities(ONE, model(has_logprobs=False))
 
 
 def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone():

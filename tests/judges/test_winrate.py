@@ -18,12 +18,12 @@ from optimize.run import tune
 from optimize.verify import command as verify
 
 OTHER = {"A": "B", "B": "A", None: None}
+MARGINS = {"A": 1.0, "B": -1.0, None: 0.0}
 
 
 def verdict(ab: Any, ba: Any) -> Preference:
     """A verdict from the two choices, each by the output's own letter."""
-    side = ab if ab is not None and ab == ba else "tie"
-    return Preference(margin=0.0, preferred=side, order_ab=ab, order_ba=ba)
+    return Preference.from_orders(MARGINS[ab], MARGINS[ba])
 
 
 # Two wins, a loss, and one that takes what stands first: (1 + 1 + 0 + 1/2) / 4 = 5/8.
@@ -49,7 +49,7 @@ def test_position_bias_is_first_places_minus_second_places():
     assert win_rate(FOUR).position_bias == 2 / 8
     assert win_rate([verdict("B", "A")] * 3).position_bias == -1
     # Asked in one order only: shown as ba, a choice of B is one of the first place.
-    assert win_rate([Preference(margin=-1, preferred="B", order_ba="B")]).position_bias == 1
+    assert win_rate([Preference(margin=-1, preferred="B", margin_ba=-1.0)]).position_bias == 1
 
 
 def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():

@@ -107,8 +107,8 @@ def test_a_pair_shows_votes_and_the_judges_choice_in_both_orders():
     second = replace(first, id="2", texts={**texts, "response_b": "A third."}, human=-1.0)
     items = Items((replace(first, ratings=(1.0, 1.0, -1.0)), second))
     verdicts = [
-        Preference(margin=0.0, preferred="tie", order_ab="A", order_ba="B", comparison="Both."),
-        Preference(margin=1.0, preferred="A", order_ab="A", order_ba="A"),
+        Preference(margin=0.0, preferred="tie", margin_ab=1.0, margin_ba=-1.0, comparison="Both."),
+        Preference(margin=1.0, preferred="A", margin_ab=1.0, margin_ba=1.0),
     ]
     (text,) = JudgedItems(items, verdicts, subject.prompt()).write_evidence([rng()])
     assert "- people A (+0.33) (2 A, 1 B); judge neither (+0) (A where A stands first, B" in text

@@ -130,7 +130,8 @@ def preference(ab: PreferredOutput | None, ba: PreferredOutput | None) -> Prefer
         return Preference.failed("no choice in the reply")
     margin = sum(margins) / len(margins)
     choice = "A" if margin > 0 else "B" if margin < 0 else "tie"
-    orders = {"order_ab": ab, "order_ba": ba}
+    margins_by_side = {"A": 1.0, "B": -1.0, None: math.nan}
+    orders = {"margin_ab": margins_by_side[ab], "margin_ba": margins_by_side[ba]}
     return Preference(margin=margin, preferred=choice, comparison="A says more.", **orders)
 
 
