@@ -26,7 +26,7 @@ from judges.prompt import LETTERS, Value
 from judges.questions import Question
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
-from optimize.search.budget import Pricing, SearchBudget
+from optimize.search.budget import SearchBudget
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.gate import ShipDecision, decide, decide_by_gain
 from optimize.search.optimizer import Exploration
@@ -253,7 +253,6 @@ def with_questions(
             untuned=replace(prompt, fields=(*prompt.fields[:-1], rating)),
             judge_items=lambda prompt, items: [judgements[int(item.id)] for item in items],
             budget=SearchBudget(np.inf),
-            pricing=Pricing(price_per_call=1),
         ),
         questions=questions,
         train=Items(tuple(rows[:half])),

@@ -74,6 +74,9 @@ class Items:
     def __len__(self) -> int:
         return len(self.items)
 
+    def __add__(self, other: "Items") -> "Items":
+        return Items((*self.items, *other.items))
+
     @property
     def documents(self) -> tuple[str, ...]:
         return tuple(self.document_rows)

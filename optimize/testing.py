@@ -32,7 +32,7 @@ from judges.prompt import Prompt
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
 from optimize.measuring.exports import TOOLS, Tool, read_export
-from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
+from optimize.search.budget import SearchBudget, SearchBudgetSpentError
 from optimize.search.evaluator import Evaluator, ItemJudgement
 from optimize.search.optimizer import Exploration, Optimizer
 from optimize.search.problem import SearchOptions, SearchProblem, objective
@@ -136,8 +136,7 @@ class OptimizerContract:
             evaluator=Evaluator(
                 untuned=WARMTH.prompt(),
                 judge_items=judge,
-                budget=SearchBudget(calls, proposal_cost=1),
-                pricing=Pricing(price_per_call=1),
+                budget=SearchBudget(calls),
             ),
             proposer=Client(proposer),
             train=simulated_items(16),

@@ -140,20 +140,21 @@ class LabelledAnswers:
         columns = [self.fields.index(field) for field in fields]
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
-    def useful_questions(self) -> tuple[Field, ...]:
-        """Return the questions with a share of the weights of at least `MIN_WEIGHT_SHARE`.
+    def of_useful_questions(self) -> "LabelledAnswers":
+        """Select the answers with a share of the weights of at least `MIN_WEIGHT_SHARE`.
 
         The weights are fitted again without the others, until no share is too small.
         """
         questions = self.fields[:-1]
         shares = self.fit_weights().shares(self.fields)
-        useful = tuple(field for field in questions if shares[field.name] >= MIN_WEIGHT_SHARE)
-        return useful if useful == questions else self.of_questions(useful).useful_questions()
+        useful = [field for field in questions if shares[field.name] >= MIN_WEIGHT_SHARE]
+        if len(useful) == len(questions):
+            return self
+        return self.of_questions(useful).of_useful_questions()
 
 
 def collect_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
-    """Collect the candidate's answers on the items; unscored items are left out."""
-    scored_items = problem.evaluator.scored_items(candidate, items)
-    judgements = problem.evaluator.judgements(candidate, scored_items)
+    """Judge the items with the candidate, and return its answers."""
+    judgements = problem.evaluator.judgements(candidate, items)
     prompt = candidate.prompt(problem.evaluator.untuned)
-    return LabelledAnswers.of(prompt, scored_items, judgements, problem.goal)
+    return LabelledAnswers.of(prompt, items, judgements, problem.goal)

@@ -1,8 +1,8 @@
-"""The budget of a search, in calls or dollars, and the price of judging an item with a prompt."""
+"""The budget of a search, in calls or dollars, and the prices of judgements and proposals."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
@@ -11,8 +11,6 @@ from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Price
 from judges.client.prices import FREE
 from judges.prompt import Prompt
 from judges.scoring import n_reply_tokens
-
-CostUnit = Literal["calls", "dollars"]
 
 
 class SearchBudgetSpentError(JudgesError):
@@ -25,27 +23,43 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """The price of judging one item; in dollars, if the price of the model is known.
+    """The prices of a search, and the unit in which its budget counts.
 
-    A call may return several replies, so an item may take fewer calls than replies. The untuned
-    judge takes `tokens_in` and `tokens_out` for an item. `price_per_call` is the price of a call if
-    the model is free.
+    A search counts calls if the judge's model is free, if its price is unknown, or if the user
+    limits only the calls. A call may return several replies, so judging an item takes `item_calls`
+    calls with `item_replies` replies; the untuned judge takes `tokens_in` and `tokens_out` for it.
+    The price of a free model's call is 1.
+
+    A proposal is expected to take `proposal_tokens` (input and output), and to cost
+    `proposal_cost` in the budget's unit.
     """
 
+    unit: Literal["calls", "dollars"] = "calls"
     price: Price = FREE
-    price_per_call: float = 0
     tokens_in: float = 0
     tokens_out: float = 0
     item_calls: int = 1
     item_replies: int = 1
+    proposal_price: Price = FREE
+    proposal_tokens: tuple[float, float] = (0, 0)
+    proposal_cost: float = 1
+
+    @property
+    def is_free(self) -> bool:
+        return self.price.is_free
 
     @property
     def untuned_price(self) -> float:
         return self.price_of_tokens(self.tokens_in, self.tokens_out)
 
+    @property
+    def untuned_cost(self) -> float:
+        """The cost of the untuned judge's judgement of an item, in the budget's unit."""
+        return self.item_calls if self.unit == "calls" else self.untuned_price
+
     def price_of_tokens(self, tokens_in: float, tokens_out: float) -> float:
         """Return the price of judging one item with this many input and output tokens."""
-        return self.price.cost(tokens_in, tokens_out) + self.price_per_call * self.item_calls
+        return self.item_calls if self.is_free else self.price.cost(tokens_in, tokens_out)
 
     def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
@@ -62,9 +76,10 @@ class Pricing:
 def _n_static_characters(prompt: Prompt) -> int:
     """Return the number of characters in the part of a prompt that is the same for every item."""
     demo_values = chain.from_iterable(demo.values() for demo in prompt.demos)
-    n_demo_characters = sum(map(len, map(str, demo_values)))
-    descriptions = "".join(field.description for field in prompt.fields)
-    return len(prompt.instruction) + n_demo_characters + len(descriptions)
+    descriptions = (field.description for field in prompt.fields)
+    return len(prompt.instruction) + sum(
+        len(str(text)) for text in chain(demo_values, descriptions)
+    )
 
 
 @dataclass(slots=True)
@@ -73,21 +88,23 @@ class SearchBudget:
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.
+        pricing: The prices, and the unit of all costs.
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
-        proposal_cost: The expected cost of asking the proposer for one instruction.
-        proposal_price: The price of the proposer's tokens; None if each request costs 1.
         on_reserve: Called with the amount `reserved`, to reserve it in the models' budget, too.
+        proposal_cost: The expected cost of asking the proposer for one instruction.
     """
 
     limit: float
-    unit: CostUnit = "calls"
+    pricing: Pricing = Pricing()
     slack: float = 0
-    proposal_cost: float = 1
-    proposal_price: Price | None = None
     on_reserve: Callable[[float], None] = lambda cost: None
     reserved: float = 0
     total_cost: float = 0
     calls: int = 0
+    proposal_cost: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.proposal_cost = self.pricing.proposal_cost
 
     @property
     def remaining(self) -> float:
@@ -96,21 +113,23 @@ class SearchBudget:
     def check(self, cost: float) -> None:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
         if cost > self.remaining + self.slack:
-            amount_text = "${:.4f}" if self.unit == "dollars" else "{:,.0f} calls"
+            amount_text = "${:.4f}" if self.pricing.unit == "dollars" else "{:,.0f} calls"
             needed, left = map(amount_text.format, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(
                 f"the next step of the search costs {needed}, but only {left} are left"
             )
 
-    def charge_judgement(self, calls: int, price: float) -> None:
-        """Add the cost of a judgement, which took this many calls, in the unit of the budget."""
-        self.total_cost += calls if self.unit == "calls" else price
-        self.calls += calls
+    def charge_judgement(self, price: float) -> None:
+        """Add the cost of a judgement with this price."""
+        n_calls = self.pricing.item_calls
+        self.total_cost += n_calls if self.pricing.unit == "calls" else price
+        self.calls += n_calls
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Add the cost of an answered request to the proposer, but at most what remains."""
-        price = self.proposal_price
-        cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
+        cost = 1.0
+        if self.pricing.unit == "dollars":
+            cost = self.pricing.proposal_price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
         # Expect the largest cost so far, because some models write more reasoning than estimated.

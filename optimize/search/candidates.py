@@ -40,20 +40,25 @@ _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 Demo = Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
-    `comments` are annotators' comments, which a judge that writes reasons shows as its reasons.
-    `kind` says which items the set shows: "none", `DEMOS_OF_ALL_OUTPUTS`, or the size asked
-    for.
+    `kind` says which items the set shows: "none", `DEMOS_OF_ALL_OUTPUTS`, or the size asked for.
     """
 
     demos: tuple[Demo, ...] = ()
-    comments: tuple[str, ...] = ()
-    item_ids: tuple[str, ...] = ()
+    items: tuple[Item, ...] = ()
     kind: str = "none"
-    documents: frozenset[str] = frozenset()
+
+    @cached_property
+    def comments(self) -> list[str]:
+        """Annotators' comments, which a judge that writes reasons shows as its reasons."""
+        return [unanimous_comment(item) for item in self.items]
+
+    @cached_property
+    def documents(self) -> frozenset[str]:
+        return frozenset(item.document_id for item in self.items)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +79,6 @@ class Candidate:
     questions: tuple[Field, ...] | None = None
     weights: AnswerWeights | None = None
     threshold: float = 0.5
-
-    @property
-    def shown_documents(self) -> frozenset[str]:
-        return self.demo_set.documents
 
     @property
     def kind(self) -> str:
@@ -162,15 +163,12 @@ def draw_demo_set(
     demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
     selected = list(islice(demos, min(size, MAX_DEMOS)))
     rng.shuffle(selected)
-    shown_items = [item for item, _ in selected]
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
     shows_everything = selected and len(selected) == n_distinct_outputs
     return DemoSet(
         demos=tuple(demo for _, demo in selected),
-        comments=tuple(map(unanimous_comment, shown_items)),
-        item_ids=tuple(item.id for item in shown_items),
+        items=tuple(item for item, _ in selected),
         kind=DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}",
-        documents=frozenset(item.document_id for item in shown_items),
     )
 
 
@@ -184,25 +182,20 @@ def _fitting_demos(
 ) -> Iterator[tuple[Item, Demo]]:
     """Yield distinct items with their demonstrations; skip items that would exceed a bound."""
     max_documents = max(1, int(len(items.documents) * share))
-    documents_used: set[str] = set()
-    seen_contents: set[tuple[str, ...]] = set()
+    documents_used, seen_contents = set[str](), set[tuple[str, ...]]()
     bytes_left, redactor = MAX_DEMO_BYTES, Redactor()
     reason_names = [field.name for field in prompt.outputs if not field.choices]
     for item in _alternate_choices(items, prompt, rng):
         content, comment = tuple(item.texts.values()), unanimous_comment(item)
         n_characters = sum(map(len, content)) + len(comment)
-        n_documents = len(documents_used) + (item.document_id not in documents_used)
-        if (
-            n_documents > max_documents
-            or n_characters > characters_left
-            or content in seen_contents
-        ):
+        has_new_document = item.document_id not in documents_used
+        if len(documents_used) + has_new_document > max_documents or content in seen_contents:
             continue
         demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
         demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
-        if n_bytes is None or n_bytes > bytes_left:
+        if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
             continue
         yield item, demo
         documents_used.add(item.document_id)

@@ -3,7 +3,6 @@
 It keeps all judgements, so a candidate never judges the same item twice.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ import numpy as np
 from judges.judgement import AnyJudgement
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.budget import Pricing, SearchBudget
+from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.statistics.intervals import Vector
 
@@ -41,15 +40,14 @@ class Evaluator:
     untuned: Prompt
     judge_items: JudgeItems
     budget: SearchBudget
-    pricing: Pricing
     _judgements: defaultdict[str, dict[str, ItemJudgement]] = field(
         default_factory=lambda: defaultdict(dict), init=False
     )
 
     def item_cost(self, candidate: Candidate) -> float:
         """Return the cost of judging one item with the candidate, in the unit of the budget."""
-        in_calls = self.budget.unit == "calls"
-        return self.pricing.item_calls if in_calls else self.item_price(candidate)
+        pricing = self.budget.pricing
+        return pricing.item_calls if pricing.unit == "calls" else self.item_price(candidate)
 
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item: measured if possible, else estimated.
@@ -60,12 +58,17 @@ class Evaluator:
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_FOR_MEAN_COST:
             return sum(map(self._price_of, judgements)) / len(judgements)
-        estimate = self.pricing.estimate_price(candidate.prompt(self.untuned), self.untuned)
+        estimate = self._estimate_price(candidate)
         base = replace(candidate, questions=None, weights=None)
         if not candidate.questions or len(self._judgements[base.id]) < ITEMS_FOR_MEAN_COST:
             return estimate
-        base_estimate = self.pricing.estimate_price(base.prompt(self.untuned), self.untuned)
-        return self.item_price(base) + max(0.0, estimate - base_estimate)
+        return self.item_price(base) + max(0.0, estimate - self._estimate_price(base))
+
+    def _estimate_price(self, candidate: Candidate) -> float:
+        return self.budget.pricing.estimate_price(candidate.prompt(self.untuned), self.untuned)
+
+    def _price_of(self, judgement: ItemJudgement) -> float:
+        return self.budget.pricing.price_of_tokens(judgement.tokens_in, judgement.tokens_out)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """Return the cost of scoring these items; those that are scored already cost nothing."""
@@ -76,20 +79,9 @@ class Evaluator:
         """Return the scores of the candidate's judgements; NaN if the judge failed."""
         return np.array([judgement.score for judgement in self.judgements(candidate, items)], float)
 
-    def _price_of(self, judgement: ItemJudgement) -> float:
-        return self.pricing.price_of_tokens(judgement.tokens_in, judgement.tokens_out)
-
     def scored_items(self, candidate: Candidate, items: Items) -> Items:
         """Select the items that the candidate has already been scored on."""
-        judgements = self._judgements[candidate.id]
-        return Items(tuple(item for item in items.items if item.id in judgements))
-
-    def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
-        """Return the scores that are known without a new call; NaN if an item has no score yet."""
-        scored = self.scored_items(candidate, items)
-        ids = [item.id for item in scored.items]
-        scores = dict(zip(ids, self.scores(candidate, scored).tolist(), strict=True))
-        return np.array([scores.get(item.id, math.nan) for item in items.items], float)
+        return items.of_ids(self._judgements[candidate.id])
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
         """Judge the items with the candidate, and apply the candidate's answer weights.
@@ -104,7 +96,7 @@ class Evaluator:
             new_judgements = self.judge_items(candidate.prompt(self.untuned), unjudged)
             for item, judgement in zip(unjudged, new_judgements, strict=True):
                 item_judgements[item.id] = judgement
-                self.budget.charge_judgement(self.pricing.item_calls, self._price_of(judgement))
+                self.budget.charge_judgement(self._price_of(judgement))
         judgements = tuple(item_judgements[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements

@@ -261,13 +261,12 @@ def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Ca
     best, *other_candidates = (test[-1].candidate for test in with_gain or tests_by_id.values())
     evaluator = problem.evaluator
     for candidate in other_candidates:
-        items = evaluator.scored_items(
-            candidate, evaluator.scored_items(best, problem.train_and_dev)
-        )
-        shown_documents = candidate.shown_documents | best.shown_documents
-        items = items.of_documents({*items.documents} - shown_documents)
+        items = problem.train_and_dev
+        for judge in (candidate, best):
+            items = evaluator.scored_items(judge, items)
+            items = items.of_documents({*items.documents} - judge.demo_set.documents)
         scores, best_scores = (
-            problem.apply_threshold(evaluator.scores_so_far(judge, items), judge.threshold)
+            problem.apply_threshold(evaluator.scores(judge, items), judge.threshold)
             for judge in (candidate, best)
         )
         extra_price = evaluator.item_price(candidate) - evaluator.item_price(best)

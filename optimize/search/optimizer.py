@@ -42,7 +42,8 @@ class CrossValidation:
     """The cross-validation of a judge that shows all labels of train and dev as demonstrations.
 
     Each fold of documents is scored by a version of the judge that does not show the fold.
-    `demo_set` are the demonstrations of the judge itself.
+    `demo_set` are the demonstrations of the judge itself. The cross-validation is not feasible if
+    the prompt cannot show all labels, or if there are too few documents.
     """
 
     def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
@@ -51,27 +52,20 @@ class CrossValidation:
         order = stream(options.seed, "parts", "documents").permutation(len(names))
         self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
         self.demo_set = largest_demo_set(everything, untuned, options)
+        shows_everything = self.demo_set.kind == DEMOS_OF_ALL_OUTPUTS
+        self.is_feasible = shows_everything and len(names) >= 2 * N_FOLDS
 
     @cached_property
-    def is_feasible(self) -> bool:
-        """Whether the prompt can show all labels, and every version has demonstrations."""
-        if (
-            self.demo_set.kind != DEMOS_OF_ALL_OUTPUTS
-            or len(self._everything.documents) < 2 * N_FOLDS
-        ):
-            return False
-        return all(demo_set.demos for demo_set in self._demo_sets_by_fold.values())
-
-    @cached_property
-    def _demo_sets_by_fold(self) -> dict[int, DemoSet]:
+    def _demo_sets(self) -> list[DemoSet]:
         """The demonstrations of each version, by the number of the fold that is left out."""
-        items, demo_sets = self._everything, dict[int, DemoSet]()
-        for fold, in_fold in self._fold_masks(items):
-            others = items.of_rows(np.flatnonzero(~in_fold))
-            demo_sets[fold] = largest_demo_set(others, self._untuned, self._options)
+        demo_sets = []
+        for left_out in range(N_FOLDS):
+            names = [name for name, fold in self._fold_of.items() if fold != left_out]
+            items = self._everything.of_documents(names)
+            demo_sets.append(largest_demo_set(items, self._untuned, self._options))
         return demo_sets
 
-    def _fold_masks(self, items: Items) -> Iterator[tuple[int, Mask]]:
+    def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Yield the number of each fold, with a mask of the items in the fold."""
         folds = np.array([self._fold_of[name] for name in items.document_ids])
         return ((fold, folds == fold) for fold in set(folds.tolist()))
@@ -79,17 +73,21 @@ class CrossValidation:
     def verdicts(self, scores: Vector, items: Items) -> Vector:
         """Turn scores into verdicts, by a threshold that is learned on all other folds."""
         fold_verdicts = np.empty(len(items))
-        for _, in_fold in self._fold_masks(items):
+        for _, in_fold in self._folds(items):
             threshold = best_threshold(scores[~in_fold], items.human[~in_fold])
             fold_verdicts[in_fold] = verdicts(scores[in_fold], threshold)
         return fold_verdicts
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Score each item by the version of the judge that does not show the item's document."""
+        if not candidate.demo_set.demos:
+            return evaluator.scores(candidate, items)
         scores = np.empty(len(items))
-        for fold, in_fold in self._fold_masks(items):
-            judge_version = replace(candidate, demo_set=self._demo_sets_by_fold[fold])
-            rows = np.flatnonzero(in_fold)
+        for fold, in_fold in self._folds(items):
+            judge_version, rows = (
+                replace(candidate, demo_set=self._demo_sets[fold]),
+                np.flatnonzero(in_fold),
+            )
             scores[rows] = evaluator.scores(judge_version, items.of_rows(rows))
         return scores
 

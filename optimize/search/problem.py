@@ -1,10 +1,10 @@
 """`SearchProblem`, which an optimizer solves: the labels, the goal, the models and the options."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -76,11 +76,13 @@ class SearchProblem:
     record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
 
-    def learn_threshold(self, candidate: Candidate, items: Items) -> float:
-        """Return the best threshold on the scores so far; if none is needed, the candidate's."""
+    def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
+        """Return the candidate with the best threshold on its scores so far, if it needs one."""
         if self.goal != "balanced":
-            return candidate.threshold
-        return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
+            return candidate
+        items = self.evaluator.scored_items(candidate, items)
+        threshold = best_threshold(self.evaluator.scores(candidate, items), items.human)
+        return replace(candidate, threshold=threshold)
 
     def apply_threshold(self, scores: Vector, threshold: float) -> Vector:
         """Return verdicts by this threshold if the goal is balanced accuracy; else the scores."""
@@ -92,7 +94,7 @@ class SearchProblem:
 
     @cached_property
     def train_and_dev(self) -> Items:
-        return Items((*self.train.items, *self.dev.items))
+        return self.train + self.dev
 
     @cached_property
     def text_hashes(self) -> set[int]:
@@ -113,7 +115,7 @@ class SearchProblem:
             round_number,
             candidate=candidate.id,
             instruction=candidate.instruction,
-            demos=list(candidate.demo_set.item_ids),
+            demos=[item.id for item in candidate.demo_set.items],
             how=candidate.demo_set.kind,
             reasoning=candidate.reasoning,
             questions=[field.name for field in candidate.questions or ()],
@@ -132,17 +134,16 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     documents have the commoner label, because the rarer label limits the precision. In all other
     cases, and if no document can tell judges apart, all documents are returned.
     """
-    varied_documents = [
-        name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0
-    ]
-    informative: Iterable[str] = varied_documents if goal == "summary" else ()
-    if goal == "balanced" and not varied_documents:
+    labels_by_document = {name: items.human[rows] for name, rows in items.document_rows.items()}
+    varied = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
+    informative = varied if goal == "summary" else []
+    if goal == "balanced" and not varied:
         by_label: list[list[str]] = [[], []]
-        for name, rows in items.document_rows.items():
-            by_label[int(items.human[rows[0]] >= 0.5)].append(name)
+        for name, labels in labels_by_document.items():
+            by_label[int(labels[0] >= 0.5)].append(name)
         rarer, commoner = sorted(by_label, key=len)
         alternating = zip_longest(rarer, commoner[: MAX_COMMONER_PER_RARER * len(rarer)])
-        informative = filter(None, chain.from_iterable(alternating))
+        informative = [name for pair in alternating for name in pair if name]
     return tuple(informative) or items.documents
 
 

@@ -72,16 +72,16 @@ def ask_questions(
     ]
     if not all(judge.questions for judge in all_judges):
         return None
-    items = _join_items([_items_to_ask(half.dev, problem.goal) for half in halves])
-    judges, share = _affordable_judges(problem, all_judges, items)
-    items_of_halves = [_items_to_ask(half.dev, problem.goal, share) for half in halves]
-    items = _join_items(items_of_halves)
-    untuned = evaluator.scores(problem.untuned, items)
+    parts = [_items_to_ask(half.dev, problem.goal) for half in halves]
+    judges, share = _affordable_judges(problem, all_judges, parts[0] + parts[1])
+    parts = [_items_to_ask(half.dev, problem.goal, share) for half in halves]
+    items = parts[0] + parts[1]
+    evaluator.scores(problem.untuned, items)
     finalists: list[Finalist] = []
     useful_answers: list[LabelledAnswers] = []
-    for half, judge, half_items in zip(halves, judges, items_of_halves, strict=True):
-        answers = _reliable_answers(half, judge, items, untuned)
-        useful_answers.append(answers.of_questions(_useful_questions(answers, half)))
+    for half, judge, half_items in zip(halves, judges, parts, strict=True):
+        answers = _reliable_answers(half, judge, items)
+        useful_answers.append(_of_useful_questions(answers, half))
         if len(useful_answers[-1].fields) == 1:  # the judge's own answer
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
@@ -90,12 +90,11 @@ def ask_questions(
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
-        evaluator.scores(useful_only, items)
         candidate, answers = useful_only, collect_answers(problem, useful_only, items)
     if evaluator.item_price(candidate) > problem.options.max_item_price:
         raise SearchBudgetSpentError("the limit does not pay for them on test")
     candidate = replace(candidate, weights=answers.fit_weights())
-    candidate = replace(candidate, threshold=problem.learn_threshold(candidate, items))
+    candidate = problem.with_threshold(candidate, items)
     return QuestionTest(candidate=candidate, finalists=tuple(finalists))
 
 
@@ -107,10 +106,9 @@ def _test_on_half(
     `answers` has the judge's answers on `items`, the items of both halves. The untuned judge's
     threshold is learned from the other half.
     """
-    evaluator = half.evaluator
     is_tested = np.isin(items.document_ids, tested.documents)
-    threshold = half.learn_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
-    untuned_scores = half.apply_threshold(evaluator.scores(half.untuned, tested), threshold)
+    untuned = half.with_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
+    untuned_scores = half.apply_threshold(half.evaluator.scores(untuned, tested), untuned.threshold)
     scores = held_out_scores(answers, is_tested, half)[is_tested]
     finalist = Finalist(candidate=judge, items=tested, scores=scores, untuned_scores=untuned_scores)
     finalist.record(half, "questions")
@@ -125,32 +123,32 @@ def _affordable_judges(
     If it cannot pay for all items, reasoning is left out first, and then items. Raises
     SearchBudgetSpentError if too few would be left, so that no half is asked in vain.
     """
-    evaluator = problem.evaluator
+    evaluator, budget = problem.evaluator, problem.evaluator.budget
     # The untuned judge's own form of reasoning is None.
     reasons = reasoning_of(evaluator.untuned.outputs) != "none"
     without_reasoning = [replace(judge, reasoning="none" if reasons else None) for judge in judges]
-    for variants, share in ((judges, 1), (without_reasoning, 1), (without_reasoning, MIN_ASKED)):
+    for variants, min_share in ((judges, 1.0), (without_reasoning, MIN_ASKED)):
         asked = {judge.id: judge for judge in (problem.untuned, *variants)}
         cost = sum(evaluator.cost(judge, items) for judge in asked.values())
-        if share * cost <= evaluator.budget.remaining:
-            return variants, min(1.0, evaluator.budget.remaining / cost) if cost else 1.0
-    evaluator.budget.check(MIN_ASKED * cost)
-    return without_reasoning, MIN_ASKED
+        if min_share * cost <= budget.remaining:
+            break
+    else:
+        budget.check(MIN_ASKED * cost)
+    return variants, max(MIN_ASKED, min(1.0, budget.remaining / cost)) if cost else 1.0
 
 
-def _reliable_answers(
-    problem: SearchProblem, judge: Candidate, items: Items, untuned: Vector
-) -> LabelledAnswers:
+def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) -> LabelledAnswers:
     """Return the judge's answers; raises QuestionsNotTestedError if it fails on too many items."""
-    if not is_reliable(problem.evaluator.scores(judge, items), untuned):
-        judgements = problem.evaluator.judgements(judge, items)
-        failures = [judgement.failure for judgement in judgements if judgement.failure]
-        share = len(failures) / len(judgements)
-        raise QuestionsNotTestedError(
-            f"when the judge was asked them, {share:.0%} of its judgements failed, for example: "
-            f"{failures[0]}"
-        )
-    return collect_answers(problem, judge, items)
+    answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
+    scores, untuned = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
+    if is_reliable(scores, untuned):
+        return answers
+    judgements = evaluator.judgements(judge, items)
+    failures = [judgement.failure for judgement in judgements if judgement.failure]
+    raise QuestionsNotTestedError(
+        f"when the judge was asked them, {len(failures) / len(judgements):.0%} of its judgements "
+        f"failed, for example: {failures[0]}"
+    )
 
 
 def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
@@ -163,21 +161,16 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProbl
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold[tested].tolist()):
         in_fold = tested & (answers.fold == fold)
-        other_folds = answers.of_rows(~in_fold)
-        weights = other_folds.of_questions(_useful_questions(other_folds, problem)).fit_weights()
+        weights = _of_useful_questions(answers.of_rows(~in_fold), problem).fit_weights()
         fold_scores = answers.scores(weights)
         threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
         scores[in_fold] = problem.apply_threshold(fold_scores[in_fold], threshold)
     return scores
 
 
-def _useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
-    """Return the questions worth asking; all if the judge's questions may not change."""
-    return answers.useful_questions() if problem.may_add_questions else answers.fields[:-1]
-
-
-def _join_items(parts: Sequence[Items]) -> Items:
-    return Items(tuple(item for part in parts for item in part.items))
+def _of_useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> LabelledAnswers:
+    """Select the answers to useful questions; to all if the judge's questions may not change."""
+    return answers.of_useful_questions() if problem.may_add_questions else answers
 
 
 def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
@@ -197,17 +190,13 @@ def _best_candidate_with_questions(half: SearchProblem, exploration: Exploration
     questions = half.evaluator.untuned.questions
     if half.may_add_questions:
         questions = (*questions, *half.questions, *exploration.questions)
-    questions_by_name: dict[str, Field] = {}
+    by_name: dict[str, Field] = {}
     for field in questions:
-        questions_by_name.setdefault(field.name, field)
-    finalists_without_demos = (
-        finalist for finalist in exploration.finalists if not finalist.demo_set.demos
-    )
+        by_name.setdefault(field.name, field)
     max_questions = max(MAX_QUESTIONS_TESTED, len(half.questions))
-    return replace(
-        next(finalists_without_demos, half.untuned),
-        questions=tuple(questions_by_name.values())[:max_questions],
-    )
+    without_demos = (each for each in exploration.finalists if not each.demo_set.demos)
+    candidate = next(without_demos, half.untuned)
+    return replace(candidate, questions=tuple(by_name.values())[:max_questions])
 
 
 def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:

@@ -61,7 +61,8 @@ class Race:
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
         """Return the first `size` documents that the candidate's demonstrations do not show."""
-        return [name for name in self.document_ids if name not in candidate.shown_documents][:size]
+        shown_documents = candidate.demo_set.documents
+        return [name for name in self.document_ids if name not in shown_documents][:size]
 
     def items(self, documents: Iterable[str]) -> Items:
         return Items(tuple(item for name in documents for item in self._items_of_document[name]))

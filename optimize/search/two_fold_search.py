@@ -51,37 +51,29 @@ class SearchResult:
         return ByJudge(untuned=self.untuned, tuned=self.tuned)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionsOutcome:
-    """The test of questions, or a sentence on why they were not tested; empty without questions."""
-
-    test: QuestionTest | None = None
-    why_untested: str = ""
-    limit_reached: bool = False
-
-
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations, finalists = _explore_halves(optimizer, halves)
     shows_all = any(exploration.cross_validation for exploration in explorations)
-    questions = QuestionsOutcome() if shows_all else _test_questions(halves, explorations)
-    n_tried = _count_tried(explorations, finalists, questions.test)
+    questions, why_untested, limit_reached = None, "", False
+    if not shows_all:
+        questions, why_untested, limit_reached = _test_questions(halves, explorations)
+    n_tried = _count_tried(explorations, finalists, questions)
     all_tested = len(finalists) == len(explorations)
-    tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions.test)
-    reason, limit_reached = decision.reason + questions.why_untested, questions.limit_reached
-    if not all_tested and not questions.test:
+    tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions)
+    reason = decision.reason + why_untested
+    if not all_tested and not questions:
         limit_reached = True
         reason = (
             f"The budget ended before the best of {n_tried} candidates had been judged "
-            f"on documents held out from them. {HOW_TO_CONTINUE}{questions.why_untested}"
+            f"on documents held out from them. {HOW_TO_CONTINUE}{why_untested}"
         )
     elif explorations and all(each.limit_reached for each in explorations) and not decision.ships:
         limit_reached = True
         reason += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
     threshold_items = problem.train_and_dev if shows_all else problem.train
-    threshold = problem.learn_threshold(problem.untuned, threshold_items)
-    untuned = replace(problem.untuned, threshold=threshold)
+    untuned = problem.with_threshold(problem.untuned, threshold_items)
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
@@ -103,16 +95,16 @@ def _count_tried(
 
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
-) -> QuestionsOutcome:
+) -> tuple[QuestionTest | None, str, bool]:
+    """Return the test, or a sentence on why there is none, and whether a limit is the reason."""
     # If the budget ended before a half was explored, an empty exploration stands for it.
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
-        return QuestionsOutcome(test=ask_questions(halves, both_explorations))
+        return ask_questions(halves, both_explorations), "", False
     except QuestionsNotTestedError as error:
-        return QuestionsOutcome(why_untested=f" Questions do not ship: {error}.")
+        return None, f" Questions do not ship: {error}.", False
     except BUDGET_ERRORS as error:
-        why_untested = f" Questions were not tested: {error}."
-        return QuestionsOutcome(why_untested=why_untested, limit_reached=True)
+        return None, f" Questions were not tested: {error}.", True
 
 
 def _explore_halves(
@@ -122,7 +114,7 @@ def _explore_halves(
 
     If the budget is spent before the end, the lists have fewer than two entries.
     """
-    evaluator, budget = halves[0].evaluator, halves[0].evaluator.budget
+    budget = halves[0].evaluator.budget
     initial_limit = budget.limit
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
@@ -132,7 +124,8 @@ def _explore_halves(
         limits = budget.total_cost + budget.remaining / 2, budget.limit
         for half, limit in zip(halves, limits, strict=True):
             budget.limit = limit
-            usual_cost = (1 + MAX_FINALISTS) * evaluator.item_cost(half.untuned) * len(half.dev)
+            item_cost = half.evaluator.item_cost(half.untuned)
+            usual_cost = (1 + MAX_FINALISTS) * item_cost * len(half.dev)
             test_reserve = min(usual_cost, budget.remaining / 2)
             with budget.reserving(test_reserve):
                 explorations.append(optimizer(replace(half, test_reserve=test_reserve)))
@@ -193,15 +186,15 @@ def _judge_items(
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
-    if folds and candidate.demo_set.demos:
-        scores = folds.scores(problem.evaluator, candidate, items)
-    else:
+    if not folds:
         scores = problem.evaluator.scores(candidate, items)
-    if folds and problem.goal == "balanced":
-        threshold = best_threshold(scores, items.human)
-        return replace(candidate, threshold=threshold), folds.verdicts(scores, items)
-    threshold = problem.learn_threshold(candidate, calibration_items(problem, candidate))
-    return replace(candidate, threshold=threshold), problem.apply_threshold(scores, threshold)
+        candidate = problem.with_threshold(candidate, calibration_items(problem, candidate))
+        return candidate, problem.apply_threshold(scores, candidate.threshold)
+    scores = folds.scores(problem.evaluator, candidate, items)
+    if problem.goal != "balanced":
+        return candidate, scores
+    threshold = best_threshold(scores, items.human)
+    return replace(candidate, threshold=threshold), folds.verdicts(scores, items)
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
@@ -211,6 +204,7 @@ def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     """
     if problem.goal != "balanced":
         return Items(())
-    names = [name for name in problem.train.documents if name not in candidate.shown_documents]
+    shown_documents = candidate.demo_set.documents
+    names = [name for name in problem.train.documents if name not in shown_documents]
     items = problem.train.of_documents(names)
     return problem.evaluator.scored_items(candidate, items) or items

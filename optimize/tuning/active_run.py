@@ -40,7 +40,7 @@ def reserve_budget(
     If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
     from the measured cost of these judgements, and printed.
     """
-    if not budget.costs.is_free:
+    if not budget.pricing.is_free:
         prepared, start_time = budget.prepared, time.monotonic()
         stride = max(1, len(prepared.labels.train) // ITEMS_FOR_MEAN_COST)
         items = prepared.labels.train.items[::stride][:ITEMS_FOR_MEAN_COST]
@@ -94,7 +94,6 @@ class ActiveRun:
                 untuned=prepared.untuned,
                 judge_items=self.scorer,
                 budget=self.budget.search,
-                pricing=self.budget.costs.pricing,
             ),
             proposer=self.models.language_proposer,
             questions=tuple(question.field for question in questions),
@@ -126,7 +125,7 @@ class ActiveRun:
         # The reserve was made for these judgements. If they cost more than the run's limit leaves,
         # the models' own budget ends the run.
         self.models.budget.set_aside()
-        self.problem.evaluator.budget = SearchBudget(math.inf)
+        self.problem.evaluator.budget = SearchBudget(math.inf, self.budget.pricing)
         with self.models.judge.account.spending_on(TEST):
             held_out = self.prepared.labels.held_out
             return ByJudge(

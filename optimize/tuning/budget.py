@@ -2,7 +2,7 @@
 
 The cost of the final measurement is reserved first, and the search may spend what remains. The plan
 is made before a run, and again at its start, when the cost of a judgement was measured on a few
-rows (`optimize.tuning.costs`).
+rows (`optimize.tuning.pricing`).
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dspy_judges.errors import option_name
-from judges.client import CHARACTERS_PER_TOKEN, Price, Spending
+from judges.client import CHARACTERS_PER_TOKEN, Spending
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
 from optimize.inputs.flags import SettingsError
@@ -26,10 +26,9 @@ from optimize.search.rank_search import (
     MAX_DEV_SHARE,
     UNTUNED_BUDGET_SHARE,
 )
-from optimize.tuning.costs import Costs, PromptAndReplyTokens, costs_of
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
-from optimize.tuning.preparation import Labels, PreparedRun
-from optimize.tuning.settings import Settings
+from optimize.tuning.preparation import PreparedRun
+from optimize.tuning.pricing import PromptAndReplyTokens, plan_pricing, worst_proposal_tokens
 
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
@@ -66,17 +65,16 @@ MAX_CANDIDATE_RATIO = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """What a run may spend, and what it is expected to spend. The unit of costs is `search.unit`.
+    """What a run may spend, and what it is expected to spend, in the unit of `pricing`.
 
     The whole run may spend `limit`. `reserved_cost` and `reserved_calls` are kept for the final
-    measurement. `costs` has the costs of a judgement and of a proposal, `rows` the expected
-    spending for each purpose, and `call_seconds` is the expected duration of a call.
+    measurement. `rows` has the expected spending for each purpose, and `call_seconds` is the
+    expected duration of a call.
     """
 
     prepared: PreparedRun
     search: SearchBudget
     options: SearchOptions
-    costs: Costs
     limit: float
     reserved_cost: float
     reserved_calls: int
@@ -84,9 +82,13 @@ class RunBudget:
     call_seconds: float
 
     @property
+    def pricing(self) -> Pricing:
+        return self.search.pricing
+
+    @property
     def has_price(self) -> bool:
         """Whether a judgement has a known price in dollars that is not 0."""
-        return self.prepared.settings.judge.price is not None and not self.costs.is_free
+        return self.prepared.settings.judge.price is not None and not self.pricing.is_free
 
     @property
     def minutes(self) -> float:
@@ -108,15 +110,14 @@ class RunBudget:
     @property
     def limit_in_dollars(self) -> float | None:
         """The user's limit in dollars, else the planned limit; None if costs are not in dollars."""
-        if self.search.unit != "dollars":
+        if self.pricing.unit != "dollars":
             return None
         return self.prepared.settings.max_cost or round(self.limit, 2)
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Return the calls and dollars to reserve: the final measurement plus a search's `cost`."""
-        calls = cost / self.costs.judgement_cost * self.costs.pricing.item_calls
-        calls += self.reserved_calls
-        return calls, self.reserved_cost + cost if self.search.unit == "dollars" else 0.0
+        calls = cost / self.pricing.untuned_cost * self.pricing.item_calls + self.reserved_calls
+        return calls, self.reserved_cost + cost if self.pricing.unit == "dollars" else 0.0
 
 
 def plan_budget(
@@ -133,16 +134,16 @@ def plan_budget(
     and the user's limit is too small to learn anything from the labels.
     """
     settings, labels = prepared.settings, prepared.labels
-    costs = costs_of(prepared, native_n, measured)
-    pricing, item_cost, n_held_out = costs.pricing, costs.judgement_cost, labels.n_held_out
-    in_dollars = costs.unit == "dollars"
-    limit = _run_limit(settings, labels, costs, is_checked=measured is not None)
-    max_item_price = (1.0 if costs.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
+    pricing = plan_pricing(prepared, native_n, measured)
+    item_cost, n_held_out = pricing.untuned_cost, labels.n_held_out
+    in_dollars = pricing.unit == "dollars"
+    limit = _run_limit(prepared, pricing, is_checked=measured is not None)
+    max_item_price = (1.0 if pricing.is_free else MAX_CANDIDATE_RATIO) * pricing.untuned_price
     affordable_price = max_item_price
     if in_dollars:
         # If dev and test are to fit into their share of the limit, judging one item may cost this.
         affordable_price = MAX_CANDIDATE_SHARE * limit / max(1, len(labels.dev) + n_held_out)
-    options = _search_options(settings, labels, pricing, affordable_price)
+    options = _search_options(prepared, pricing, affordable_price)
     if options.max_demos:
         max_item_price = max(max_item_price, affordable_price)
     reserve = n_held_out * (item_cost + (max_item_price if in_dollars else item_cost))
@@ -150,46 +151,59 @@ def plan_budget(
     probes_are_free = is_embedded(settings.lm) and reserve + n_probes * pricing.item_calls <= limit
     if not (settings.probes or probes_are_free):
         n_probes = 0
-    reserve = min(reserve + n_probes * item_cost, (1.0 if costs.is_free else 0.5) * limit)
-    search = SearchBudget(
-        limit - reserve,
-        unit=costs.unit,
-        slack=SLACK_SHARE * limit if in_dollars else 0.0,
-        proposal_cost=costs.proposal_cost,
-        proposal_price=costs.proposal_price,
-    )
-
-    n_judged, price_ratio, n_proposals = _usual_search(settings, labels, search, item_cost)
-    price, proposer_price = settings.judge.price, settings.proposer.price
-    tokens = pricing.tokens_in, pricing.tokens_out
-    search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
-    rows = [
-        _spending(SEARCH, n_judged, pricing.item_calls, search_tokens, price),
-        _spending(PROPOSALS, n_proposals, 1, costs.proposal_tokens, proposer_price),
-        _spending(TEST, 2 * n_held_out, pricing.item_calls, tokens, price),
-        _spending(PROBES, n_probes, pricing.item_calls, tokens, price),
-    ]
+    reserve = min(reserve + n_probes * item_cost, (1.0 if pricing.is_free else 0.5) * limit)
+    search = SearchBudget(limit - reserve, pricing, SLACK_SHARE * limit if in_dollars else 0.0)
     return RunBudget(
         prepared=prepared,
         search=search,
         options=replace(options, max_item_price=max_item_price),
-        costs=costs,
         limit=limit,
         reserved_cost=reserve,
         reserved_calls=(2 * n_held_out + n_probes) * pricing.item_calls,
-        rows=[row for row in rows if row.calls],
+        rows=_expected_spending(prepared, search, n_probes),
         call_seconds=call_seconds,
     )
 
 
-def _usual_search(
-    settings: Settings, labels: Labels, search: SearchBudget, item_cost: float
-) -> tuple[float, float, int]:
+def _expected_spending(
+    prepared: PreparedRun, search: SearchBudget, n_probes: int
+) -> list[Spending]:
+    """Return what a run usually spends for each purpose."""
+    settings, pricing = prepared.settings, search.pricing
+    n_judged, price_ratio, n_proposals = _usual_search(prepared, search)
+    tokens = pricing.tokens_in, pricing.tokens_out
+    search_tokens = price_ratio * pricing.tokens_in, price_ratio * pricing.tokens_out
+    judge, proposer = settings.judge.price, settings.proposer.price
+    table = [
+        (SEARCH, n_judged, pricing.item_calls, search_tokens, judge),
+        (PROPOSALS, n_proposals, 1, pricing.proposal_tokens, proposer),
+        (TEST, 2 * prepared.labels.n_held_out, pricing.item_calls, tokens, judge),
+        (PROBES, n_probes, pricing.item_calls, tokens, judge),
+    ]
+    rows = []
+    for purpose, number, calls_each, tokens_each, price in table:
+        tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens_each)
+        cost_usd = None if price is None else price.cost(tokens_in, tokens_out)
+        if n_calls := round(number * calls_each):
+            rows.append(
+                Spending(
+                    purpose=purpose,
+                    calls=n_calls,
+                    tokens_in=tokens_in,
+                    tokens_out=tokens_out,
+                    cost_usd=cost_usd,
+                )
+            )
+    return rows
+
+
+def _usual_search(prepared: PreparedRun, search: SearchBudget) -> tuple[float, float, int]:
     """Return what a search usually does within its budget, of which proposals take at most half.
 
     Returns the number of outputs judged, the price of judging one of them divided by the untuned
     judge's price, and the number of proposals.
     """
+    settings, labels, item_cost = prepared.settings, prepared.labels, search.pricing.untuned_cost
     n_learned = len(labels.train_and_dev)
     if is_embedded(settings.lm):
         return min(2 * n_learned, search.limit / item_cost), 1.0, 0
@@ -200,23 +214,23 @@ def _usual_search(
     if settings.optimizer != "rank":
         return n_affordable, 1.0, n_proposals
     n_raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
-    n_for_questions = min(n_learned, 2 * MAX_OUTPUTS_ASKED)
     n_judged_usually = (
         USUAL_RACES * n_raced
         + (1 + MAX_FINALISTS) * n_learned
-        + QUESTION_TEST_COST * n_for_questions
+        + QUESTION_TEST_COST * min(n_learned, 2 * MAX_OUTPUTS_ASKED)
     )
-    if search.unit == "calls":
-        return min(n_judged_usually, n_affordable), USUAL_PRICE_RATIO, n_proposals
-    price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
-    return min(n_judged_usually, n_affordable / price_ratio), price_ratio, n_proposals
+    price_ratio = USUAL_PRICE_RATIO
+    if search.pricing.unit == "dollars":
+        price_ratio = min(USUAL_PRICE_RATIO, max(1.0, n_affordable / n_judged_usually))
+        n_affordable /= price_ratio
+    return min(n_judged_usually, n_affordable), price_ratio, n_proposals
 
 
-def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
+def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, float]:
     """Return the smallest useful limit, and the default limit."""
-    item_cost = costs.judgement_cost
+    labels, item_cost = prepared.labels, pricing.untuned_cost
     test_cost, dev_cost = labels.n_held_out * item_cost, len(labels.dev) * item_cost
-    if costs.is_free:
+    if pricing.is_free:
         n_calls = FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything)
         return test_cost, max(FREE_CALLS, n_calls)
     race_cost = min(len(labels.train), MAX_RACE_OUTPUTS) * item_cost
@@ -224,15 +238,15 @@ def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
         QUESTION_TEST_COST * min(len(labels.train_and_dev), 2 * MAX_OUTPUTS_ASKED) * item_cost
     )
     finalists_cost = (1 + MIN_FINALISTS) * (test_cost + dev_cost)
-    proposals_cost = MIN_PROPOSALS * costs.proposal_cost
+    proposals_cost = MIN_PROPOSALS * pricing.proposal_cost
     smallest_limit = finalists_cost + MIN_RACES * race_cost + proposals_cost
     default_limit = smallest_limit + DEFAULT_RACES * race_cost + questions_cost
-    if costs.unit == "dollars":
+    if pricing.unit == "dollars":
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
-        untuned_cost = FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
-        first_cost = costs.worst_proposal_cost + untuned_cost
+        proposal_cost = pricing.proposal_price.cost(*worst_proposal_tokens(prepared))
+        first_cost = proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
         dev_reserve = (1 + MAX_FINALISTS * FINALIST_COST) * dev_cost
         first_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)
         search_cost = min(first_cost + dev_reserve + questions_cost, first_cost / first_share)
@@ -241,17 +255,18 @@ def _planned_limits(labels: Labels, costs: Costs) -> tuple[float, float]:
     return smallest_limit, default_limit
 
 
-def _run_limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: bool) -> float:
+def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> float:
     """Return what a run may spend: the user's limit, else the default limit.
 
     Raises SettingsError if the user's limit is too small to learn anything from the labels, unless
     it `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
     """
-    smallest_limit, default_limit = _planned_limits(labels, costs)
+    settings = prepared.settings
+    smallest_limit, default_limit = _planned_limits(prepared, pricing)
     # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
     # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
-    max_cost = settings.max_cost if costs.unit == "dollars" else None
-    worth_of_call = (1 - SPARE_CALLS_SHARE) * costs.judgement_cost / costs.pricing.item_calls
+    max_cost = settings.max_cost if pricing.unit == "dollars" else None
+    worth_of_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.item_calls
     user_limits = (
         ("max_calls", settings.max_calls, worth_of_call, 0),
         ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
@@ -264,52 +279,33 @@ def _run_limit(settings: Settings, labels: Labels, costs: Costs, *, is_checked: 
             needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
             raise SettingsError(
                 f"{option_name(name, f'{value:g}')}: too little to learn anything from "
-                f"{len(labels.everything)} labels; the smallest useful limit is "
+                f"{len(prepared.labels.everything)} labels; the smallest useful limit is "
                 f"{option_name(name, f'{needed:g}')}"
             )
         limits.append(value * worth_per_unit)
     return min(limits, default=default_limit)
 
 
-def _search_options(
-    settings: Settings, labels: Labels, pricing: Pricing, item_price: float
-) -> SearchOptions:
+def _search_options(prepared: PreparedRun, pricing: Pricing, item_price: float) -> SearchOptions:
     """Return the options of a search in which judging one item may cost at most `item_price`.
 
     Prompts get no demonstrations if fewer than MIN_DEMOS of average length would fit.
     """
+    settings, items = prepared.settings, prepared.labels.train.items
     max_demos, max_demo_characters = MAX_PAID_DEMOS, MAX_PAID_DEMO_CHARACTERS
     if is_embedded(settings.lm):
         max_demos, max_demo_characters = MAX_FREE_DEMOS, MAX_FREE_DEMO_CHARACTERS
     if settings.max_demos is not None:
         max_demos = min(max_demos, settings.max_demos)
     if per_character := pricing.price.per_token_in * pricing.item_calls / CHARACTERS_PER_TOKEN:
-        max_demo_characters = min(
-            max_demo_characters, int(max(0.0, item_price - pricing.untuned_price) / per_character)
-        )
-    item_lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
-    needed_characters = min(MIN_DEMOS, max_demos) * sum(item_lengths) / len(item_lengths)
+        n_affordable = max(0.0, item_price - pricing.untuned_price) / per_character
+        max_demo_characters = min(max_demo_characters, int(n_affordable))
+    n_characters = sum(len(text) for item in items for text in item.texts.values())
+    needed_characters = min(MIN_DEMOS, max_demos) * n_characters / len(items)
     return SearchOptions(
         seed=settings.seed,
         risk=settings.risk,
         max_demos=max_demos if max_demo_characters >= needed_characters else 0,
         max_demo_characters=max_demo_characters,
         reasoning=settings.reasoning_to_try,
-    )
-
-
-def _spending(
-    purpose: str,
-    number: float,
-    calls_each: int,
-    tokens_each: PromptAndReplyTokens,
-    price: Price | None,
-) -> Spending:
-    tokens_in, tokens_out = (round(number * n_tokens) for n_tokens in tokens_each)
-    return Spending(
-        purpose=purpose,
-        calls=round(number * calls_each),
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        cost_usd=None if price is None else price.cost(tokens_in, tokens_out),
     )

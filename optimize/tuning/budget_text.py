@@ -23,7 +23,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
         dollars = "free" if row.cost_usd == 0 else _cost_text(row)
         table.append(TABLE_ROW.format(row.purpose, *counts, dollars))
     sentences = []
-    if not budget.costs.is_free:
+    if not budget.pricing.is_free:
         sentences.append(
             f"It takes about {budget.minutes:.1f} minutes if {budget.calls_in_flight} calls are in "
             f"flight, a call takes {budget.call_seconds:g} s, and a proposal {PROPOSAL_SECONDS} s."

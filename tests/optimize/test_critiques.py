@@ -58,7 +58,7 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
     for form in ("brief", "steps"):
         demos = replace(candidate, reasoning=form).prompt(SEED).demos
         assert [demo["rationale"] for demo in demos] == [
-            f"CRITIQUE-{name}." for name in draw.item_ids
+            f"CRITIQUE-{item.id}." for item in draw.items
         ]
     silent = Items(tuple(replace(item, comment="") for item in items.items))
     draw = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)

@@ -302,7 +302,7 @@ def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_documen
     assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
-    assert result.tuned.shown_documents == set(whole.documents)
+    assert result.tuned.demo_set.documents == set(whole.documents)
     assert len(result.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents.
     versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in requests if prompt.demos}

@@ -87,7 +87,14 @@ def test_each_judged_item_is_charged_in_the_unit_of_the_budget(name):
 
     watch, model = Watch(), Model(write_instruction)
     price = Price(per_token_in=1, per_token_out=1)
-    pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
+    pricing = Pricing(
+        unit="dollars",
+        price=price,
+        tokens_in=100,
+        tokens_out=1,
+        # A proposal of 10 tokens costs one.
+        proposal_price=Price(per_token_in=0.1, per_token_out=0),
+    )
     outcome = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
     tokens = sum(tokens_in(prompt) + 1 for prompt, _ in watch.requests)
     assert outcome.budget.total_cost == tokens + model.calls

@@ -107,8 +107,8 @@ def test_a_decisive_answer_gets_most_of_the_weight_and_random_answers_are_droppe
     noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
     columns = {"true": truth, **noise, "own": own}
     answers = read_answers(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
-    assert [field.name for field in answers.useful_questions()] == ["true"]
-    useful = answers.of_questions(answers.useful_questions())
+    assert [field.name for field in answers.of_useful_questions().fields] == ["true", "own"]
+    useful = answers.of_useful_questions()
     shares = useful.fit_weights().shares(useful.fields)
     # The labels are made of twice as much of the true answer as of the judge's own.
     assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
@@ -119,7 +119,7 @@ def test_if_labels_teach_nothing_only_the_judges_own_rating_counts():
     columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
     flat = read_answers(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
     assert set(flat.fit_weights().slopes) == {"own"}
-    assert flat.useful_questions() == ()
+    assert [field.name for field in flat.of_useful_questions().fields] == ["own"]
     silent = read_answers({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
     assert silent.fit_weights().slopes == {"own": 1.0}
     assert np.isnan(silent.scores(silent.fit_weights())).all()
@@ -131,7 +131,7 @@ def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
     against = np.where(np.arange(120) % 20 < 9, human, 1 - human)
     columns, documents = {"useful": useful, "own": against}, np.repeat(np.arange(30), 4)
     answers = read_answers(columns, human, documents, ("yes", "no"))
-    assert [field.name for field in answers.useful_questions()] == ["useful"]
+    assert [field.name for field in answers.of_useful_questions().fields] == ["useful", "own"]
     shares = answers.fit_weights().shares(answers.fields)
     assert shares["useful"] > 0.8
     # If the answers go against labels all together, the verdict counts alone.

@@ -43,7 +43,7 @@ def test_the_cost_of_the_final_measurement_is_reserved_and_the_search_may_spend_
     budget = plan(max_cost=1.0)
     assert budget.search.limit == pytest.approx(budget.limit - budget.reserved_cost)
     n_test = budget.prepared.labels.n_held_out
-    assert budget.reserved_cost >= 2 * n_test * budget.costs.pricing.untuned_price
+    assert budget.reserved_cost >= 2 * n_test * budget.pricing.untuned_price
     assert budget.reserved_calls == 2 * n_test
     assert budget.expected.cost_usd <= budget.limit <= 1.0 == budget.limit_in_dollars
 
@@ -68,31 +68,29 @@ def test_the_error_on_a_limit_that_is_too_small_names_the_smallest_useful_limit(
 
 
 def test_a_running_budget_is_planned_from_measured_costs():
-    expected = plan(max_cost=2.0).costs.pricing
+    expected = plan(max_cost=2.0).pricing
     dearer = plan((expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
-    assert dearer.costs.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
+    assert dearer.pricing.untuned_price == pytest.approx(expected.untuned_price + 0.0032)
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
 
 
 def test_a_model_with_a_price_for_output_tokens_only_is_not_free():
     budget = plan(price="0,1.6", plan="mean", samples=2)
-    assert budget.search.unit == "dollars"
-    assert budget.costs.pricing.untuned_price == pytest.approx(
-        1.6e-6 * budget.costs.pricing.tokens_out
-    )
-    assert plan(lm="openai/x", price="0,0").search.unit == "calls"
-    assert not plan(lm="openai/x").costs.is_free
+    assert budget.pricing.unit == "dollars"
+    assert budget.pricing.untuned_price == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    assert plan(lm="openai/x", price="0,0").pricing.unit == "calls"
+    assert not plan(lm="openai/x").pricing.is_free
 
 
 def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)
-        assert (budget.search.unit, budget.search.proposal_cost) == ("calls", 1)
+        assert (budget.pricing.unit, budget.search.proposal_cost) == ("calls", 1)
         # A twentieth is kept for replies that have to be asked for again.
         assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
-    assert plan(max_calls=2000, max_cost=1.0).search.unit == "dollars"
+    assert plan(max_calls=2000, max_cost=1.0).pricing.unit == "dollars"
 
 
 def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(

@@ -54,18 +54,17 @@ def test_an_instruction_that_is_empty_too_long_or_known_is_rejected(instruction,
 
 
 def test_the_budget_raises_before_any_item_is_judged():
-    budget, pricing = SearchBudget(14), Pricing(price_per_call=1, item_calls=2)
+    budget = SearchBudget(14, Pricing(item_calls=2))
     watch = Watch()
-    evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget, pricing=pricing)
+    evaluator = Evaluator(untuned=SEED, judge_items=watch, budget=budget)
     with pytest.raises(SearchBudgetSpentError, match="costs 16 calls, but only 14 calls are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
     assert not watch.requests
 
 
 def test_the_next_proposal_is_expected_to_cost_as_much_as_the_last():
-    budget = SearchBudget(
-        100, proposal_cost=2, proposal_price=Price(per_token_in=1, per_token_out=1)
-    )
+    each = Price(per_token_in=1, per_token_out=1)
+    budget = SearchBudget(100, Pricing(unit="dollars", proposal_price=each, proposal_cost=2))
     budget.charge_proposal(1, 0)
     assert budget.proposal_cost == 2
     budget.charge_proposal(4, 5)
@@ -144,13 +143,21 @@ def test_if_the_limit_does_not_pay_for_all_candidates_the_first_ones_race():
 def test_a_candidate_is_not_judged_on_documents_that_it_shows():
     race = race_of(10, 0)
     first, second, third, *_ = race.document_ids
-    candidate = Candidate(instruction="1", demo_set=DemoSet(documents=frozenset({first, third})))
+    shown = race.items([first, third]).items
+    candidate = Candidate(instruction="1", demo_set=DemoSet(items=shown))
     assert race.documents(candidate, 1) == [second]
     assert len(race.documents(candidate, 10)) == 8
 
 
 # A token read costs one, and so does one written.
-PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
+PRICING = Pricing(
+    unit="dollars",
+    price=Price(per_token_in=1, per_token_out=1),
+    tokens_in=100,
+    tokens_out=1,
+    # A proposal of 10 tokens costs one, too.
+    proposal_price=Price(per_token_in=0.1, per_token_out=0),
+)
 
 
 def judge_for_tokens(prompt, items):

@@ -15,7 +15,7 @@ from judges.judgement import Judgement
 from judges.prompt import Prompt
 from judges.protocol import Sampling
 from optimize.items import Item, Items
-from optimize.search.budget import CostUnit, Pricing, SearchBudget
+from optimize.search.budget import Pricing, SearchBudget
 from optimize.search.evaluator import Evaluator, ItemJudgement, JudgeItems
 from optimize.search.optimizer import find_optimizer
 from optimize.search.problem import Goal, SearchOptions, SearchProblem
@@ -127,7 +127,6 @@ def problem_of(
     by: JudgeItems = judge,
     goal: Goal = "summary",
     pricing: Pricing | None = None,
-    proposal_cost: float = 1,
     proposer: Model | None = None,
     account: Account | None = None,
     trials: list[dict[str, Any]] | None = None,
@@ -135,11 +134,9 @@ def problem_of(
 ) -> SearchProblem:
     """What a search is given; its trials and lines go to the lists."""
     records = [] if trials is None else trials
-    unit: CostUnit = "dollars" if pricing else "calls"
-    budget = SearchBudget(calls, unit=unit, proposal_cost=proposal_cost)
-    pricing = pricing or Pricing(price_per_call=1)
+    budget = SearchBudget(calls, pricing or Pricing())
     return SearchProblem(
-        evaluator=Evaluator(untuned=SEED, judge_items=by, budget=budget, pricing=pricing),
+        evaluator=Evaluator(untuned=SEED, judge_items=by, budget=budget),
         proposer=proposer and Client(proposer, account=account or Budget().account()),
         train=train,
         dev=dev,

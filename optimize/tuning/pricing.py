@@ -1,0 +1,92 @@
+"""The prices of a tuning run: of a judgement and of a proposal.
+
+The price of a judgement is estimated from the length of the labelled texts, or measured on a few
+rows at the start of a run.
+"""
+
+from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, gives_n_replies
+from judges.decisions import fill_template_for, template_for
+from judges.protocol import REASONING_FACTOR, is_decision, is_embedded, is_reasoning
+from judges.scoring import n_reply_tokens
+from optimize.search.budget import Pricing
+from optimize.search.evidence import expected_evidence_length
+from optimize.search.proposer import MAX_PROPOSAL_TOKENS
+from optimize.tuning.preparation import PreparedRun
+
+# The numbers of tokens in a prompt and in its reply.
+PromptAndReplyTokens = tuple[float, float]
+# The number of labelled outputs from which the average length of a prompt is estimated.
+N_ITEMS_SAMPLED = 20
+# The length of a proposer's prompt in characters, without the labelled texts that it quotes.
+PROPOSER_CHARACTERS = 10_000
+# The assumed number of reasoning tokens that a reasoning model writes before a proposal.
+PROPOSAL_THOUGHT_TOKENS = 1500
+# The assumed prices of input and output tokens, relative to each other, if no price is known.
+ASSUMED_TOKEN_PRICE = Price(per_token_in=1.0, per_token_out=4.0)
+# If a free proposer is used with a paid judge, a proposal gets this cost instead of 0, because the
+# search divides by the cost of a proposal.
+MIN_PROPOSAL_COST = 1e-9
+
+
+def plan_pricing(
+    prepared: PreparedRun,
+    native_n: bool | None = None,
+    measured: PromptAndReplyTokens | None = None,
+) -> Pricing:
+    """Return the prices of a run; for `native_n` and `measured`, see `plan_budget`."""
+    settings, lm, price = prepared.settings, prepared.settings.lm, prepared.settings.judge.price
+    n_orders = 2 if settings.pairwise else 1
+    n_replies = n_orders * (settings.samples or 1)
+    one_call_per_order = gives_n_replies(lm) if native_n is None else native_n
+    n_calls = n_orders if one_call_per_order else n_replies
+    tokens_in, tokens_out = measured or _estimate_tokens(prepared, n_calls, n_replies)
+    only_calls_limited = settings.max_calls is not None and settings.max_cost is None
+    in_dollars = not (price is None or price.is_free or only_calls_limited)
+    proposal_price = settings.proposer.price or price or ASSUMED_TOKEN_PRICE
+    proposal_tokens = _proposal_tokens(prepared)
+    proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*proposal_tokens))
+    return Pricing(
+        unit="dollars" if in_dollars else "calls",
+        price=price or ASSUMED_TOKEN_PRICE,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        item_calls=n_calls,
+        item_replies=0 if is_decision(lm) else n_replies,  # decision models write no text
+        proposal_price=proposal_price,
+        proposal_tokens=proposal_tokens,
+        proposal_cost=proposal_cost if in_dollars else 1.0,
+    )
+
+
+def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> PromptAndReplyTokens:
+    """Estimate the untuned judge's tokens for one output from the length of its prompts."""
+    train, lm = prepared.labels.train, prepared.settings.lm
+    if is_embedded(lm):  # its tokens cost nothing
+        return 0, 0
+    template = template_for(lm, prepared.untuned)
+    sample = train.items[:: max(1, len(train) // N_ITEMS_SAMPLED)]
+    prompts = (fill_template_for(lm, template, item.texts) for item in sample)
+    tokens_in = sum(map(estimate_tokens, prompts)) / len(sample)
+    return tokens_in * n_calls, n_reply_tokens(prepared.untuned, lm) * n_replies
+
+
+def _proposal_tokens(prepared: PreparedRun) -> PromptAndReplyTokens:
+    """Return the expected tokens of a proposal, whose reply usually has half of its bound."""
+    lm = prepared.settings.proposer.lm
+    if is_embedded(lm):  # the embedded model writes no proposals
+        return 0, 0
+    tokens_out = MAX_PROPOSAL_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm)
+    return _proposal_characters(prepared) / CHARACTERS_PER_TOKEN, tokens_out
+
+
+def worst_proposal_tokens(prepared: PreparedRun) -> PromptAndReplyTokens:
+    """Return the most tokens of a proposal: a prompt has at most one for each character."""
+    lm, max_tokens = prepared.settings.proposer.lm, prepared.settings.proposer.max_tokens
+    if is_embedded(lm):
+        return 0, 0
+    factor = REASONING_FACTOR if is_reasoning(lm) else 1
+    return _proposal_characters(prepared), max_tokens or MAX_PROPOSAL_TOKENS * factor
+
+
+def _proposal_characters(prepared: PreparedRun) -> int:
+    return PROPOSER_CHARACTERS + expected_evidence_length(prepared.labels.train)
