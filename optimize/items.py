@@ -250,31 +250,31 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or only some ratings have an annotator's name.
     """
-    name_lists = [output.annotators.get(dimension, ()) for output in labelled.outputs]
-    rating_lists = [output.ratings.get(dimension, ()) for output in labelled.outputs]
-    rating_lists = [
-        ratings if names or len(ratings) > 1 else ()
-        for names, ratings in zip(name_lists, rating_lists, strict=True)
+    annotations = [
+        (output.id, output.annotators.get(dimension, ()), output.ratings.get(dimension, ()))
+        for output in labelled.outputs
     ]
-    numbers_of_ratings = {len(ratings) for ratings in rating_lists} - {0}
-    if max(numbers_of_ratings, default=0) < 2:
+    numbers_of_ratings = {len(ratings) for _, _, ratings in annotations} - {0, 1}
+    is_numbered = len(numbers_of_ratings) == 1 and not any(names for _, names, _ in annotations)
+    rows: list[dict[str, float]] = []
+    for id, names, ratings in annotations:
+        if len(ratings) == 1 and not names:
+            ratings = ()
+        if is_numbered:
+            names = tuple(str(number) for number in range(1, len(ratings) + 1))
+        if len(names) != len(ratings):
+            raise LabelError(
+                f"{labelled.name}: output {id!r} has {len(ratings)} ratings on {dimension!r} and "
+                f"{len(names)} annotators' names: name the annotator of each rating"
+            )
+        rows.append(dict(zip(names, ratings, strict=True)))
+    if max(map(len, rows), default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's rating, in `annotations` or a long file (--annotations)"
         )
-    if len(numbers_of_ratings) == 1 and not any(name_lists):
-        name_lists = [tuple(map(str, range(1, len(ratings) + 1))) for ratings in rating_lists]
-    annotators = tuple(sorted({*chain.from_iterable(name_lists)}))
-    matrix = np.full((len(rating_lists), len(annotators)), np.nan)
-    rows = zip(labelled.outputs, name_lists, rating_lists, strict=True)
-    for row, (output, names, ratings) in enumerate(rows):
-        if ratings and len(names) != len(ratings):
-            raise LabelError(
-                f"{labelled.name}: output {output.id!r} has {len(ratings)} ratings on "
-                f"{dimension!r} and {len(names)} annotators' names: name the annotator of each "
-                "rating"
-            )
-        matrix[row, [annotators.index(name) for name in names]] = ratings
+    annotators = tuple(sorted({*chain.from_iterable(rows)}))
+    matrix = np.array([[row.get(name, np.nan) for name in annotators] for row in rows], dtype=float)
     return matrix, annotators
 
 

@@ -122,7 +122,7 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
             )
             if not low_end or n_documents < n_required:
                 return ""
-            floor_values.append(_round_down(floor.share_floor(rate.value, low_end, rate.n, 2)))
+            floor_values.append(_round_down(floor.share_floor(rate.value, low_end, rate.n)))
         # A judge that decides at random holds floors whose sum is 1 or less.
         is_above_chance = sum(floor_values) > 1
         return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floor_values) if is_above_chance else ""

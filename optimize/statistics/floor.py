@@ -22,8 +22,9 @@ MAX_FURTHER_LABELS, MAX_LABELS = 10_000, 100_000
 # Labels are planned so that a judge holds its floors with the probability `PLANNED_POWER`, if it
 # errs half or three quarters as often as they allow: with floors of .8, at rates of .9 and .85.
 PLANNED_POWER, ERROR_RATIOS = 0.9, (0.5, 0.75)
-# Normal quantiles by the number of floors; all of these floors hold with a probability of 90 %.
-NORMAL_QUANTILES = {1: 1.281552, 2: 1.632219}
+# Normal quantiles: with a probability of 90 %, the one floor for rho holds, and both floors for TPR
+# and TNR hold.
+QUANTILE_OF_ONE_FLOOR, QUANTILE_OF_TWO_FLOORS = 1.281552, 1.632219
 # The width of an interval is itself an estimate, with a relative error of 1 / sqrt(2 f); f is the
 # effective number of outputs divided by (1 + the design effect). So the figure on new labels varies
 # more against the floor: to first order its variance grows by 1 + 4.5 / f, with two floors by 1 +
@@ -34,20 +35,19 @@ WIDTH_NOISE = 5
 def correlation_floor(value: float, low: float) -> float:
     """Return the suggested floor for a correlation whose interval has the low end `low`."""
     z, low_z = math.atanh(value), math.atanh(low)
-    return math.tanh(
-        low_z - math.sqrt(2) * NORMAL_QUANTILES[1] / student_quantile(math.inf) * (z - low_z)
-    )
+    standard_error = (z - low_z) / student_quantile(math.inf)
+    return math.tanh(low_z - math.sqrt(2) * QUANTILE_OF_ONE_FLOOR * standard_error)
 
 
-def share_floor(share: float, low: float, n_outputs: int, n_floors: int) -> float:
-    """Return the suggested floor for a share whose Wilson interval has the low end `low`.
+def share_floor(share: float, low: float, n_outputs: int) -> float:
+    """Return the suggested floor for TPR or TNR, whose Wilson interval has the low end `low`.
 
     The effective number of outputs follows from the low end. Both variances are computed at the
-    mean of today's share and the share on new labels. The judge holds `n_floors` simultaneously.
+    mean of today's share and the share on new labels.
     """
     n_effective = n_outputs_from_interval(share, low)
     variance_factor = 1 + WIDTH_NOISE * (1 + n_outputs / n_effective) / n_effective
-    a, b = NORMAL_QUANTILES[n_floors] ** 2 * variance_factor / n_effective, 2 * share - 1
+    a, b = QUANTILE_OF_TWO_FLOORS**2 * variance_factor / n_effective, 2 * share - 1
     # The solution for `new` of (share - new)^2 = 2 a m (1 - m), where m = (share + new) / 2.
     discriminant_root = math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))
     return wilson_interval(max(0.0, share - (a * b + discriminant_root) / (2 + a)), n_effective).low
