@@ -68,10 +68,15 @@ class Counts:
     open_calls: int = 0
     open_cost: float = 0.0
 
+    @property
+    def spent(self) -> float:
+        """The real cost of answered requests and the worst-case cost of unanswered ones."""
+        return self.cost + self.lost_cost
+
     @classmethod
     def sum(cls, summands: Iterable["Counts"]) -> "Counts":
         """Return the sum of several counts, field by field."""
-        counts = list(summands)  # a copy, since another thread may add counts meanwhile
+        counts = list(summands)
         return cls(**{name: sum(getattr(c, name) for c in counts) for name in cls.__slots__})
 
 
@@ -106,8 +111,10 @@ class Budget:
             counts.calls += total.n_requests
             counts.tokens_in += total.tokens_in
             counts.tokens_out += total.tokens_out
-            counts.cost += total.cost if total.state == ANSWERED else 0.0
-            counts.lost_cost += total.cost if total.state != ANSWERED else 0.0
+            if total.state == ANSWERED:
+                counts.cost += total.cost
+            else:
+                counts.lost_cost += total.cost
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
         """Return the account of this name; raises OptionError if `max_cost` needs a price."""
@@ -124,8 +131,8 @@ class Budget:
     @property
     def total(self) -> Counts:
         """The sum of all counts, over all accounts and purposes."""
-        accounts = [*self.counts.values()]  # a copy, since another thread may open an account
-        return Counts.sum(c for counts_by_purpose in accounts for c in counts_by_purpose.values())
+        # Copies, since another thread may add an account or a purpose meanwhile.
+        return Counts.sum(c for account in [*self.counts.values()] for c in [*account.values()])
 
     @property
     def calls(self) -> int:
@@ -134,8 +141,7 @@ class Budget:
     @property
     def cost(self) -> float:
         """The US dollars spent, including the worst-case cost of unanswered requests."""
-        total = self.total
-        return total.cost + total.lost_cost
+        return self.total.spent
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep calls and US dollars for a later step, in place of any amount set aside before."""
@@ -161,18 +167,17 @@ class Budget:
             raise BudgetSpentError(
                 f"the budget of {self.max_calls} calls is spent{reserve}{advice}"
             )
-        spent = total.cost + total.lost_cost
-        if self.max_cost is None or spent + total.open_cost + cost <= self.max_cost - kept_cost:
+        spent_and_open = total.spent + total.open_cost
+        if self.max_cost is None or spent_and_open + cost <= self.max_cost - kept_cost:
             return True
         if total.open_calls:
             return False
-        lost = f" (at most ${total.lost_cost:.4f} of it for unanswered requests)"
-        reserve = f", ${kept_cost:.4f} are kept for later steps" if kept_cost else ""
-        raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent"
-            f"{lost if total.lost_cost else ''}{reserve} and the next request may cost ${cost:.4f}"
-            f"{advice}"
-        )
+        message = f"${total.spent:.4f} of the budget of ${self.max_cost:g} is spent"
+        if total.lost_cost:
+            message += f" (at most ${total.lost_cost:.4f} of it for unanswered requests)"
+        if kept_cost:
+            message += f", ${kept_cost:.4f} are kept for later steps"
+        raise BudgetSpentError(f"{message} and the next request may cost ${cost:.4f}{advice}")
 
 
 @dataclass(eq=False, repr=False)
@@ -210,7 +215,7 @@ class Account:
     @property
     def total(self) -> Counts:
         """The sum of this account's counts over all purposes."""
-        return Counts.sum(self._counts.values())
+        return Counts.sum([*self._counts.values()])
 
     @property
     def cost(self) -> float | None:
@@ -231,7 +236,7 @@ class Account:
                 calls=counts.calls,
                 tokens_in=counts.tokens_in,
                 tokens_out=counts.tokens_out,
-                cost_usd=None if self.price is None else round(counts.cost + counts.lost_cost, 6),
+                cost_usd=None if self.price is None else round(counts.spent, 6),
             )
             for purpose, counts in list(self._counts.items())
             if counts.calls
@@ -265,29 +270,27 @@ class Account:
     def settle(self, booking: Booking, outcome: Usage | ModelError) -> None:
         """Replace a request's booking by its real tokens and cost, and store its replies.
 
-        If the request failed, its booking is released instead.
+        A failed request keeps its worst-case cost if the provider may bill it, else costs nothing.
         """
-        if isinstance(outcome, ModelError):
-            self.release(booking, billed=outcome.billed)
-            return
-        cost = (self.price or FREE).cost_of(outcome)
-        with self.budget.lock:
+        budget, usage = self.budget, None
+        with budget.lock:
             counts = self._counts[booking.purpose]
-            self._n_settled += 1
-            counts.tokens_in += outcome.tokens_in
-            counts.tokens_out += outcome.tokens_out
-            counts.cost += cost
-            self._close(booking, ANSWERED, cost, outcome)
-            if cost > booking.worst_cost > 0:
-                ratio = cost / booking.worst_cost
-                self.budget.excess_ratio = max(self.budget.excess_ratio, ratio)
-
-    def release(self, booking: Booking, *, billed: bool) -> None:
-        """Close the booking of an unanswered request; its cost still counts if `billed` is true."""
-        with self.budget.lock:
-            cost = booking.reserved if billed else 0.0
-            self._counts[booking.purpose].lost_cost += cost
-            self._close(booking, LOST if billed else REFUSED, cost, None)
+            if isinstance(outcome, ModelError):
+                state, cost = (LOST, booking.reserved) if outcome.billed else (REFUSED, 0.0)
+                counts.lost_cost += cost
+            else:
+                state, cost, usage = ANSWERED, (self.price or FREE).cost_of(outcome), outcome
+                counts.cost += cost
+                counts.tokens_in += outcome.tokens_in
+                counts.tokens_out += outcome.tokens_out
+                self._n_settled += 1
+                if cost > booking.worst_cost > 0:
+                    budget.excess_ratio = max(budget.excess_ratio, cost / booking.worst_cost)
+            counts.open_calls -= 1
+            # With no open call, the open cost is exactly 0: subtracting leaves a rounding error.
+            counts.open_cost = counts.open_cost - booking.reserved if counts.open_calls else 0.0
+            if booking.request_id is not None and budget.store:
+                budget.store.record_outcome(booking.request_id, state, cost, usage)
 
     def record_cached(self, key: bytes, completion: Completion) -> None:
         """Copy an answer from the user's reply cache to the run's store."""
@@ -295,11 +298,3 @@ class Account:
             self._counts[self.purpose].cached_calls += 1
             if self.budget.store:
                 self.budget.store.put(key, completion, self.name, self.purpose)
-
-    def _close(self, booking: Booking, state: str, cost: float, usage: Usage | None) -> None:
-        counts = self._counts[booking.purpose]
-        counts.open_calls -= 1
-        # With no open call, the reserved cost is exactly 0: subtracting leaves a rounding error.
-        counts.open_cost = counts.open_cost - booking.reserved if counts.open_calls else 0.0
-        if booking.request_id is not None and self.budget.store:
-            self.budget.store.record_outcome(booking.request_id, state, cost, usage)

@@ -12,6 +12,7 @@ budget, sends the request, and retries after errors.
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
@@ -21,7 +22,7 @@ from judges.client.event_loop import event_loop, run_at_once
 from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.window import WAKE_DELAY_SECONDS, InFlightCounter, RequestWindow
+from judges.client.window import RequestWindow, RunState
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
@@ -43,6 +44,9 @@ from judges.reading import check_reply
 TIMEOUT_SECONDS = 120.0
 # If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
 LONGER_REPLY_FACTOR = 4
+# Seconds between an answer and its commit, so that one commit covers all answers that arrive
+# meanwhile.
+COMMIT_DELAY_SECONDS = 0.002
 
 _log = logging.getLogger(__name__)
 # Logged as warnings, which Python prints to stderr even if logging is not configured.
@@ -50,14 +54,14 @@ _warn_once = lru_cache(_log.warning)
 
 
 @dataclass(slots=True)
-class _CollectedReplies:
-    """The replies to one request so far; the key of a reply is the index of its sample.
+class _Replies:
+    """The replies to one request so far, by the index of their sample.
 
     `n_repeats` is how often the request was sent again because replies could not be read.
     """
 
     request: Request
-    in_flight: InFlightCounter
+    run: RunState
     n_repeats: int = 0
     accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
     unreadable: dict[int, tuple[Reply, str]] = field(default_factory=dict)
@@ -66,9 +70,7 @@ class _CollectedReplies:
     tokens_out: int = 0
     cached: bool = True
 
-    def add_completion(
-        self, indices: Iterable[int], completion: Completion, *, cached: bool
-    ) -> None:
+    def add(self, indices: Iterable[int], completion: Completion, *, cached: bool) -> None:
         """Read the replies for the samples `indices`, and keep their values or their errors."""
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
@@ -88,7 +90,7 @@ class _CollectedReplies:
         accepted = [self.accepted[i] for i in sorted(self.accepted)]
         unreadable = [self.unreadable[i] for i in sorted(self.unreadable)]
         return Response(
-            replies=(*(reply for reply, _ in accepted), *(reply for reply, _ in unreadable)),
+            replies=tuple(reply for reply, _ in [*accepted, *unreadable]),
             values=tuple(value for _, value in accepted),
             failures=(*self.errors, *(reason for _, reason in unreadable)),
             tokens_in=self.tokens_in,
@@ -126,26 +128,27 @@ class Client:
     open_client_for: Callable[[str, str | None], "Client"] | None = None
 
     def __post_init__(self) -> None:
-        model = self.model
         # The tokens of the responses that `run` has yielded, including cached responses.
         self.tokens_in = self.tokens_out = 0
         self._store = self.account.budget.store
-        self._is_in_process = answers_in_process(model)
-        self._native_n = model.native_n
-        self._identity = str(getattr(model, "identity", model.endpoint))
-        is_reasoning_model = not self._is_in_process and is_reasoning(model.name)
-        self._max_tokens_factor = REASONING_FACTOR if is_reasoning_model else 1
+        # The stores whose writes are committed after an answer, and where answers are looked up.
+        self._stores = [store for store in (self._store, self.cache and self.cache.store) if store]
+        self._is_in_process = answers_in_process(self.model)
+        self._native_n = self.model.native_n
+        self._identity = str(getattr(self.model, "identity", self.model.endpoint))
         self._sender = Sender(
-            model, self.account, self.concurrency, self.timeout, ends_run=self.monitor is not None
+            self.model,
+            self.account,
+            self.concurrency,
+            self.timeout,
+            ends_run=self.monitor is not None,
         )
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
-        if self._is_in_process:
-            return self._answer_in_process(request)
-        future = asyncio.run_coroutine_threadsafe(self._answer_and_commit(request), event_loop())
+        future = self._start(request)
         try:
             return future.result()
         except BaseException:
@@ -154,21 +157,20 @@ class Client:
 
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
-        if self._is_in_process:
-            return self._answer_in_process(request)
-        future = asyncio.run_coroutine_threadsafe(self._answer_and_commit(request), event_loop())
-        return await asyncio.wrap_future(future)
+        return await asyncio.wrap_future(self._start(request))
 
-    async def _answer_and_commit(self, request: Request) -> Response:
-        response = await self.answer(request, InFlightCounter())
-        self._commit()
-        return response
+    def _start(self, request: Request) -> "Future[Response]":
+        if not self._is_in_process:
+            return asyncio.run_coroutine_threadsafe(self.answer(request, RunState()), event_loop())
+        future = Future[Response]()
+        future.set_result(self._answer_in_process(request))
+        return future
 
     def run(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Yield a response for each request, in order; only a few requests are read ahead.
 
-        The method also works while an event loop is running, as in a notebook. On Ctrl-C, the
-        method waits a few seconds for the answers to requests in flight, and stores the answers.
+        The method also works in a notebook, where an event loop is running. On Ctrl-C, it waits a
+        few seconds for the answers to requests in flight, and stores them.
 
         Raises:
             FatalModelError: No request can be answered, for example because the key is wrong or
@@ -186,7 +188,8 @@ class Client:
             while window.start_requests(remaining_requests):
                 if (response := window.take_response()) is not None:
                     yield self._count_response(response)
-            window.check_budget()
+            if window.state.spent_error is not None:
+                raise window.state.spent_error
         except (BudgetSpentError, FailingRunError):
             grace_seconds = self.timeout  # wait for requests in flight, since they are paid for
             raise
@@ -202,7 +205,7 @@ class Client:
 
     def _answer_in_process(self, request: Request) -> Response:
         """Return the response of a model in this process, without retries and without a store."""
-        replies = _CollectedReplies(request, InFlightCounter())
+        replies = _Replies(request, RunState())
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("the rest of the budget is reserved for other requests")
@@ -215,19 +218,20 @@ class Client:
             replies.errors.append(str(error))
         else:
             self.account.settle(booking, completion)
-            replies.add_completion(range(request.sampling.n), completion, cached=False)
+            replies.add(range(request.sampling.n), completion, cached=False)
         return replies.response()
 
-    async def answer(self, request: Request, in_flight: InFlightCounter) -> Response:
+    async def answer(self, request: Request, run: RunState) -> Response:
         """Return the response to a request: `sampling.n` accepted replies, or why some failed.
 
-        Nothing is sent once `in_flight` is stopped. Raises FatalModelError or BudgetSpentError if
+        Nothing is sent once the `run` is stopped. Raises FatalModelError or BudgetSpentError if
         the run must end.
         """
-        replies, may_raise_limit = _CollectedReplies(request, in_flight), self.max_tokens is None
+        replies, may_raise_limit = _Replies(request, run), self.max_tokens is None
+        factor = REASONING_FACTOR if is_reasoning(self.model.name) else 1
         sampling = replace(
             request.sampling,
-            max_tokens=self.max_tokens or self._max_tokens_factor * request.sampling.max_tokens,
+            max_tokens=self.max_tokens or factor * request.sampling.max_tokens,
             reasoning_effort=self.reasoning_effort or request.sampling.reasoning_effort,
         )
         while True:
@@ -247,68 +251,61 @@ class Client:
             else:
                 replies.n_repeats += 1
 
-    async def _draw_samples(self, replies: _CollectedReplies, sampling: Sampling) -> None:
+    async def _draw_samples(self, replies: _Replies, sampling: Sampling) -> None:
         """Request the missing samples: together if the model accepts `n`, else one by one.
 
         Only answers show whether an endpoint accepts `n`. So samples that an earlier start drew in
         one way are not drawn again in the other way.
         """
-        missing_indices = [i for i in range(sampling.n) if i not in replies.accepted]
+        indices = [i for i in range(sampling.n) if i not in replies.accepted]
         sampling = replace(sampling, seed=sampling.seed + replies.n_repeats)
-        joint_sampling = replace(sampling, n=len(missing_indices))
-        single_samplings = {
-            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i)
-            for i in missing_indices
+        joint = replace(sampling, n=len(indices))
+        singles = {
+            i: replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i) for i in indices
         }
-        is_joint = sampling.n == 1 or self._is_answered(replies, joint_sampling)
-        if not is_joint and self._native_n:
-            is_joint = not any(
-                self._is_answered(replies, each) for each in single_samplings.values()
-            )
-        if is_joint:
-            n_replies = await self._request_samples(replies, joint_sampling, missing_indices)
-            if n_replies == 1 < len(missing_indices):
+        is_joint = sampling.n == 1 or self._is_answered(replies, [joint])
+        if is_joint or (self._native_n and not self._is_answered(replies, singles.values())):
+            n_replies = await self._request_samples(replies, joint, indices)
+            if n_replies == 1 < len(indices):
                 self._native_n = False  # the endpoint ignores n
-            missing_indices = missing_indices[n_replies:] if n_replies else []
-        requests = [
-            self._request_samples(replies, single_samplings[i], [i]) for i in missing_indices
-        ]
+            indices = indices[n_replies:] if n_replies else []
+        requests = [self._request_samples(replies, singles[i], [i]) for i in indices]
         # If one request does not fit into the budget, the others are still answered.
         for result in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    def _is_answered(self, replies: _CollectedReplies, sampling: Sampling) -> bool:
-        """Whether the run's store or the cache has the answer to this request."""
-        key = request_key(self._identity, self.model.name, replies.request.messages, sampling)
+    def _is_answered(self, replies: _Replies, samplings: Iterable[Sampling]) -> bool:
+        """Whether the run's store or the cache has the answer to one of these requests."""
+        messages = replies.request.messages
+        keys = [request_key(self._identity, self.model.name, messages, each) for each in samplings]
         with suppress(StoreError):
-            stores = [self._store, self.cache and self.cache.store]
-            return any(store and store.get(key) for store in stores)
+            return any(store.get(key) for store in self._stores for key in keys)
         return False
 
     async def _request_samples(
-        self, replies: _CollectedReplies, sampling: Sampling, indices: Sequence[int]
+        self, replies: _Replies, sampling: Sampling, indices: Sequence[int]
     ) -> int:
         """Make one request for the samples `indices`, and return the number of its replies."""
         messages = replies.request.messages
-        if replies.n_repeats and replies.request.restate is not None:
+        if replies.n_repeats and replies.request.restate:
             messages = replies.request.restate(messages)
         key = request_key(self._identity, self.model.name, messages, sampling)
         try:
-            request = KeyedRequest(replies.in_flight, key, messages, sampling)
+            request = KeyedRequest(replies.run, key, messages, sampling)
             completion, cached = await self._find_or_send(request)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             replies.errors.append(str(error))
             return 0
         n_accepted = len(replies.accepted)
-        replies.add_completion(indices, completion, cached=cached)
+        replies.add(indices, completion, cached=cached)
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not cached and len(replies.accepted) > n_accepted:
             self.cache.put(key, completion)
         if not self._commit_is_scheduled:
             self._commit_is_scheduled = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit)
+            asyncio.get_running_loop().call_later(COMMIT_DELAY_SECONDS, self._commit)
         return len(completion.replies)
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
@@ -345,10 +342,9 @@ class Client:
 
     def _commit(self) -> None:
         self._commit_is_scheduled = False
-        for store in (self._store, self.cache and self.cache.store):
+        for store in self._stores:
             with suppress(StoreError):  # the next booking raises the error again
-                if store:
-                    store.commit()
+                store.commit()
 
 
 def answers_in_process(model: Model) -> bool:

@@ -119,16 +119,12 @@ class Redactor:
 
     def redact_completion(self, completion: Completion) -> Completion:
         """Return the answer with keys redacted, since a server may quote a key in an answer."""
-        answer_texts = [completion.model]
-        for reply in completion.replies:
-            answer_texts += (reply.text, reply.finish_reason)
-            # The tokens are joined before the search, since a key may span several tokens.
-            answer_texts.append("".join([token.text for token in reply.tokens]))
-            answer_texts += [text for token in reply.tokens for text in token.top]
-        if not self.has_secret("\0".join(answer_texts)):
+        texts = [completion.model, *(reply.text for reply in completion.replies)]
+        if not any(map(self.has_secret, texts)):
             return completion
+        # Without tokens, which spell the key.
         replies = [
-            Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
+            Reply(text=self.redact(reply.text), finish_reason=reply.finish_reason)
             for reply in completion.replies
         ]
         return replace(completion, model=self.redact(completion.model), replies=tuple(replies))

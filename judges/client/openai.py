@@ -41,8 +41,6 @@ MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular an
 MAX_EXCERPT_CHARACTERS = 300
 # The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
-# The number of files that this process may open in addition to its connections.
-MAX_OTHER_FILES = 64
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
 # endpoint that refuses the part.
 OPTIONAL_REQUEST_PARTS = {
@@ -59,7 +57,6 @@ ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GE
 # A LiteLLM proxy answers 401 with these words if the provider refuses the proxy's own key.
 PROXY_KEY_ERROR = "litellm.AuthenticationError"
 # Messages of errors, with fields for `read_error` to fill in.
-ERROR_MESSAGE = "{message}"
 REDIRECT_MESSAGE = "{origin}: it redirects; name the new address by --api-base"
 KEY_MESSAGE = (
     "{origin}: the key in {source.key_variable} is missing or was not accepted for {source.name}"
@@ -103,9 +100,8 @@ class RequestFormat:
     def learn_from(self, body: Mapping[str, Any], answer: bytes) -> bool:
         """Learn from an answer with status 400 or 422 which part of the request to leave out.
 
-        Returns whether the request should be sent again. The parts that ask for log-probabilities
-        are never left out, since a judge that needs these would otherwise silently work without
-        them.
+        Returns whether the request should be sent again. Log-probabilities are never left out,
+        since a judge that needs them would silently work without them.
         """
         part_names = set(body)
         if _without_system_message(body["messages"]) != body["messages"]:
@@ -137,8 +133,7 @@ class EndpointModel:
     """A model behind a chat-completions endpoint; the API key is sent to this endpoint only.
 
     All requests must run on one event loop. Connections stay open until `close`. The caller sets
-    a timeout, and sends at most `max_connections` requests at the same time; this number follows
-    from the operating system's limit on open files.
+    a timeout, and limits the requests that are sent at the same time.
     """
 
     native_n = True
@@ -151,7 +146,6 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.changes = self.request_format.changes
         self.redactor = Redactor([key])
-        self.max_connections = _max_connections()
         self._url, self._proxy = url, _proxy_for(url)
         # Compressed answers are not accepted, since one could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -225,14 +219,6 @@ class EndpointModel:
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
-
-
-def _max_connections() -> int:
-    try:
-        from resource import RLIMIT_NOFILE, getrlimit
-    except ImportError:  # Windows
-        return 500
-    return max(1, getrlimit(RLIMIT_NOFILE)[0] - MAX_OTHER_FILES)
 
 
 def _proxy_for(url: str) -> str | None:
@@ -317,17 +303,17 @@ ERROR_RULES: tuple[tuple[Collection[int], str, type[ModelError], str], ...] = (
     ({429}, r"check your plan(?!.*retry (?:in|after))", FatalModelError, TOP_UP_MESSAGE),
     # The owner of a LiteLLM proxy can limit the spending of a key.
     (range(500), r"budget has been exceeded|Exceeded\w*Budget", FatalModelError, TOP_UP_MESSAGE),
-    ({429}, "", ThrottledError, ERROR_MESSAGE),
+    ({429}, "", ThrottledError, "{message}"),
     ({400, 422}, "(?-i:logprobs)", FatalModelError, NO_LOGPROBS_MESSAGE),
     # The message of a LiteLLM proxy for an unknown model.
-    ({400, 413, 422}, "invalid model name passed in", FatalModelError, ERROR_MESSAGE),
+    ({400, 413, 422}, "invalid model name passed in", FatalModelError, "{message}"),
     # The context has room for the text, but not for the longest reply that the request allows, too.
     ({400, 422}, REPLY_TOO_LONG_PATTERN, RefusedError, SHORTER_REPLY_MESSAGE),
-    ({400, 413, 422}, "", RefusedError, ERROR_MESSAGE),
+    ({400, 413, 422}, "", RefusedError, "{message}"),
     # OpenRouter answers 403 if its moderation refuses one text; any other 403 is about the key.
-    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, ERROR_MESSAGE),
-    ({408, 409, 425}, "", TransientError, ERROR_MESSAGE),
-    (range(400, 500), "", FatalModelError, ERROR_MESSAGE),
+    ({403}, "flagged|moderation|content.?(?:filter|policy)", RefusedError, "{message}"),
+    ({408, 409, 425}, "", TransientError, "{message}"),
+    (range(400, 500), "", FatalModelError, "{message}"),
 )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from judges.client.budget import Account, Booking, BudgetSpentError
 from judges.client.throttle import Throttle, retry_wait
-from judges.client.window import POLL_SECONDS, InFlightCounter
+from judges.client.window import POLL_SECONDS, RunState
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class KeyedRequest(NamedTuple):
     """One request to the model, with its key in the store and its run's count of requests."""
 
-    in_flight: InFlightCounter
+    run: RunState
     key: bytes
     messages: Sequence[Message]
     sampling: Sampling
@@ -45,8 +45,8 @@ class KeyedRequest(NamedTuple):
 class Sender:
     """Sends requests to one model, at most `concurrency` at a time.
 
-    `timeout` is the seconds after which an unanswered request is sent again. If `ends_run` is
-    true, a model that stops answering ends the run; otherwise only its requests fail.
+    `timeout` is the seconds after which an unanswered request is sent again. A model that never
+    answers ends the run; if `ends_run` is true, so does a model that stops answering.
     """
 
     model: Model
@@ -58,8 +58,7 @@ class Sender:
 
     def __post_init__(self) -> None:
         self._store = self.account.budget.store
-        max_connections = getattr(self.model, "max_connections", self.concurrency)
-        self._throttle = Throttle(min(self.concurrency, max_connections))
+        self._throttle = Throttle(self.concurrency)
         self._booking_lock = asyncio.Lock()
         # The number of answers so far, and the number of requests given up since the last answer.
         self._n_answered = self._n_given_up = 0
@@ -106,7 +105,7 @@ class Sender:
         was_answered = self._n_answered > n_answered_at_start
         is_unreachable = isinstance(error, UnreachableError) and not was_answered
         has_stopped = is_unreachable or self._n_given_up >= MAX_GIVEN_UP_IN_A_ROW
-        if (self.ends_run and has_stopped) or (is_unreachable and not self._n_answered):
+        if has_stopped and (self.ends_run or not self._n_answered):
             return FatalModelError(
                 f"the endpoint does not answer ({error}); run the same command again once it "
                 "answers"
@@ -114,13 +113,10 @@ class Sender:
         return TransientError(f"gave up after {n_attempts} attempts: {error}")
 
     async def _attempt(self, request: KeyedRequest) -> Completion:
-        """Send a request once, within the budget and the limit on requests in flight.
-
-        Raises TransientError if a retry may succeed, and another error if no retry can.
-        """
+        """Send a request once; raises TransientError if a retry may succeed."""
         async with self._throttle as entered_at:
             booking = await self._book(request)
-            request.in_flight.number += 1
+            request.run.n_in_flight += 1
             outcome: Completion | ModelError = TransientError("cancelled", billed=True)
             try:
                 if self._store is not None:
@@ -134,7 +130,7 @@ class Sender:
                 outcome = error
             finally:
                 self.account.settle(booking, outcome)
-                request.in_flight.number -= 1
+                request.run.n_in_flight -= 1
             if isinstance(outcome, ThrottledError):
                 wait = retry_wait(outcome, self._throttle.n_bursts + 1)
                 self._throttle.lower_limit(entered_at, wait)
@@ -148,13 +144,13 @@ class Sender:
     async def _book(self, request: KeyedRequest) -> Booking:
         """Wait until the budget allows the request, and book it."""
         async with self._booking_lock:  # so that requests are booked in the order of arrival
-            while not request.in_flight.is_stopped:
-                if request.in_flight.spent_error is not None:
-                    raise request.in_flight.spent_error
+            while not request.run.is_stopped:
+                if request.run.spent_error is not None:
+                    raise request.run.spent_error
                 try:
                     booking = self.account.book(request.key, request.messages, request.sampling)
                 except BudgetSpentError as error:
-                    request.in_flight.spent_error = error
+                    request.run.spent_error = error
                     raise
                 if booking is not None:
                     return booking

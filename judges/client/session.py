@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Mapping
-from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
@@ -118,11 +117,11 @@ class Session:
         """
         role = role or lm
         if role not in self._clients:
-            overrides = cast(
-                ModelOptions, {name: v for name, v in overrides.items() if v is not None}
-            )
+            set_options = {name: v for name, v in overrides.items() if v is not None}
             budget = Budget() if unlimited else self.budget
-            self._clients[role] = self._open_client(lm, role, budget, overrides)
+            self._clients[role] = self._open_client(
+                lm, role, budget, cast(ModelOptions, set_options)
+            )
         return self._clients[role]
 
     def _open_client(self, lm: str, role: str, budget: Budget, overrides: ModelOptions) -> Client:
@@ -137,6 +136,15 @@ class Session:
         if cacheable and self.cache is None:
             self.cache = open_reply_cache(options.get("cache"))
         price = choose_price(lm, self._lms, price_of(options.get("price")))
+
+        def open_client_for(other_lm: str, api_base: str | None) -> Client:
+            if other_lm == lm and api_base in (base, overrides.get("api_base")):
+                return self._clients[role]
+            other_role = f"{role}: {other_lm}" + (f" at {api_base}" if api_base else "")
+            other_options = ModelOptions(**{**overrides, "api_base": api_base or ""})
+            unlimited = is_embedded(other_lm)
+            return self.client(other_lm, role=other_role, unlimited=unlimited, **other_options)
+
         return Client(
             model,
             account=budget.account(role, price),
@@ -146,23 +154,8 @@ class Session:
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
-            open_client_for=partial(self._open_client_for, (lm, base), role, overrides),
+            open_client_for=open_client_for,
         )
-
-    def _open_client_for(
-        self,
-        first_model: tuple[str, str | None],
-        first_role: str,
-        overrides: ModelOptions,
-        lm: str,
-        api_base: str | None,
-    ) -> Client:
-        """Return a panel's client for `lm`; `first_model` is the model and address of its first."""
-        if lm == first_model[0] and api_base in (first_model[1], overrides.get("api_base")):
-            return self._clients[first_role]
-        options = ModelOptions(**{**overrides, "api_base": api_base or ""})
-        role = f"{first_role}: {lm}" + (f" at {api_base}" if api_base else "")
-        return self.client(lm, role=role, unlimited=is_embedded(lm), **options)
 
     def close(self) -> None:
         if self.store is not None:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -35,8 +35,6 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
-# If a journal file ends in these bytes, it names another file, and SQLite deletes that file.
-JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 # Seconds to wait while another process writes to the cache.
 BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
@@ -67,9 +65,8 @@ class RequestTotal(NamedTuple):
 class Store:
     """The requests of a run in the file `path`; other processes may open it only if it is `shared`.
 
-    Only committed writes survive the end of the process. One `commit` after many writes takes far
-    less time than a commit after each write. Raises StoreError or OSError if the file cannot be
-    used.
+    Only committed writes survive the end of the process; one `commit` after many writes is faster
+    than a commit after each. Raises StoreError or OSError if the file cannot be used.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -79,16 +76,7 @@ class Store:
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
         # Texts and replies are private. SQLite gives its journal files the same permissions.
         claim_file(self.path, permissions=0o600)
-        # A journal that somebody else wrote could make SQLite delete another file. A run never
-        # writes a journal that names a file.
-        if (journal := Path(f"{self.path}-journal")).exists():
-            with claim_file(journal).open("rb") as file:
-                file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))
-                if file.read() == JOURNAL_MAGIC:
-                    raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
-        # The connection of each process. After a fork, the child opens its own connection, and
-        # keeps a reference to the parent's, since closing that one would damage it.
-        self._databases: dict[int, sqlite3.Connection] = {}
+        self._database: sqlite3.Connection | None = None
         self._closed = False
         # The id of the latest request that was written, and of the latest that was committed.
         self._written_id = self._committed_id = 0
@@ -184,10 +172,10 @@ class Store:
 
     def close(self) -> None:
         with self._lock:
-            if (database := self._databases.pop(os.getpid(), None)) is not None:
+            if self._database is not None and not self._closed:
                 with suppress(sqlite3.Error):
-                    database.commit()
-                database.close()
+                    self._database.commit()
+                self._database.close()
             self._closed = True
 
     def delete_file(self) -> None:
@@ -208,9 +196,9 @@ class Store:
             if self._closed:
                 raise StoreError(f"{self.path}: the file is closed")
             try:
-                if (process_id := os.getpid()) not in self._databases:
-                    self._databases[process_id] = self._connect()
-                yield self._databases[process_id]
+                if self._database is None:
+                    self._database = self._connect()
+                yield self._database
             # In a damaged file, the JSON may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 advice = (
@@ -229,15 +217,6 @@ class Store:
             check_same_thread=False,
         )
         try:
-            # In a file that somebody else made, a trigger or an index on an expression could keep
-            # SQLite busy for ever.
-            query = "SELECT name, sql FROM sqlite_master"
-            with closing(sqlite3.connect(":memory:")) as reference:
-                reference.executescript(SCHEMA)
-                if {*database.execute(query)} - {*reference.execute(query)}:
-                    raise sqlite3.DatabaseError(
-                        "the file has tables or indices that a run does not write"
-                    )
             if not self._shared:
                 # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -261,13 +240,13 @@ class ReplyCache:
     """The cache of replies that all runs of a user share.
 
     If the cache's file cannot be used, the error is logged and the run continues without the cache.
-    `n_lookups` is the number of requests that were looked up in the cache, `n_hits` the number that
-    the cache answered, and `n_additions` the number of answers that were added to it.
+    `n_lookups` is the number of requests that were looked up in the cache, and `n_hits` the number
+    that the cache answered.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.n_lookups = self.n_hits = self.n_additions = 0
+        self.n_lookups = self.n_hits = 0
 
     def get(self, key: bytes) -> Completion | None:
         self.n_lookups += 1
@@ -282,14 +261,13 @@ class ReplyCache:
     def put(self, key: bytes, completion: Completion) -> None:
         try:
             self.store.put(key, completion)
-            self.n_additions += 1
         except StoreError as error:
             _warn_once(str(error))
 
     @property
     def note(self) -> str | None:
-        """A line with the number of requests that the cache answered; None for an unused cache."""
-        if not self.n_hits and not self.n_additions:
+        """A line with the number of requests that the cache answered; None if it answered none."""
+        if not self.n_hits:
             return None
         return (
             f"reply cache: {self.n_hits:,} of {self.n_lookups:,} requests answered from "
@@ -316,7 +294,7 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 
     try:
         folder = Path(folder_name or user_cache_dir("dspy-judges")).expanduser()
-        return ReplyCache(_shared_store(folder / CACHE_FILE))
+        return ReplyCache(_shared_store(folder / CACHE_FILE, os.getpid()))
     except (OSError, RuntimeError, StoreError) as error:
         if folder_name:
             raise OptionError(
@@ -328,8 +306,8 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 
 
 @lru_cache(maxsize=8)
-def _shared_store(path: Path) -> Store:
-    """Return the store in a shared file, which a process opens only once, since opening is slow."""
+def _shared_store(path: Path, process_id: int) -> Store:
+    """Open the store in a shared file once in each process, since opening is slow."""
     store = Store(path, shared=True)
     with suppress(StoreError):  # another process is writing; a later one shrinks the store
         store.shrink(CACHE_MAX_BYTES)

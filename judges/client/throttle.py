@@ -11,8 +11,8 @@ from judges.protocol import FatalModelError, ThrottledError, TransientError
 
 # The wait before the first retry, the longest wait, and the shortest wait that is logged.
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, MIN_LOGGED_WAIT_SECONDS = 0.5, 60.0, 20.0
-# The longest wait that a Retry-After header can set, and the largest number that is read from it.
-MAX_HEADER_WAIT_SECONDS, MAX_RETRY_AFTER_SECONDS = 600.0, 31_536_000.0
+# The longest wait that a Retry-After header can set.
+MAX_HEADER_WAIT_SECONDS = 600.0
 
 _warn_once = lru_cache(logging.getLogger(__name__).warning)
 # Seeded by the system, so that processes whose requests fail together do not retry together.
@@ -78,7 +78,7 @@ def retry_wait(error: TransientError, n_failures: int) -> float:
     Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. After any other
     error, such a Retry-After is ignored, since an endpoint does not know how long its outage lasts.
     """
-    retry_after = min(error.retry_after or 0.0, MAX_RETRY_AFTER_SECONDS)
+    retry_after = error.retry_after or 0.0
     if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:
         raise FatalModelError(
             f"{error}; the endpoint asks clients to wait {retry_after / 60:.0f} minutes "

@@ -14,7 +14,7 @@ from judges.client.budget import Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.store import Store
-from judges.protocol import Completion, Request, Sampling
+from judges.protocol import Completion, Request, Sampling, TransientError
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 PROMPT = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
@@ -50,9 +50,9 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run():
     account.settle(book(account), took(60, 10))
     first, second = book(account), book(account)
     assert account.book(b"", PROMPT, SHORT) is None  # 70 + 150 + 150, and 150
-    account.release(second, billed=False)
+    account.settle(second, TransientError("", billed=False))
     account.settle(first, took(80, 20))
-    account.release(book(account), billed=True)  # it stays booked at its worst
+    account.settle(book(account), TransientError("", billed=True))  # it stays booked at its worst
     assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
     spent = r"\$320\.0000 of .* \$390 is spent \(at most \$150\.0000 of it for unanswered"
     limit = rf"{spent} requests\) and the next .* \$150\.0000; the limit holds for one"
@@ -95,7 +95,7 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(limit, ends, tmp_path_fac
             if outcome == "answered":
                 account.settle(one, took(tokens_in, tokens_out))
             elif outcome != "killed":
-                account.release(one, billed=outcome == "lost")
+                account.settle(one, TransientError("", billed=outcome == "lost"))
             else:
                 bill += (tokens_in + tokens_out) * len(open_)
                 store.close()
@@ -190,7 +190,7 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path, monkeypatch):
 def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent():
     """It bills ten times the 200 dollars at worst; refusals tell nothing of it."""
     account, sampling = account_of(100_000.0), Sampling(max_tokens=100)
-    account.release(book(account, sampling), billed=False)
+    account.settle(book(account, sampling), TransientError("", billed=False))
     first = book(account, sampling)
     assert account.book(b"", PROMPT, sampling) is None
     account.settle(first, took(100, 1_900))

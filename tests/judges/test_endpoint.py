@@ -6,7 +6,6 @@ import math
 
 import pytest
 from openai_server import ServingBytes
-from processes import run_python
 
 from judges.client.open import close_models, open_model
 from judges.protocol import (
@@ -208,27 +207,3 @@ def test_an_error_of_any_depth_is_an_error_in_a_line(depth, form, status):
         complete(api_base=base)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 500
-
-
-MANY = """
-import os, resource
-from judges.client import Client, Request, open_model
-from judges.protocol import Sampling
-resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-others = [os.open("/dev/null", os.O_RDONLY) for _ in range({others})]
-client = Client(open_model("openai/judge-1", api_base={base!r}), concurrency=300)
-asked = [[dict(role="user", content=str(i))] for i in range(300)]
-requests = [Request(messages, Sampling(), lambda reply: reply.text) for messages in asked]
-errors = [response.error for response in client.run(requests)]
-print(len(errors), set(errors), client.account.total.calls)
-"""
-
-
-@pytest.mark.parametrize("others", [0, 80])
-def test_more_requests_than_the_system_allows_connections_wait_for_a_place(openai_server, others):
-    openai_server.latency = 0.02
-    process = run_python("-c", MANY.format(base=openai_server.url, others=others), check=True)
-    assert process.stdout.strip().startswith("300 {None}")
-    # 100 files may be open; the connections leave room for others, who may want more.
-    assert openai_server.max_at_once <= 36
-    assert len(openai_server.log) == 300
