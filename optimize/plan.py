@@ -98,6 +98,7 @@ class PlanResult:
     `figures` has the plan for each figure; it is empty if too few labelled documents have scores,
     or if `labels_needed` for floors are planned instead. `out` is the file with the `n_next`
     documents to label, and `next` the command that labels them; both are None if there are none.
+    `other_labels` is the file of the labels so far, if `next` does not add the new ones to it.
     """
 
     data: Mapping[str, str]
@@ -114,6 +115,7 @@ class PlanResult:
     out: str | None = None
     n_outputs: int | None = None
     next: str | None = None
+    other_labels: str | None = None
 
 
 def plan(flags: argparse.Namespace) -> CommandOutcome:
@@ -260,16 +262,18 @@ def _write_documents(
     scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
     words = ["dspy-judges", "label", str(out), "--dimension", spec]
     words += ["--scale", scale] if scale else []
-    label_file = Path(flags.labels or "")
-    if label_file.suffix != ".jsonl":
-        label_file = Path(flags.file).with_suffix(f".{name}.jsonl")
-    words += ["--out", str(label_file)]
+    labels_so_far = flags.labels or flags.file
+    label_file = flags.labels or ""
+    if not label_file.endswith(".jsonl"):
+        label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    words += ["--out", label_file]
     return replace(
         result,
         n_next=len(drawn_documents),
         out=str(out),
         n_outputs=len(drawn),
         next=shlex.join(words),
+        other_labels=labels_so_far if result.n_labelled and label_file != labels_so_far else None,
     )
 
 
@@ -299,6 +303,12 @@ def plan_lines(result: PlanResult) -> list[str]:
         sentences.append(f"{name:<17}  {figure_text(planned.figure)}, {width_text}: {outlook}")
     if not (result.next and result.n_outputs):
         return wrap_lines(*sentences, f"Nothing {'more' if n_left else 'is left'} to label.")
+    if result.other_labels:
+        sentences.append(
+            "The next labels go into a file of their own. To use those in "
+            f"{result.other_labels}, too, put the ids and labels of both into one file for "
+            "--labels and --annotations."
+        )
     counts = f"{counted(result.n_next, 'document')}, {counted(result.n_outputs, 'output')}"
     file_line = f"{result.out}: {counts}, drawn {result.drawn}; next:"
     return [*wrap_lines(*sentences, file_line), result.next]

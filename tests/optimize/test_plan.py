@@ -64,8 +64,9 @@ def test_each_figure_has_a_line_and_the_last_line_is_the_label_command(capsys):
     # Labels may have any form.
     wide = [f"o{n},{'pass' if TRUE[n] else 'fail'}" for n in range(60)]
     Path("done.csv").write_text("\n".join(["id,ok", *wide]))
-    *figures, command = lines_of(capsys, "--labels", "done.csv", *LINE[2:])
-    assert figures == [first, rate, balanced, tpr, tnr, sample]
+    *figures, separate, _, _, command = lines_of(capsys, "--labels", "done.csv", *LINE[2:])
+    assert figures == [first, rate, balanced, tpr, tnr]
+    assert separate.startswith("The next labels go into a file of their own. To use those in done")
     assert command.endswith("--out outputs.ok.jsonl")
 
 
