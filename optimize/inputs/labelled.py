@@ -84,7 +84,7 @@ class LabelSource:
         Raises LabelError for rows that were drawn because two judges differ on them.
         """
         labelled = read_labels(
-            _file_or_rows(self.data),
+            self.file_or_rows,
             map=self.map,
             dimensions=dimensions,
             scales=scales,
@@ -92,16 +92,25 @@ class LabelSource:
             annotations=None if self.annotations is None else os.fspath(self.annotations),
             values=self.values,
         )
-        _refuse_swap_rows(labelled)
+        if SWAP_COLUMN in labelled.reading.unread:
+            raise LabelError(
+                f"{labelled.name}: its rows were drawn because two judges differ on them, and say "
+                "nothing about other rows; use it with verify --against OLD --changed FILE"
+            )
         return labelled
 
-
-def _refuse_swap_rows(labelled: LabelledSet) -> None:
-    if SWAP_COLUMN in labelled.reading.unread:
-        raise LabelError(
-            f"{labelled.name}: its rows were drawn because two judges differ on them, and say "
-            "nothing about other rows; use it with verify --against OLD --changed FILE"
-        )
+    @property
+    def file_or_rows(self) -> str | Rows:
+        """The file's path, or the rows; raises TypeError for data of another type."""
+        data = self.data
+        if isinstance(data, str | os.PathLike):
+            return os.fspath(data)
+        if isinstance(data, LabelledSet | LabelledPairs | None) or not is_in_memory(data):
+            raise TypeError(
+                f"data is a {type(data).__name__}; a file's path, a DataFrame of pandas or polars, "
+                "a Dataset, a list of dicts or a labelled set is wanted"
+            )
+        return data
 
 
 def check_level(level: LevelOrAuto, items: Items, *, pairs: bool) -> None:
@@ -143,11 +152,7 @@ def verdict_words(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
 
 
 def load_labels(
-    labels: LabelSource,
-    name: str,
-    subject: Subject | None,
-    *,
-    pairwise: bool = False,
+    labels: LabelSource, name: str, subject: Subject | None, *, pairwise: bool = False
 ) -> AnyLabels:
     """Read the labels on one subject; the labels on other dimensions are left out.
 
@@ -188,10 +193,7 @@ def read_source(
     texts: Sequence[str] | None = None,
     subject: Subject | None = None,
 ) -> AnyLabels:
-    """Read a file or rows for one dimension or for pairs; other sources already hold labels.
-
-    Raises LabelError for rows that were drawn because two judges differ on them.
-    """
+    """Read a file or rows for one dimension or for pairs; other sources already hold labels."""
     if labels.data is None:
         return starter_pairs() if pairwise else starter()
     if isinstance(labels.data, LabelledSet | LabelledPairs):
@@ -202,27 +204,12 @@ def read_source(
                 f"{labels.annotations}: votes on pairs are read only from the pairs' own file: add "
                 f"them to it as a column votes, and leave out {option_name('annotations')}"
             )
-        return read_pairs(
-            _file_or_rows(labels.data), map=labels.map, texts=texts, values=labels.values
-        )
+        return read_pairs(labels.file_or_rows, map=labels.map, texts=texts, values=labels.values)
     if isinstance(subject, Dimension) and subject.words:
         # The judge's own words are labels without --values, too.
         own_values = {subject.words[0]: 1, subject.words[1]: 0}
         labels = replace(labels, values={**own_values, **labels.values})
-    labelled = _read_on_scale(labels, name, subject, texts)
-    _refuse_swap_rows(labelled)
-    return labelled
-
-
-def _file_or_rows(source: AnyPath | AnyLabels | Rows | None) -> str | Rows:
-    if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
-    if isinstance(source, LabelledSet | LabelledPairs | None) or not is_in_memory(source):
-        raise TypeError(
-            f"data is a {type(source).__name__}; a file's path, a DataFrame of pandas or polars, "
-            "a Dataset, a list of dicts or a labelled set is wanted"
-        )
-    return source
+    return _read_on_scale(labels, name, subject, texts)
 
 
 def only_dimension(labelled: LabelledSet) -> str:
@@ -300,8 +287,7 @@ def _read_on_scale(
 ) -> LabelledSet:
     """Read the labels on one dimension, on the scale of --scale, else on the judge's scale.
 
-    Raises LabelError if ratings lie outside the scale; the message says how to name the scale of
-    these ratings.
+    The LabelError on ratings outside the scale says how to name the scale of these ratings.
     """
     bounds = scale_bounds(source.scale)
     if isinstance(subject, Dimension) and source.scale is None:

@@ -49,13 +49,12 @@ def dimension_name(spec: str) -> str:
 
 def subject_from_labels(
     spec: str, labels: LabelSource, *, pairwise: bool = False
-) -> tuple[Subject, AnyLabels] | None:
+) -> tuple[Subject, AnyLabels]:
     """Read labels and make a dimension or comparison from them.
 
-    `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Returns None if the labels are on
-    outputs instead of pairs or the reverse, or have no dimension of this name. Raises SettingsError
-    for an empty definition, or one without labels, and UnknownDimensionError if neither the
-    catalogue nor the labels have the name, or ratings have no definition.
+    `spec` is NAME, or NAME=DEFINITION; ratings need a definition. Raises SettingsError for an empty
+    definition, or one without labels, and UnknownDimensionError if neither the catalogue nor the
+    labels have the name, or ratings have no definition.
     """
     written_name, definition = _name_and_definition(spec, labels)
     name, unknown_message = judge_name(written_name), ""
@@ -69,7 +68,7 @@ def subject_from_labels(
             advice = f"{written_name} is a file: did you mean --data {written_name}?"
         raise UnknownDimensionError(advice)
     if not VALID_NAME.match(name):
-        return None
+        raise UnknownDimensionError(unknown_message)
     columns = labels.map
     if name_key(name) != name_key(written_name) and not (pairwise or written_name in columns):
         columns = {name: written_name, **columns}
@@ -81,10 +80,6 @@ def subject_from_labels(
         if definition or not problem_kinds <= MISSING_LABEL_PROBLEMS:
             raise
         raise UnknownDimensionError(f"{unknown_message}; and in the labels: {error}") from error
-    if pairwise != isinstance(labelled, LabelledPairs):
-        return None
-    if isinstance(labelled, LabelledSet) and name not in labelled.dimensions:
-        return None
     return _make_subject(labelled, name, definition, labels.scale, columns), labelled
 
 

@@ -6,7 +6,6 @@ from typing import Literal
 import numpy as np
 
 from dspy_judges.errors import option_name
-from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.splits import Splits, split
@@ -108,11 +107,10 @@ def prepare_run(
     subject, notes = subject or find_subject(settings.subject), list[str]()
     if subject is None:
         pairwise = settings.pairwise is not None
-        if subject_and_labels := subject_from_labels(settings.subject, source, pairwise=pairwise):
-            subject, labelled = subject_and_labels
-            source = LabelSource(data=labelled, scale=settings.scale)
-            notes = [_new_judge_note(subject, settings.subject)]
-    subject = rescale_subject(subject or loading.read_subject(settings.subject), settings)
+        subject, labelled = subject_from_labels(settings.subject, source, pairwise=pairwise)
+        source = LabelSource(data=labelled, scale=settings.scale)
+        notes = [_new_judge_note(subject, settings.subject)]
+    subject = rescale_subject(subject, settings)
     labelled = load_labels(source, subject.name, subject)
     labelled = replace(labelled, notes=(*labelled.notes, *notes))
     labels = split_labelled(labelled, subject, settings.seed)
