@@ -114,40 +114,36 @@ def label(flags: argparse.Namespace) -> int:
         for note in (*labelled.notes, *session.log.notes):
             print_note(f"note: {note}")
         session.judge_answers = _ask_judge(judge, rows, flags, subject) if judge else None
-        n_labels = _serve(session, flags.port)
-    last_lines = ["nothing was labelled"]
-    if n_labels:
-        next_step = _tune_command(flags, subject, out)
-        if SWAP_COLUMN in rows[0]:
-            next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
-        last_lines = [f"{count(n_labels, 'label')} in {out}", f"next: {next_step}"]
-        if n_labels < MIN_LABELS_TO_TUNE:
-            last_lines[0] += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
-    print_lines(["", *last_lines])
+        with LabelServer(session, flags.port) as server, suppress(KeyboardInterrupt):
+            lines = [
+                f"{subject.name}: {', '.join(map(str, answer_numbers(subject)))}",
+                f"labels go to {out}",
+                f"open {server.address}",
+                "Ctrl-C ends; run the same command again to continue",
+            ]
+            print_lines(lines)
+            server.serve_forever()
+        n_labels = session.log.close()
+    if not n_labels:
+        print_lines(["", "nothing was labelled"])
+        return DONE
+    count_text = f"{count(n_labels, 'label')} in {out}"
+    if n_labels < MIN_LABELS_TO_TUNE:
+        count_text += f"; {MIN_LABELS_TO_TUNE} on 20 documents are enough to start tuning"
+    next_step = _tune_command(flags, subject, out)
+    if SWAP_COLUMN in rows[0]:
+        next_step = f"verify --against again, with --changed {shlex.quote(str(out))}"
+    print_lines(["", count_text, f"next: {next_step}"])
     return DONE
 
 
-def _serve(session: LabelSession, port: int) -> int:
-    with LabelServer(session, port) as server:
-        answers = ", ".join(map(str, answer_numbers(session.subject)))
-        lines = [
-            f"{session.subject.name}: {answers}",
-            f"labels go to {session.path}",
-            f"open {server.address}",
-            "Ctrl-C ends; run the same command again to continue",
-        ]
-        with suppress(KeyboardInterrupt):
-            print_lines(lines)
-            server.serve_forever()
-        return session.log.close()
-
-
 def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
-    spec = flags.dimension or flags.pairwise
+    flag, spec = "--dimension", flags.dimension
+    if flags.pairwise:
+        flag, spec = "--pairwise", flags.pairwise
     if not find_subject(spec):
         _, _, definition = spec.partition("=")
         spec = f"{subject.name}={definition}" if definition else subject.name
-    flag = "--dimension" if flags.dimension else "--pairwise"
     scale = ["--scale", flags.scale] if flags.scale else []
     return shlex.join(["dspy-judges", "tune", "--data", str(out), flag, spec, *scale])
 
@@ -158,12 +154,12 @@ def _label_rows(labelled: AnyLabels, seed: int) -> list[Mapping[str, object]]:
         return [output.row for output in labelled.outputs]
     rows: list[Mapping[str, object]] = []
     for item in labelled.pairs:
+        first, second = (item.response_a, item.system_a), (item.response_b, item.system_b)
+        sides = Random(f"{seed} {item.id}").sample([first, second], 2)
         row = {"id": item.id, "group": item.document_id, **item.texts}
-        for side, source_side in zip(
-            "ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True
-        ):
-            row[f"response_{side}"] = getattr(item, f"response_{source_side}")
-            if system := getattr(item, f"system_{source_side}"):
+        for side, (response, system) in zip("ab", sides, strict=True):
+            row[f"response_{side}"] = response
+            if system:
                 row[f"system_{side}"] = system
         rows.append(row)
     return rows
@@ -261,10 +257,10 @@ def _page_answer(judgement: AnyJudgement, subject: Subject) -> JudgeAnswer:
 
 
 def _label_file_path(flags: argparse.Namespace, labelled: AnyLabels, subject: Subject) -> Path:
+    """Return --out, by default FILE's name with .NAME.jsonl; SettingsError for another format."""
     file = split_sheet(Path(flags.file))[0]
-    stem = flags.file if flags.file in STARTER_FILE_BY_NAME else labelled.name
-    default_out = Path(f"{stem}.{subject.name}.jsonl")
-    out: Path = flags.out or (file.with_name(default_out.name) if file.is_file() else default_out)
+    folder = file.parent if file.is_file() else Path()
+    out: Path = flags.out or folder / f"{labelled.name}.{subject.name}.jsonl"
     if out.suffix != ".jsonl":
         raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
     return out
