@@ -17,7 +17,7 @@ from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
-from optimize.figures.as_json import INLINED_IN_JSON, dataclass_json
+from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_entries
@@ -124,7 +124,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome | None:
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
-        write_json(folder / run_folder.SUMMARY_FILE, dataclass_json(result))
+        write_json(folder / run_folder.SUMMARY_FILE, to_json(result))
         write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
     lines = comparison_lines(result.comparison, result.seconds, result.folder)
     left_out = result.comparison.left_out

@@ -24,8 +24,8 @@ from optimize.figures.as_json import (
     INLINED_IN_JSON,
     JSON_DECIMALS,
     JsonObject,
-    dataclass_json,
     fields_json,
+    to_json,
 )
 from optimize.figures.as_text import (
     SPLIT_TITLES,
@@ -215,7 +215,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
             folder=str(folder),
             why_no_judge=_save_judge(task, figures, judges, labels, folder),
         )
-        write_json(folder / SUMMARY_FILE, dataclass_json(result))
+        write_json(folder / SUMMARY_FILE, to_json(result))
         write_report(folder / REPORT_FILE, result)
     return CommandOutcome(result, panel_lines(result))
 
@@ -249,8 +249,8 @@ def _save_judge(
     judge: AnyJudge = judges[fit.best_member]
     if fit.kind != "own":
         panel = _make_panel(judges, fit.members)
-        data_json = {**dataclass_json(figures.data), "constructed": figures.data.is_constructed}
-        provenance = dataclass_json(figures) | {"data": data_json}
+        data_json = {**to_json(figures.data), "constructed": figures.data.is_constructed}
+        provenance = to_json(figures) | {"data": data_json}
         items = task.items(panel).of_ids(labels.learning_ids)
         provenance["tuned_on"] = tuning_digests(items, panel.subject)
         judge = replace(panel, provenance=provenance)

@@ -30,7 +30,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import JsonObject, dataclass_json, judgement_rows
+from optimize.figures.as_json import JsonObject, judgement_rows, to_json
 from optimize.inputs.flags import (
     CommandOutcome,
     CommandParser,
@@ -142,7 +142,8 @@ class Measurement:
 
     def summary(self) -> JsonObject:
         """Return the figures as the JSON object that `dspy-judges verify --json` prints."""
-        return dataclass_json(self.result)
+        record: JsonObject = to_json(self.result)
+        return record
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))

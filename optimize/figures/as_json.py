@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import utf8_text
@@ -29,28 +29,22 @@ def json_number(value: float, decimals: int | None = None) -> float | None:
     return (float(value) if decimals is None else round(float(value), decimals)) + 0.0
 
 
-def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> object:
-    """Return the result as values for JSON; a dataclass as `dataclass_json` has it."""
+def to_json(result: object, decimals: int | None = JSON_DECIMALS) -> Any:
+    """Return the result as values for JSON; a dataclass by its method `to_json` if it has one.
+
+    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null.
+    """
+    if hasattr(result, "to_json"):
+        return result.to_json()
     if is_dataclass(result) and not isinstance(result, type):
-        return dataclass_json(result, decimals)
+        return fields_json(result, decimals=decimals)
     if hasattr(result, "_asdict"):
         return result._asdict()
     if isinstance(result, Mapping):
         return {name: to_json(value, decimals) for name, value in result.items()}
     if isinstance(result, list | tuple):
         return [to_json(item, decimals) for item in result]
-    return result
-
-
-def dataclass_json(result: "DataclassInstance", decimals: int | None = JSON_DECIMALS) -> JsonObject:
-    """Return a dataclass as a JSON object, by its method `to_json` if it has one.
-
-    Numbers are rounded to `decimals` decimals (None: not rounded), and undefined ones are null.
-    """
-    if hasattr(result, "to_json"):
-        record: JsonObject = result.to_json()
-        return record
-    return fields_json(result, decimals=decimals)
+    return json_number(result, decimals) if isinstance(result, float) else result
 
 
 def fields_json(
@@ -74,10 +68,9 @@ def fields_json(
                 number = getattr(value, end_name, math.nan)
                 record[key.removesuffix("interval") + end_name] = json_number(number, decimals)
         elif not key:
-            record |= dataclass_json(value, decimals)
+            record |= to_json(value, decimals)
         else:
-            is_number = isinstance(value, float)
-            record[key] = json_number(value, decimals) if is_number else to_json(value, decimals)
+            record[key] = to_json(value, decimals)
     return record
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, dataclass_json, fields_json
+from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, to_json
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.coefficients import COEFFICIENTS
@@ -107,7 +107,7 @@ class TwoValueFigures:
     def to_json(self) -> JsonObject:
         constant_rates = fields_json(self.constant_judge, "confusion", "n_more", "n_documents")
         constant_judge = {"word": self.constant_verdict, **constant_rates}
-        return {**dataclass_json(self.judge), "constant": constant_judge}
+        return {**to_json(self.judge), "constant": constant_judge}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

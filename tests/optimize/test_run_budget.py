@@ -9,7 +9,7 @@ from judges.client.budget import Budget
 from judges.client.prices import Price
 from judges.protocol import Sampling, Usage
 from optimize.__main__ import command
-from optimize.figures.as_json import dataclass_json
+from optimize.figures.as_json import to_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
 from optimize.tuning.budget_text import planned_line
@@ -134,7 +134,7 @@ def test_spending_by_purpose_sums_to_the_totals_exactly():
         with judge.spending_on(purpose):
             judge.settle(send(judge), Usage(1001 + number, 13))
     proposer.settle(send(proposer), Usage(2222, 101))
-    summary = dataclass_json(spending_summary(judge, proposer))
+    summary = to_json(spending_summary(judge, proposer))
     rows = summary["spending"]
     assert [row["purpose"] for row in rows] == ["search", "proposals", "test", "probes"]
     assert sum(row["calls"] for row in rows) == judge.total.calls + proposer.total.calls
