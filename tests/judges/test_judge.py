@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from behaving_model import Model, rate, rating_of_choice
 from openai_server import OpenAIServer, Serving
 from question_cases import form
-from scripted_model import ScriptedModel, rating_of_choice
 
 import judges
 from dspy_judges.errors import OptionError
@@ -27,13 +27,13 @@ from judges.scoring import ONE
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
-    model = ScriptedModel()
+def stub(monkeypatch: pytest.MonkeyPatch) -> Model:
+    model = Model(rate)
     monkeypatch.setattr("judges.client.session.open_model", lambda lm, **_: model)
     return model
 
 
-def load(name: str, stub: ScriptedModel) -> Any:
+def load(name: str, stub: Model) -> Any:
     """A catalogue judge that asks the stub, by a name that no other test has opened."""
     return judges.load(name, lm=f"openai/scripted-{id(stub)}")
 
@@ -80,7 +80,7 @@ def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub
     lacks = r"no column 'summary'.*columns: document, id.*summary=COLUMN"
     with pytest.raises(MissingColumnError, match=lacks):
         load("relevance", stub).score(FRAME.drop(columns="summary"))
-    assert not stub.requests
+    assert not stub.prompts
 
 
 def test_rows_are_read_by_the_rule_of_score_and_one_without_a_text_fails_alone(stub):
@@ -157,7 +157,7 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(stub):
     judge = load("tldr_concise", stub)
     pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
     assert list(judge.score(pairs.assign(response_b=["bad", "good"]))) == [1.0, -1.0]
-    assert len(stub.requests) == 4
+    assert len(stub.prompts) == 4
     result = judge(post="p", summary_a="bad", summary_b="good")
     assert (result.preferred, result.comparison) == ("B", "Good it is.")
 

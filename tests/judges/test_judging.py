@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from behaving_model import Behave, Model
-from scripted_model import ScriptedModel
+from behaving_model import Behave, Model, rate
 
 from judges.catalog import FLUENCY
 from judges.catalog import TLDR_CONCISE as CONCISE
@@ -178,7 +177,7 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget():
 
 def test_a_repetition_that_the_budget_does_not_cover_costs_no_other_row_its_score():
     rows = [{"summary": f"{'garble' * (n == 2)} text {n}"} for n in range(10)]
-    client = Client(ScriptedModel(), account=Budget(max_calls=10).account())
+    client = Client(Model(rate, wait=0.001), account=Budget(max_calls=10).account())
     results = []
     with pytest.raises(BudgetSpentError, match="the budget of 10 calls is spent"):
         results.extend(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, client))

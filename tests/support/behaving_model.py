@@ -1,6 +1,7 @@
 """A model for tests of the client that behaves as told, and requests for numbers."""
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from inspect import isawaitable
@@ -69,6 +70,19 @@ def asks(count: int, sampling: Sampling | None = None) -> Iterator[Request]:
 
 def echo(prompt: str, sampling: Sampling, before: int) -> str:
     return prompt
+
+
+def rate(prompt: str, sampling: Sampling, before: int) -> str:
+    """Rate by a hash of the prompt, prefer the good text, and say nothing usable of a "garble"."""
+    if "preferred" in prompt:
+        texts = prompt.split("[[ ## summary_a ## ]]")[1]
+        better = "A" if texts.index("good") < texts.index("bad") else "B"
+        return f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
+    return "no idea" if "garble" in prompt else str(rating_of_choice(prompt))
+
+
+def rating_of_choice(prompt: str) -> int:
+    return hashlib.sha256(prompt.encode()).digest()[0] % 5 + 1
 
 
 def values_of(answers: Sequence[Response]) -> list[object]:

@@ -1,6 +1,5 @@
 """A local server of decision models in both of their forms, strict, with faults on order: a plugin.
 
-Tests use the fixture `decision_server`; `python tests/support/decision_server.py` serves by hand.
 A request is refused for whatever its form's documentation does not allow.
 """
 
@@ -15,7 +14,7 @@ import pytest
 from aiohttp import web
 from openai_replies import Body, place
 from openai_replies import error as openai_error
-from openai_server import OpenAIServer, Serving, serve_by_hand
+from openai_server import OpenAIServer, Serving
 
 # The limit of OpenAI's `input_json`.
 MOST_BYTES = 256 * 1024
@@ -319,10 +318,3 @@ def decision_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]
             monkeypatch.setenv(f"{form}_API_KEY", "sk-local-test-key-0123456789")
         yield server
     assert not server.invalid, server.invalid
-
-
-if __name__ == "__main__":
-    # The same for every text, which is quick.
-    serve_by_hand(
-        DecisionServer(opinion=lambda state, name, choices: [1 / len(choices)] * len(choices))
-    )

@@ -1,10 +1,8 @@
 """A local OpenAI-compatible server with a scripted judge, faults on order and a log: a plugin.
 
-Tests use the fixture `openai_server`; `python tests/openai_server.py --port 8000` serves by hand.
 Every request is checked against the official openai package's types.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -295,9 +293,8 @@ def some_faults(
 class Serving:
     """Runs a server on a free port of 127.0.0.1, in a thread with its own event loop."""
 
-    def __init__(self, server: OpenAIServer, port: int = 0) -> None:
+    def __init__(self, server: OpenAIServer) -> None:
         self._server = server
-        self._port = port
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
@@ -323,7 +320,7 @@ class Serving:
 
     async def _open(self) -> None:
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024)
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=1024)
         await site.start()
         port = self._runner.addresses[0][1]
         self._server.url = f"http://127.0.0.1:{port}/v1"
@@ -369,19 +366,3 @@ def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-local-test-key-0123456789")
         yield server
     assert not server.invalid, server.invalid
-
-
-def serve_by_hand(server: OpenAIServer) -> None:
-    """Serve until the process is ended, as the command line has it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds before every answer")
-    words = parser.parse_args()
-    server.latency = words.latency
-    with Serving(server, words.port):
-        print(server.url, flush=True)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    serve_by_hand(OpenAIServer())
