@@ -22,38 +22,22 @@ _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a Parquet file.
-
-    Raises UnreadableError if the file is damaged or too large.
-    """
+    """Yield the rows of a Parquet file; raises UnreadableError if it is damaged or too large."""
     import pyarrow.parquet
 
     row_number = 0
     try:
-        # Only the metadata of row groups is read. In a damaged file, reading the metadata of
-        # columns may crash the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
-            row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-            # Parquet stores a repeated text once for a row group. So each row of the group may
-            # unpack to as many bytes as the group has.
-            largest_group_bytes = max((group.total_byte_size for group in row_groups), default=0)
-            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 1000)
             name_counts = Counter(parquet.schema_arrow.names)
             if duplicates := [name for name, n in name_counts.items() if n > 1]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(duplicates))
             if len(name_counts) > bounds.MAX_COLUMNS:
                 raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns")
-            for batch in parquet.iter_batches(batch_size=batch_size):
-                if batch.nbytes > bounds.MAX_BYTES:
-                    raise size_error(
-                        f"has a row that unpacks to more than {bounds.MAX_BYTES >> 20} MiB"
-                    )
+            for batch in parquet.iter_batches(batch_size=100):
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     row_number += 1
-                    bounds.estimate_memory(
-                        cells
-                    )  # raises ValueError if the cells are nested too deeply
+                    bounds.estimate_memory(cells)  # raises ValueError for deeply nested cells
                     yield TableRow(row_number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"

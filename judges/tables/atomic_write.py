@@ -16,10 +16,10 @@ class InUseError(OSError):
 
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
-    """Lock a file or folder within this context, so that no other run uses it.
+    """Lock a file or folder within this context; raises InUseError if another run uses it.
 
     The lock is a file: `.NAME.lock` next to a file NAME, or `.lock` in a folder. If the process
-    ends, the operating system releases the lock. Raises InUseError if another run holds the lock.
+    ends, the operating system releases the lock.
     """
     from filelock import FileLock, Timeout  # slow to import, since it loads asyncio
 

@@ -21,11 +21,9 @@ _UNLIKELY_IN_WINDOWS_1252 = re.compile(
 
 
 def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> TextIO:
-    """Open a text file in its encoding, without translating line breaks.
+    """Open a text file in UTF-16, UTF-8 or Windows-1252, without translating line breaks.
 
-    The encoding is UTF-16 if the file begins with its byte order mark, else UTF-8. If the file is
-    not UTF-8 and `may_be_windows_1252` is true, the encoding is Windows-1252, which spreadsheets
-    write, unless the bytes make that unlikely. Raises UnreadableError for any other encoding.
+    Windows-1252 is what spreadsheets write. Raises UnreadableError for any other encoding.
     """
     problems.unit = "line"
     with open_regular(path) as file:
@@ -38,10 +36,7 @@ def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> T
 
 
 def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_1252: bool) -> str:
-    """Return the encoding: UTF-8 if all lines are valid UTF-8, else Windows-1252, with a note.
-
-    Raises UnreadableError if a line is too long, or if the encoding is probably neither of these.
-    """
+    """Return the encoding: UTF-8 if all lines are valid UTF-8, else Windows-1252, with a note."""
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
     for line_number, line in enumerate(lines, 1):
         if len(line) > bounds.MAX_BYTES:
@@ -54,17 +49,15 @@ def _utf8_or_windows_1252(file: BinaryIO, problems: Problems, may_be_windows_125
             may_be_windows_1252 = line.decode().isascii() and may_be_windows_1252
         except UnicodeDecodeError as error:
             sample = line + file.read(_SAMPLE_BYTES)
-            context = line[max(0, error.start - 9) : error.start + 9].decode(
-                _WINDOWS_1252, "replace"
-            )
+            nearby = line[max(0, error.start - 9) : error.start + 9]
+            context = nearby.decode(_WINDOWS_1252, "replace")
             if not may_be_windows_1252 or _UNLIKELY_IN_WINDOWS_1252.search(sample):
                 raise UnreadableError(
                     "not-utf8", "is not UTF-8", "save the file as UTF-8", context, line_number
                 ) from None
-            location = f"{excerpt(context)} on line {line_number}"
             problems.notes.append(
-                f"read as Windows-1252, since it is not UTF-8 ({location}); if that is wrong, save "
-                "the file as UTF-8"
+                f"read as Windows-1252, since it is not UTF-8 ({excerpt(context)} on line "
+                f"{line_number}); if that is wrong, save the file as UTF-8"
             )
             return _WINDOWS_1252
     return "utf-8-sig"

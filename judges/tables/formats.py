@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import starmap
+from itertools import count, starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +26,8 @@ Sink = JsonLinesSink | CsvSink | ParquetSink
 class Format(NamedTuple):
     """A file format of tables: its file name endings, and the functions to read and write it.
 
-    The first of the `endings` is the usual one. `open_writer` opens a new file with the given
-    columns; it is None if the format can only be read. `is_typed` is false for CSV and .xlsx, where
-    a string may stand for a number. `is_flat` is true if all rows have the same columns.
+    `open_writer` is None if the format can only be read. `is_typed` is false for CSV and .xlsx,
+    where a string may stand for a number. `is_flat` is true if all rows have the same columns.
     """
 
     endings: tuple[str, ...]
@@ -47,14 +46,8 @@ FORMATS = (
     Format((".xlsx", ".xlsm"), workbook_rows, is_typed=False),
     Format((".parquet", ".pq"), parquet_rows, ParquetSink),
 )
-READABLE_FORMATS = {
-    ending: table_format for table_format in FORMATS for ending in table_format.endings
-}
-WRITABLE_FORMATS = {
-    ending: table_format
-    for ending, table_format in READABLE_FORMATS.items()
-    if table_format.open_writer is not None
-}
+READABLE_FORMATS = {ending: each for each in FORMATS for ending in each.endings}
+WRITABLE_FORMATS = {ending: each for ending, each in READABLE_FORMATS.items() if each.open_writer}
 # The endings that help texts name, as a phrase.
 READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
@@ -63,8 +56,7 @@ READABLE_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 class Table:
     """The rows and columns of one table, without the columns that libraries such as pandas add.
 
-    `is_typed` is true if a cell with a string never stands for a number, as in JSON. `delimiter` is
-    the delimiter of a CSV file, else "".
+    For `is_typed`, see `Format`. `delimiter` is the delimiter of a CSV file, else "".
     """
 
     name: str
@@ -95,7 +87,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 def read_records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield the location of each row, such as `FILE, line 3`, with the row's cells.
 
-    A file with an unknown ending is read as JSON Lines. Raises RowsError for an unreadable file.
+    A file with an unknown ending is read as JSON Lines. Raises RowsError if it cannot be read.
     """
     problems = Problems(str(path), strict=True)
     with _collect_errors(problems):
@@ -112,21 +104,22 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             # The rows have the same hash as a JSON Lines file with these rows.
             sha256 = hashlib.sha256(as_json_lines(source_rows)).hexdigest()
             name, is_typed = Path(table_name(path)).name, True
-            rows = _numbered_rows(starmap(TableRow, enumerate(source_rows, start=1)))
+            rows: Iterable[TableRow] = starmap(TableRow, enumerate(source_rows, start=1))
         else:
             file = Path(str(path))
             table_format = _format_of(file)
             with split_sheet(file)[0].open("rb") as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
             name, is_typed = split_sheet(file)[0].stem, table_format.is_typed
-            rows = _numbered_rows(_bounded_rows(table_format.read(file, problems), in_memory=True))
-        if rows:
+            rows = _bounded_rows(table_format.read(file, problems), in_memory=True)
+        if numbered_rows := tuple(map(_numbered_row, count(1), rows)):
+            columns = (column for row in numbered_rows for column in row.cells)
             return Table(
                 name=name,
                 sha256=sha256,
                 is_typed=is_typed,
-                columns=tuple(dict.fromkeys(column for row in rows for column in row.cells)),
-                rows=rows,
+                columns=tuple(dict.fromkeys(columns)),
+                rows=numbered_rows,
                 notes=tuple(problems.notes),
                 delimiter=problems.delimiter,
             )
@@ -135,37 +128,24 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     return None
 
 
-def _numbered_rows(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
-    """Number the rows from 1, and remove columns without a name and those that libraries add."""
-    return tuple(
-        TableRow(
-            row.line,
-            {
-                name: cell
-                for name, cell in row.cells.items()
-                if name.strip() and not name.startswith(_ADDED_COLUMN_PREFIXES)
-            },
-            number,
-        )
-        for number, row in enumerate(rows, start=1)
-    )
+def _numbered_row(number: int, row: TableRow) -> TableRow:
+    """Number a row, and remove cells in columns without a name and in those that libraries add."""
+    cells = {
+        name: cell
+        for name, cell in row.cells.items()
+        if name.strip() and not name.startswith(_ADDED_COLUMN_PREFIXES)
+    }
+    return TableRow(row.line, cells, number)
 
 
 def _bounded_rows(rows: Iterable[TableRow], *, in_memory: bool) -> Iterator[TableRow]:
-    """Yield the rows. Raises UnreadableError if the rows have too many columns.
-
-    If the caller keeps all rows in memory (`in_memory`), the error is also raised if the rows have
-    too many cells or need too much memory.
-    """
-    columns, n_cells, n_bytes = set[str](), 0, 0
+    """Yield the rows; raises UnreadableError for too many columns, or too much memory if kept."""
+    columns, n_bytes = set[str](), 0
     for row in rows:
         columns.update(row.cells)
         nested_columns = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
         if max(len(columns), *nested_columns, 0) > bounds.MAX_COLUMNS:
             raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
-        n_cells += len(row.cells)
-        if in_memory and n_cells > bounds.MAX_CELLS:
-            raise size_error(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
         n_bytes += 2 * bounds.BYTES_PER_VALUE + bounds.estimate_memory(row.cells)
         if in_memory and n_bytes > bounds.MAX_BYTES:
             raise size_error(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
@@ -187,10 +167,7 @@ def _collect_errors(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, default: Format | None = None) -> Format:
-    """Return the format of a file by its ending; with an unknown ending, return `default`.
-
-    Raises UnreadableError for a missing file, and for an unknown ending without a default.
-    """
+    """Return the format of a file by its ending, else `default`; raises UnreadableError."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
@@ -244,10 +221,7 @@ def partial_path(path: Path) -> Path:
 
 
 def writable_format(path: Path) -> Format:
-    """Return the format in which to write a file, by the ending of its path.
-
-    Raises RowsError if files with this ending cannot be written.
-    """
+    """Return the format in which to write a file; raises RowsError for an unknown ending."""
     if (table_format := WRITABLE_FORMATS.get(path.suffix.lower())) is None:
         raise RowsError(f"{path}: files are written as {', '.join(WRITABLE_FORMATS)}; rename it")
     return table_format

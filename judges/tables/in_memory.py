@@ -36,8 +36,8 @@ def table_name(source: object) -> str:
 def rows_in_memory(source: Any) -> list[Record]:
     """Return the rows as data that JSON can hold, with missing values as None.
 
-    If the index of a DataFrame has a name, the index becomes a column. Raises RowsError if a row is
-    not a mapping, or if two columns have the same name.
+    The index of a DataFrame becomes a column if it has a name. Raises RowsError if a row is not a
+    mapping, or if two columns have the same name.
     """
     rows: Iterable[object] = source
     name = table_name(source)

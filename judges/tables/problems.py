@@ -21,10 +21,7 @@ NO_VALUE = object()
 
 
 class UnreadableError(JudgesError):
-    """Raised if a file or a cell cannot be read; `Problems.collect` turns it into a `Problem`.
-
-    The arguments have the same meaning as in `Problems.add`.
-    """
+    """Raised if a file or a cell cannot be read; `Problems.collect` turns it into a `Problem`."""
 
     def __init__(
         self, kind: str, fault: str, advice: str, value: object = NO_VALUE, line: int | None = None
@@ -72,8 +69,7 @@ class Problems(list[Problem]):
     """The problems of one file, in the order in which they were found.
 
     If `strict` is true, adding a problem raises RowsError. `notes` are messages on how the file was
-    read, for example on its encoding. `unit` says whether problems are located by "line" or by
-    "row". `delimiter` is the delimiter of a CSV file.
+    read. `unit` is "line" or "row", by which problems are located. `delimiter` is a CSV file's.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:

@@ -33,11 +33,7 @@ class GridRow(NamedTuple):
 
 
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows below the header of a grid, without empty rows.
-
-    A note is added for each title above the header. A problem is added if a column has cells but
-    no name, and if a row does not fit the header.
-    """
+    """Yield the rows below the header of a grid, without empty rows."""
     filled_rows = (row for row in grid if row.filled_cells)
     first_rows = list(islice(filled_rows, _MAX_SEARCHED_ROWS))
     if not first_rows:
@@ -76,10 +72,7 @@ def _header_index(first_rows: Sequence[GridRow]) -> int:
 
 
 def _column_names(header: GridRow) -> list[str]:
-    """Return the column names in a header, with "" for an empty cell.
-
-    Raises UnreadableError if two columns have the same name.
-    """
+    """Return the column names in a header, with "" for an empty cell."""
     names = ["" if cell is None else str(cell).strip() for cell in header.cells]
     name_counts = Counter(filter(None, names))
     if duplicates := [name for name, n in name_counts.items() if n > 1]:

@@ -64,18 +64,12 @@ def decode_json(text: str) -> object:
 
 
 def read_json_file(path: Path) -> object:
-    """Read a JSON file.
-
-    Raises OSError if the file cannot be read, and ValueError if the JSON is invalid.
-    """
+    """Read a JSON file; raises OSError, or ValueError if the JSON is invalid."""
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
 def read_yaml_file(path: Path, *, scalars_as_strings: bool = False) -> object:
-    """Read a YAML file; if `scalars_as_strings` is true, all scalars stay strings.
-
-    Raises OSError if the file cannot be read, and ValueError if the YAML is invalid.
-    """
+    """Read a YAML file, all scalars as strings if wanted; raises OSError or ValueError."""
     import yaml
 
     content, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
@@ -161,10 +155,7 @@ class JsonLinesSink:
 
 
 def plain_value(value: object) -> object:
-    """Convert a value to data that JSON can hold.
-
-    A missing value (NaN, NA) becomes None. A value whose type JSON lacks becomes a string.
-    """
+    """Convert a value to data that JSON can hold; NaN and NA become None, other types strings."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
@@ -198,11 +189,7 @@ class CsvSink:
 
 
 def _without_formula(value: object) -> object:
-    """Return a value as a CSV cell that a spreadsheet does not run as a formula.
-
-    A missing value becomes "", and a list or object becomes JSON. A string that looks like a
-    formula gets an apostrophe in front.
-    """
+    """Return a CSV cell; a string that a spreadsheet would run as a formula gets an apostrophe."""
     cell = "" if value is None or value != value else value
     if isinstance(cell, dict | list):
         cell = json.dumps(plain_value(cell), ensure_ascii=False)
