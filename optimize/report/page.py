@@ -67,16 +67,6 @@ class Page:
     sections: Sequence[Section] = ()
     groups_title: str = "Misses"
 
-    @property
-    def choices(self) -> dict[str, list[str]]:
-        """The systems, questions and annotators by which the misses can be filtered."""
-        names: dict[str, set[str]] = {"system": set(), "question": set(), "annotator": set()}
-        for article in chain.from_iterable(group.misses for group in self.groups):
-            names["system"].add(article.miss.system or "")
-            names["question"].add(article.miss.remarks.decided_by)
-            names["annotator"].update(name for name, _ in article.people)
-        return {kind: sorted(names_of_kind - {""}) for kind, names_of_kind in names.items()}
-
 
 def save_page(path: Path, page: Page) -> None:
     """Write the page to a file, atomically."""

@@ -73,25 +73,23 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
 
 
 def _split_table(result: TuningResult) -> ReportTable:
-    caption = "Both judges on labels that tuning did not use."
-    rows: list[tuple[str, ...]] = []
-    for split_name, split in result.splits.items():
-        if not result.has_verdicts:
+    """Return rhos with a row for each split; for pass or fail, rates with a row for each judge."""
+    caption, rows = "Both judges on labels that tuning did not use.", list[tuple[str, ...]]()
+    if not result.has_verdicts:
+        for split_name, split in result.splits.items():
             rhos = [card.rho for card in split]
-            rows.append(
-                (SPLIT_TITLES[split_name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}")
-            )
-            continue
+            cells = *map(figure_text, rhos), f"{rhos[0].n_documents:,}"
+            rows.append((SPLIT_TITLES[split_name], *cells))
+        header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
+        return ReportTable(header, rows, caption)
+    for split_name, split in result.splits.items():
         title = "test" if split_name == "test" else "new systems"
         for judge_name, card in zip(("untuned", "tuned"), split, strict=True):
             if card.two_values:
                 *rates, kappa = card.two_values.rates
                 cells = *map(figure_text, rates), number_text(kappa.value)
                 rows.append((f"{title}, {judge_name}", *cells))
-    if result.has_verdicts:
-        return ReportTable(("", *RATE_COLUMNS), rows, caption)
-    header = (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents")
-    return ReportTable(header, rows, caption)
+    return ReportTable(("", *RATE_COLUMNS), rows, caption)
 
 
 def gain_sentence(result: TuningResult, test: SplitResult) -> str:
@@ -140,8 +138,7 @@ def _cost_text(result: TuningResult) -> str:
     if result.proposer_calls:
         calls += f" and {counted(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
-        note = "; the limit of the search counts them, too" if result.limit_reached else ""
-        calls += f" ({result.cached_calls:,} more from the reply cache{note})"
+        calls += f" ({result.cached_calls:,} more from the reply cache)"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
     text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
@@ -154,21 +151,13 @@ def _cost_text(result: TuningResult) -> str:
 
 
 def _search_end_fact(result: TuningResult) -> Iterator[Fact]:
-    """Yield why the search ended, and what further rounds would cost and gain."""
-    last_round, spent = result.last_round, result.spending.cost_usd
-    if not last_round or result.max_cost is None or spent is None:
+    """Yield why the search ended, and what further rounds would cost, if --max-cost was given."""
+    last_round = result.last_round
+    if not last_round or result.max_cost is None or result.spending.cost_usd is None:
         return
-    unspent = max(0, result.max_cost - spent)
-    ending = "A limit ended the search. Its last rounds gained"
-    unspent_text = f" ${unspent:.2f} was kept for steps that then cost less, or cost too much."
-    gain_text, expectation = f"{last_round.gain:+.3f} on train", ""
+    gain = f"{last_round.gain:+.3f} on train"
+    ending = f"A limit ended the search. Its last rounds gained {gain}."
     if last_round.is_final:
-        ending = "The search ended because its last rounds gained"
-        gain_text += f", no more than their standard error ({number_text(last_round.error)})"
-        expectation = " and are expected to gain no more"
-        unspent_text = f" ${unspent:.2f} is left unspent."
-    yield (
-        "Search",
-        f"{ending} {gain_text}. Further rounds would cost ${2 * last_round.cost:.2f}{expectation}."
-        f"{unspent_text}",
-    )
+        error = f"no more than their standard error ({number_text(last_round.error)})"
+        ending = f"The search ended because its last rounds gained {gain}, {error}."
+    yield "Search", f"{ending} Further rounds would cost ${2 * last_round.cost:.2f}."

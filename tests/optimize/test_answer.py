@@ -175,13 +175,6 @@ def test_raising_a_limit_is_advised_only_if_it_was_reached():
     assert "--max-cost" in " ".join(tuning_steps(replace(untuned, limit_reached=True)))
 
 
-@pytest.mark.parametrize("limit_reached", [True, False])
-def test_where_a_limit_ended_the_search_it_is_said_that_cached_replies_count(limit_reached):
-    text = " ".join(tuning_lines(run_result(cached_calls=586, limit_reached=limit_reached)))
-    assert "(586 more from the reply cache" in text
-    assert ("cache; the limit of the search counts them, too)" in text) == limit_reached
-
-
 def verdicts(right: int) -> Scorecard:
     """A judge that is right on the first so many of 20 fails and 60 passes."""
     human = [0.0] * 20 + [1.0] * 60

@@ -1,18 +1,14 @@
 const $ = id => document.getElementById(id), MAX_SHOWN = 50;
-const form = $("filter"), words = $("words"), selects = [...form.querySelectorAll("select")];
+const form = $("filter"), words = $("words");
 const groups = [...document.querySelectorAll(".misses:has(article)")].map(group => ({
   none: group.querySelector(".none"), more: group.querySelector("button"), isWhole: false,
   all: [...group.querySelectorAll("article")].map(article => ({ article })) }));
 // The searchable text is read only once: in an idle moment, or when it is first needed.
 const textOf = miss => miss.text ??= miss.article.textContent.toLowerCase();
-const namesOf = (miss, kind) => (miss[kind] ??=
-  [...miss.article.querySelectorAll(`.${kind}`)].map(element => element.textContent));
 function show() {
   const wordsToFind = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const chosen = selects.filter(select => select.value);
   for (const group of groups) {
-    const matching = group.all.filter(miss => wordsToFind.every(word => textOf(miss).includes(word))
-      && chosen.every(select => namesOf(miss, select.name).includes(select.value)));
+    const matching = group.all.filter(miss => wordsToFind.every(word => textOf(miss).includes(word)));
     const shown = new Set(group.isWhole ? matching : matching.slice(0, MAX_SHOWN));
     for (const miss of group.all) if (miss.article.hidden === shown.has(miss)) miss.article.hidden ^= true;
     group.more.hidden = shown.size === matching.length;
@@ -34,7 +30,7 @@ form.oninput = show;
 for (const group of groups) group.more.onclick = () => { group.isWhole = true; show(); };
 addEventListener("hashchange", showLinked);
 addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
   if (event.key === "/") { event.preventDefault(); words.focus(); }
   if (event.key === "j" || event.key === "k") moveFocus(event.key === "j" ? 1 : -1);
 });
