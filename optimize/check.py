@@ -96,10 +96,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _check(flags: argparse.Namespace) -> int:
-    """Print the file's problems; without problems, print what was read and what labels can show.
-
-    Returns the exit code, which is 1 if the file has problems.
-    """
+    """Print the file's problems, or else what was read and what labels can show."""
     options = _read_options(flags)
     labelled, problems = check_file(flags.file, options)
     notes = list[str]()

@@ -185,10 +185,7 @@ def _labels_for_floors(
 
 
 def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
-    """Read all outputs, with the labels in --labels or else in FILE, and the dimension's name.
-
-    The name is "" if there are no labels and no --dimension.
-    """
+    """Return all outputs with the labels so far, and the dimension's name ("" if unknown)."""
     source = replace(LabelSource.of(flags), data=flags.file, annotations=flags.labels)
     if not flags.labels:
         outputs = read_items(flags.file, map=source.map)
@@ -201,10 +198,7 @@ def _read_labels_so_far(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
 def plan_figures(
     sample: PartialLabels, items: Items, bounds: ScaleBounds, target: float
 ) -> dict[str, PlannedFigure]:
-    """Return how many more documents the mean label and the judge's agreement need.
-
-    `items` are the labelled outputs.
-    """
+    """Return how many more documents the mean label and the judge's agreement need."""
     labelled_part = sample.select(sample.has_label)
     n_labelled = np.unique(labelled_part.document).size
     n_unlabelled = np.unique(sample.document).size - n_labelled
@@ -246,10 +240,7 @@ def _write_documents(
     drawn_documents: Sequence[str],
     result: PlanResult,
 ) -> PlanResult:
-    """Write all outputs of the drawn documents, in the order of the draw; add the file to the plan.
-
-    The suggested command adds the new labels to --labels, if that can be a file of `label`.
-    """
+    """Write all outputs of the drawn documents, in the order of the draw; add the file to the plan."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
     drawn = [output for output in labelled.outputs if output.document_id in position]

@@ -104,10 +104,7 @@ def judgement_rows(
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """Return the value as JSON text; raises ValueError for NaN.
-
-    A lone surrogate, as in some file names, is escaped, since UTF-8 cannot encode it.
-    """
+    """Return the value as JSON text; a lone surrogate, as in some file names, is escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     if utf8_text(text) == text:
         return text

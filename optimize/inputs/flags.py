@@ -47,10 +47,7 @@ class SettingsError(UsageError):
 
 
 def scale_bounds(scale: str | None) -> ScaleBounds | None:
-    """Return the ends of a scale such as "1-5"; None for "any" and for None.
-
-    Raises SettingsError if the text is not a scale.
-    """
+    """Return the ends of a scale such as "1-5"; None for "any" and for None."""
     if scale is None or scale == ANY_SCALE:
         return None
     bounds = read_scale(scale)
@@ -68,11 +65,7 @@ def refuse_secret(api_base: str | None) -> None:
 
 
 def word_values(values: object) -> dict[str, float | Vote | None]:
-    """Return the number that each word in the labels counts, from --values or a mapping.
-
-    For pairs, a word counts as a vote; None means that the word is not a label. Raises
-    SettingsError if `values` is neither a mapping nor texts of the form WORD=NUMBER.
-    """
+    """Return what each word in the labels counts, from --values or a mapping (None: no label)."""
     if not isinstance(values, Mapping | list | tuple):
         option = option_name("values", repr(values))
         raise SettingsError(f"{option}: expected words and numbers, as in {{good: 3}}")
@@ -91,10 +84,7 @@ def rescale(subject: Subject, scale: str | None) -> Subject:
 
 
 def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
-    """Return all ratings of a scale such as "1-5"; none for "any" and for None.
-
-    Raises SettingsError if a judge cannot rate on this scale.
-    """
+    """Return all ratings of a judge's scale such as "1-5"; none for "any" and for None."""
     if (bounds := scale_bounds(scale)) is None:
         return ()
     low, high = bounds

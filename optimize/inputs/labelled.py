@@ -79,10 +79,7 @@ class LabelSource:
         scales: Mapping[str, tuple[float, float]] | None = None,
         texts: Sequence[str] | None = (),
     ) -> LabelledSet:
-        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`.
-
-        Raises LabelError for rows that were drawn because two judges differ on them.
-        """
+        """Read the labelled outputs in the file or rows; for the arguments see `read_labels`."""
         labelled = read_labels(
             self.file_or_rows,
             map=self.map,
@@ -142,12 +139,9 @@ def _ratings(labelled: LabelledSet, name: str) -> list[float]:
 
 
 def verdict_words(labelled: AnyLabels, name: str) -> tuple[str, str] | None:
-    """Return the two answers of a judge for labels with two values, the good one first.
-
-    The answers are people's own words, or pass and fail if a judge cannot answer with people's
-    words. Returns None if the labels do not have two values.
-    """
+    """Return the two answers of a judge, the good one first; None if labels are not two-valued."""
     words = labelled.words.get(name)
+    # Some of people's own words cannot be answers.
     return words if words is None or are_verdict_words(words) else PASS_FAIL
 
 
@@ -221,10 +215,7 @@ def only_dimension(labelled: LabelledSet) -> str:
 
 
 def agreement_text_of(labelled: LabelledSet, name: str) -> str:
-    """Return how often two annotators agree, as a phrase; "" if ratings are not by annotator.
-
-    Outputs on which annotators are tied count, too.
-    """
+    """Return how often two annotators agree, ties included; "" if ratings are not by annotator."""
     try:
         ratings, names = annotation_matrix(labelled, name)
     except LabelError:
@@ -251,10 +242,7 @@ def agreement_text_of(labelled: LabelledSet, name: str) -> str:
 
 
 def _with_two_words(labelled: LabelledSet, subject: Dimension, *, any_scale: bool) -> LabelledSet:
-    """Return the labels with the judge's two words as values; ratings stay unchanged.
-
-    Raises LabelError if the judge has two words and the labels do not, or the reverse.
-    """
+    """Return the labels with the judge's two words as values; refuse two words for ratings."""
     name, label_words = subject.name, labelled.words.get(subject.name)
     if not subject.words:
         if not label_words or subject.scale == (0, 1) or any_scale:
@@ -285,10 +273,7 @@ def _with_two_words(labelled: LabelledSet, subject: Dimension, *, any_scale: boo
 def _read_on_scale(
     source: LabelSource, name: str, subject: Subject | None, texts: Sequence[str] | None
 ) -> LabelledSet:
-    """Read the labels on one dimension, on the scale of --scale, else on the judge's scale.
-
-    The LabelError on ratings outside the scale says how to name the scale of these ratings.
-    """
+    """Read the labels on one dimension, on the scale of --scale, else on the judge's scale."""
     bounds = scale_bounds(source.scale)
     if isinstance(subject, Dimension) and source.scale is None:
         bounds = subject.scale[0], subject.scale[-1]

@@ -150,10 +150,7 @@ def _holds_ids(text: str, labelled: LabelledSet) -> bool:
 def _judged_output(
     labelled: LabelledSet, outputs: Sequence[str], mapping: Mapping[str, object]
 ) -> str:
-    """Return the name of the judged output; raises LabelError if several texts may be it.
-
-    `outputs` are the texts with a name that is usual for outputs.
-    """
+    """Return the name of the judged output; `outputs` are the texts with a usual name for it."""
     columns = labelled.reading.texts
     possible_outputs = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
@@ -191,10 +188,7 @@ def missing_input_flag(labelled: LabelledSet, texts: Collection[str]) -> str:
 
 
 def unread_columns(reading: FileReading, texts: Collection[str], *, is_new: bool = True) -> str:
-    """Return the columns that a judge does not read, and the flags with which it would.
-
-    Only a judge that `is_new` can read further texts. Empty if every column is read.
-    """
+    """Return the columns that a judge does not read, and flags with which a new judge would."""
     only_name = only_text_name(reading.texts, texts)
     unread_texts = without_keys(reading.texts, texts if only_name is None else [only_name])
     columns = [*unread_texts.values(), *reading.unread]

@@ -114,10 +114,7 @@ class LabelLog:
         self._read_file()
 
     def _read_file(self) -> None:
-        """Open the label file and read its labels; remove an incomplete last line.
-
-        Raises LabelError if a line is not a label from this page, or contradicts the session.
-        """
+        """Open the label file and read its labels; remove an incomplete last line."""
         *lines, last_line = claim_file(self.path).read_bytes().split(b"\n")
         is_complete = not b'{"id": '.startswith(last_line[:7])
         with suppress(ValueError, RecursionError):
@@ -167,10 +164,7 @@ class LabelLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the file for the time of the block.
-
-        Raises ClickError if another program has changed the file.
-        """
+        """Hold the lock of the file; ClickError if another program has changed the file."""
         with self._lock:
             is_unchanged = False
             with suppress(OSError, ValueError):  # the file was deleted or closed
@@ -185,10 +179,7 @@ class LabelLog:
             yield
 
     def append(self, item: int, record: LabelRecord) -> None:
-        """Append a label to the file, and add it to the annotator's labels.
-
-        Raises ClickError if the label cannot be written; the file is then unchanged.
-        """
+        """Append a label to the file, and add it; ClickError if it cannot be written."""
         fields = msgspec.to_builtins(record)
         value = fields.pop("value")
         given = {name: field for name, field in fields.items() if field}

@@ -110,9 +110,8 @@ class LabelSession:
     def state(
         self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
     ) -> PageState:
-        """Return the state of the page for an annotator.
+        """Return the page's state with this item, or else the next item that the annotator must label.
 
-        The state contains the given item, or by default the annotator's next item without a label.
         `undone` is a label that the annotator has just taken back.
         """
         with self.log.locked():
@@ -171,10 +170,7 @@ class LabelSession:
             return self.state(name, item, newest)
 
     def review(self, annotator: str) -> PageState:
-        """Return the items on which the annotator disagrees with an annotator or the judge.
-
-        Disagreements with annotators come before disagreements with the judge.
-        """
+        """Return the items on which the annotator disagrees, with other annotators before the judge."""
         with self.log.locked():
             annotator = self.log.name_in_file(annotator)
             own, items = self.log.of(annotator).labels, list[PageState]()
@@ -242,10 +238,7 @@ def answer_numbers(subject: Subject) -> Mapping[LabelValue | None, float]:
 
 
 def _task_json(subject: Subject) -> PageState:
-    """Return the task for the page: definition, and possible answers with keyboard keys.
-
-    The keys are digits if letters would be ambiguous.
-    """
+    """Return the task for the page; an answer's key is a digit if letters would be ambiguous."""
     number_of_answer, kind = answer_numbers(subject), subject.kind
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in number_of_answer]
     # The page uses the keys c, u, r, s and n for its own actions.

@@ -77,11 +77,7 @@ class ReportAnswer:
     def lines(
         self, max_lines: float = math.inf, *, extra: Sequence[str] = (), last: Sequence[str] = ()
     ) -> list[str]:
-        """Return the answer for a terminal, in 80 columns.
-
-        Facts are left out if there would be more than `max_lines`. The sentences in `extra` come
-        below the facts, as far as they fit, and those in `last` end the answer.
-        """
+        """Return the answer for a terminal, without the facts and `extra` that exceed `max_lines`."""
         why = fact_lines(self.why)
         top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured
         bottom = [

@@ -258,11 +258,7 @@ def order_facts(card: Scorecard) -> Iterator[Fact]:
 
 
 def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:
-    """Yield the agreement for the judge and each annotator, and for each pair of annotators.
-
-    If `n_tied` outputs were left out because their annotators are tied, the one fact is why these
-    figures are missing.
-    """
+    """Yield the agreement of judge and annotators, or why `n_tied` outputs do not allow figures."""
     if n_tied:
         yield (
             "annotators",

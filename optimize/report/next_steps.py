@@ -69,10 +69,9 @@ def _floors_advice(card: Scorecard, command: str = "") -> str:
 def tuning_steps(
     result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
 ) -> list[str]:
-    """Return what to do after a run, in at most three steps.
+    """Return at most three steps after a run, whose judge was saved in `folder`.
 
-    `attacks` has each attack's title, and by what share of the scale it raises scores. The judge
-    was saved in `folder`.
+    `attacks` has each attack's title, and by what share of the scale it raises scores.
     """
     if result.data.is_constructed:
         flag = "--pairwise" if result.is_pairs else "--dimension"

@@ -27,10 +27,7 @@ MISSES_FILE = "misses.csv"
 def verification_lines(
     result: Verification, *, everything: bool = False, page: str | None = None
 ) -> list[str]:
-    """Return a verification in at most twelve lines, or with all correlations and annotators.
-
-    `page` is the file of the page with the judge's errors, if there is one.
-    """
+    """Return a verification in at most twelve lines, or everything; `page` is the page's file."""
     # Faults are left out here, since the command prints them as errors below the answer.
     answer = verification_answer(result, with_faults=False)
     card = result.card
