@@ -44,7 +44,6 @@ from optimize.measuring.comparison import figure_contrast, on_common_rows
 from optimize.measuring.panel_learning import (
     PanelFit,
     PanelGain,
-    PanelKind,
     WeightedMember,
     learn_panel,
 )
@@ -80,28 +79,16 @@ example:
 exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted (run the
 same command again to go on; it pays for no reply twice)"""
 
-KIND_TEXTS: Mapping[PanelKind, str] = {
-    "own": "no panel, but the best single judge",
-    "learned": "a panel with learned weights",
-}
 ADDS_NOTE = "adds: how much rho a panel loses without the member, ± the standard error."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSplit:
-    """Figures on one held-out split, of the best single judge and of what ships (`panel`)."""
+    """Figures on one held-out split: the best single judge's, and those of what ships."""
 
     best: Rate = field(metadata={"json": "own"})
     panel: Rate
     difference: Rate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelLabels:
-    """The ids of the labels to learn a panel from, and of those to measure it on, by split."""
-
-    learning_ids: frozenset[str]
-    held_out_ids: HeldOut[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,49 +181,37 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
     if judges:
         # If the judges cannot be joined or saved, this fails before anything is paid.
         _make_panel(judges, [WeightedMember(name, 1.0) for name in judges]).dumps()
-    labels = split_held_out(task, entries, flags.seed)
-    ids = labels.learning_ids.union(*labels.held_out_ids.by_name.values())
+    learning_ids, held_out_ids = split_held_out(task, entries, flags.seed)
+    ids = learning_ids.union(*held_out_ids.by_name.values())
     entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
         print_lines(cost_lines(entries, flags.price))
         return None
     with open_run_and_ask(flags, "panel", task, entries) as (folder, entries):
-        figures = learn_and_measure(task, _scored_by_name(entries), labels, flags.seed)
-        usage = {entry.name: entry.usage for entry in entries if entry.judge}
-        shipped_judges = usage.keys() & {member.name for member in figures.fit.members}
+        figures = learn_and_measure(task, entries, learning_ids, held_out_ids, flags.seed)
+        members = [MemberResult.of(entry, figures.fit) for entry in entries]
+        asked = [member for member in members if member.entry.judge]
         result = PanelRun(
             figures=figures,
-            members=[MemberResult.of(entry, figures.fit) for entry in entries],
+            members=members,
             cost_per_1000_rows=total_dollars(
-                usage[name].cost_per_1000_rows for name in shipped_judges
+                member.entry.usage.cost_per_1000_rows for member in asked if member.weight
             ),
-            cost_usd=total_dollars(each.cost_usd for each in usage.values()),
+            cost_usd=total_dollars(member.entry.usage.cost_usd for member in asked),
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
-            why_no_judge=_save_judge(task, figures, judges, labels, folder),
+            why_no_judge=_save_judge(task, figures, judges, learning_ids, folder),
         )
         write_json(folder / SUMMARY_FILE, to_json(result))
         write_report(folder / REPORT_FILE, result)
     return CommandOutcome(result, panel_lines(result))
 
 
-def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
-    scored: dict[str, ScoredItems] = {}
-    for entry in entries:
-        if entry.scored is None:
-            raise SettingsError(
-                f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
-                "(with a larger limit) to go on, or leave this judge out"
-            )
-        scored[entry.name] = entry.scored
-    return scored
-
-
 def _save_judge(
     task: Task,
     figures: PanelFigures,
     judges: Mapping[str, AnyJudge],
-    labels: PanelLabels,
+    learning_ids: frozenset[str],
     folder: Path,
 ) -> str | None:
     """Write judge.json; returns the reason if it cannot be written."""
@@ -246,71 +221,78 @@ def _save_judge(
             f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
-    judge: AnyJudge = judges[fit.best_member]
+    judge = judges[fit.best_member]
     if fit.kind != "own":
         panel = _make_panel(judges, fit.members)
         data_json = {**to_json(figures.data), "constructed": figures.data.is_constructed}
-        provenance = to_json(figures) | {"data": data_json}
-        items = task.items(panel).of_ids(labels.learning_ids)
-        provenance["tuned_on"] = tuning_digests(items, panel.subject)
+        items = task.items(panel).of_ids(learning_ids)
+        tuned_on = tuning_digests(items, panel.subject)
+        provenance = {**to_json(figures), "data": data_json, "tuned_on": tuned_on}
         judge = replace(panel, provenance=provenance)
     judge.save(folder / JUDGE_FILE, overwrite=True)
     return None
 
 
-def split_held_out(task: Task, entries: Sequence[JudgeEntry], seed: int) -> PanelLabels:
-    """Split the labels, without the rows that a member was tuned on, which would flatter it.
+def split_held_out(
+    task: Task, entries: Sequence[JudgeEntry], seed: int
+) -> tuple[frozenset[str], HeldOut[frozenset[str]]]:
+    """Return the ids of the labels to learn from, and of those to measure the panel on.
 
-    Raises LabelError if too few labels remain.
+    Rows that a member was tuned on are left out, since they would flatter it.
     """
-    tuned = frozenset[str]().union(
-        *(
-            entry.scored.tuned_ids
-            if entry.scored
-            else tuned_ids(entry.judge, task.items(entry.judge))
-            for entry in entries
-        )
-    )
+    tuned = set[str]()
+    for entry in entries:
+        tuned |= entry.scored.tuned_ids if entry.scored else tuned_ids(entry.judge, entry.items)
     if tuned:
         print_note(f"note: {counted(len(tuned), 'row')} left out, on which a member was tuned")
     ids = {item.id for item in task.labelled.items} - tuned
     splits = split(task.labelled.subset(ids), seed=seed)
     train, dev, *held_out = map(frozenset, splits.ids().values())
-    return PanelLabels(learning_ids=train | dev, held_out_ids=HeldOut(*held_out))
+    return train | dev, HeldOut(*held_out)
 
 
 def learn_and_measure(
-    task: Task, scored: Mapping[str, ScoredItems], labels: PanelLabels, seed: int
+    task: Task,
+    entries: Sequence[JudgeEntry],
+    learning_ids: frozenset[str],
+    held_out_ids: HeldOut[frozenset[str]],
+    seed: int,
 ) -> PanelFigures:
     """Learn the panel from the learning labels, and measure it on the held-out splits."""
+    scored: dict[str, ScoredItems] = {}
+    for entry in entries:
+        if entry.scored is None:
+            raise SettingsError(
+                f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
+                "(with a larger limit) to go on, or leave this judge out"
+            )
+        scored[entry.name] = entry.scored
     scored = on_common_rows(scored)
-    first_scored = next(iter(scored.values()))
-    learning = first_scored.of_ids(labels.learning_ids)
+    learning = {name: member.of_ids(learning_ids) for name, member in scored.items()}
+    first, first_learning = next(iter(scored.values())), next(iter(learning.values()))
     fit = learn_panel(
-        {name: member.of_ids(labels.learning_ids).scores for name, member in scored.items()},
-        learning.human,
-        learning.documents,
-        learning.systems,
+        {name: member.scores for name, member in learning.items()},
+        first_learning.human,
+        first_learning.documents,
+        first_learning.systems,
         level=task.level,
-        pairs=first_scored.is_pairs,
+        pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
-    panel_scores = fit.scores({name: member.scores for name, member in scored.items()})
+    panel_scores = fit.scores({name: member.scores for name, member in scored.items()}).tolist()
     panel_judgements = {
-        item.id: judgement_of_score(score, pairwise=first_scored.is_pairs)
-        for item, score in zip(first_scored.items.items, panel_scores.tolist(), strict=True)
+        item.id: judgement_of_score(score, pairwise=first.is_pairs)
+        for item, score in zip(first.items.items, panel_scores, strict=True)
     }
-    panel_and_best = task.match_judgements("panel", panel_judgements, None), scored[fit.best_member]
+    panel, best = task.match_judgements("panel", panel_judgements, None), scored[fit.best_member]
     return PanelFigures(
         dimension=task.dimension,
-        kind="pairwise" if first_scored.is_pairs else "rating",
+        kind="pairwise" if first.is_pairs else "rating",
         seed=seed,
         level=task.level,
-        data=DataCounts.of(task.labelled, first_scored.items),
+        data=DataCounts.of(task.labelled, first.items),
         fit=fit,
-        splits=labels.held_out_ids.map(
-            lambda ids: _held_out_figures(*(each.of_ids(ids) for each in panel_and_best))
-        ),
+        splits=held_out_ids.map(lambda ids: _held_out_figures(panel.of_ids(ids), best.of_ids(ids))),
     )
 
 
@@ -358,9 +340,12 @@ def write_report(path: Path, run: PanelRun) -> None:
 
 def _result_sentences(run: PanelRun) -> list[str]:
     figures, fit, unit = run.figures, run.figures.fit, interval_unit(run.figures.level)
-    result_text = "does better" if fit.kind != "own" else "does not clearly do better"
+    kind_text, result_text = "a panel with learned weights", "does better"
+    if fit.kind == "own":
+        kind_text = "no panel, but the best single judge"
+        result_text = "does not clearly do better"
     return [
-        f"{figures.dimension}: {KIND_TEXTS[fit.kind]} ({fit.best_member} is the best alone).",
+        f"{figures.dimension}: {kind_text} ({fit.best_member} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
         f"documents, a panel {result_text} than the judge that is best on the other documents: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "

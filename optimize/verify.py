@@ -297,7 +297,7 @@ def _ids_of_rows(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mappi
     import pandas as pd
 
     frame = source.data if isinstance(source.data, pd.DataFrame) else pd.DataFrame()
-    keys, index = {*scores.keys()}, frame.index
+    keys, index = dict.fromkeys(scores.keys()).keys(), frame.index
     id_column = "".join(labelled.reading.rows.get("id", ()))
     if id_column == ROW_NUMBER_COLUMN and source.map.get("id") != ROW_NUMBER_COLUMN:
         row_numbers = {key: str(number) for number, key in enumerate(index, start=1)}

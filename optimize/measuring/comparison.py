@@ -25,10 +25,7 @@ RelationToBest = Literal["best", "as good", "unclear", "worse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One judge's figure minus another's, on the same documents (at system level: systems).
-
-    `error` is the standard error of `value`.
-    """
+    """One judge's figure minus another's, with the standard error, on the same documents."""
 
     value: float
     interval: Interval | None
@@ -38,10 +35,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJudge:
-    """One judge of a comparison, with its figures on the rows that all judges have judged.
-
-    `difference` is its figure minus the best judge's; None for the best judge.
-    """
+    """One judge on the rows that all judges judged; `difference` is that from the best judge."""
 
     entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
     overlap: TuningOverlap = field(metadata=INLINED_IN_JSON)
@@ -54,11 +48,7 @@ class ComparedJudge:
 
     @property
     def relation_to_best(self) -> RelationToBest:
-        """How the judge stands to the best judge.
-
-        It is "worse" if the interval of the difference lies below 0, "as good" if the difference is
-        at most one standard error, and "unclear" otherwise.
-        """
+        """How the judge stands to the best; "as good" allows for one standard error."""
         if (difference := self.difference) is None:
             return "best"
         if difference.interval and difference.interval.high < 0:
@@ -73,8 +63,8 @@ class ComparedJudge:
 class JudgeComparison:
     """Several judges with their figures, the best (`reference`) first.
 
-    `left_out` lists the judges without figures. `n_labelled` outputs or pairs have labels; `data`
-    counts the rows on which the judges are compared.
+    `data` counts the rows on which they are compared, of `n_labelled`. The judges in `left_out`
+    have no figures.
     """
 
     dimension: str
@@ -100,7 +90,10 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
     Raises JudgesError if no judge has scores, or if no row has a score by every judge.
     """
     entries = [_without_failed_scores(entry) for entry in entries]
-    scored_by_judge = on_common_rows(_scored_by_name(entries))
+    scored_by_judge = {entry.name: entry.scored for entry in entries if entry.scored}
+    if not scored_by_judge:
+        raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
+    scored_by_judge = on_common_rows(scored_by_judge)
     held_out = without_tuned_rows(scored_by_judge)
     # If some judges say pass or fail and others rate, rho ranks all of them.
     has_verdicts = all(scored.has_verdicts for scored in held_out.values())
@@ -139,13 +132,6 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
     )
 
 
-def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
-    scored_by_name = {entry.name: entry.scored for entry in entries if entry.scored}
-    if not scored_by_name:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.why_unscored}" for entry in entries))
-    return scored_by_name
-
-
 def _without_failed_scores(entry: JudgeEntry) -> JudgeEntry:
     """Return the entry; if all of its judgements failed, a reason replaces the scores."""
     if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
@@ -157,10 +143,7 @@ def _without_failed_scores(entry: JudgeEntry) -> JudgeEntry:
 
 
 def on_common_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
-    """Return every judge's scores on the items that all judges have judged.
-
-    Raises JudgesError if no item was judged by all of them.
-    """
+    """Return every judge's scores on the items that all judges have judged."""
     shared_ids = set.intersection(*(scored.ids for scored in scored_by_judge.values()))
     if not shared_ids:
         raise JudgesError(
@@ -184,21 +167,22 @@ def _difference_from_best(
     pairs of judges at once (see `student_quantile`).
     """
     contrast = figure_contrast(scored, best, has_verdicts=has_verdicts)
-    # Each of the n terms belongs to a document, or at system level to a system.
-    value, interval, n = contrast.value, contrast.interval, contrast.terms.size
+    value, interval, n_terms = contrast.value, contrast.interval, contrast.terms.size
     if interval is not None:
-        factor = student_quantile(n - 1, math.comb(n_judges, 2)) / student_quantile(n - 1)
+        n_pairs, freedom = math.comb(n_judges, 2), n_terms - 1
+        factor = student_quantile(freedom, n_pairs) / student_quantile(freedom)
         low, high = (value + factor * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
-    n_documents, error = len(contrast.documents), contrast.error
-    return Difference(value=value, interval=interval, error=error, n_documents=n_documents)
+    return Difference(
+        value=value,
+        interval=interval,
+        error=contrast.error,
+        n_documents=len(contrast.documents),
+    )
 
 
 def figure_contrast(a: ScoredItems, b: ScoredItems, *, has_verdicts: bool = False) -> Contrast:
-    """Return judge A's figure minus judge B's, on the rows that both scored.
-
-    The figure is balanced accuracy with `has_verdicts`, accuracy for pairs, and rho otherwise.
-    """
+    """Return judge A's balanced accuracy, accuracy on pairs or rho, minus judge B's."""
     if has_verdicts:
         return balanced_contrast(a.passes, b.passes, a.human, a.documents)
     if a.is_pairs:
