@@ -35,10 +35,7 @@ MIN_RELATIVE_SD = 1e-6
 
 
 class WeightedMember(NamedTuple):
-    """A member of the judge that ships, with its weight.
-
-    The member's score on the panel's scale is `intercept + slope * score`.
-    """
+    """A member with its weight; `intercept + slope * score` is its score on the panel's scale."""
 
     name: str
     weight: float
@@ -58,10 +55,8 @@ class PanelGain(NamedTuple):
 class PanelFit:
     """The judge that ships, a panel or the best member alone, and the evidence for the choice.
 
-    Its score is the weighted mean over `members`. `rho_alone` holds each judge's rho with these
-    labels, and `best_member` names the best one. `gain` is the panel's rho minus the best one's,
-    even if the panel does not ship. `rho_added` holds how much rho the panel loses without each
-    judge. `why_excluded` holds the judges that cannot be members, each with the reason.
+    `gain` is the panel's rho minus the best member's, even if the panel does not ship. `rho_alone`
+    and `rho_added` have each judge's rho, and how much rho the panel loses without the judge.
     """
 
     kind: PanelKind
@@ -99,10 +94,9 @@ def learn_panel(
 ) -> PanelFit:
     """Learn a panel of these members; the best member alone ships if the panel does not help.
 
-    All vectors have an entry for each output. A failed judgement is NaN. With `pairs`, scores and
-    labels are margins for A, in [-1, 1], and so are the panel's scores; a margin changes its sign
-    if A and B are exchanged. Raises SettingsError if no judge can be a member, or if labels differ
-    on too few documents to learn from them.
+    All vectors have an entry for each output. With `pairs`, scores and labels are margins for A, in
+    [-1, 1], and so are the panel's scores. Raises SettingsError if no judge can be a member, or if
+    labels differ on too few documents to learn from them.
     """
     document, system = (np.unique(names, return_inverse=True)[1] for names in (documents, systems))
     if pairs:
@@ -111,9 +105,20 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    why_excluded = _reasons_excluded(scores, group)
-    names = sorted(scores.keys() - why_excluded.keys())
-    transforms = np.array([_linear_transform(scores[name], group) for name in names])
+    transform_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
+    for name, vector in scores.items():
+        failed_share = float(np.isnan(vector).mean())
+        if failed_share > MAX_FAILED_SHARE:
+            why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
+        elif (transform := _linear_transform(vector, group))[0]:
+            transform_by_name[name] = transform
+        else:
+            why_excluded[name] = "tells no two outputs apart"
+    if not transform_by_name:
+        name, reason = next(iter(why_excluded.items()))
+        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
+    names = sorted(transform_by_name)
+    transforms = np.array([transform_by_name[name] for name in names])
     columns = np.stack([scores[name] for name in names], axis=1)
     standardised = columns * transforms[:, 0] + transforms[:, 1]
     is_complete = ~np.isnan(standardised).any(axis=1)
@@ -128,21 +133,30 @@ def learn_panel(
             "people rate outputs differently in fewer than two documents, so there is nothing to "
             "learn weights from: label more documents"
         )
-    learning_data = labelled.learning_data(np.ones(labelled.human.size, bool))
-    best_index, weights = learning_data.best_member(all_members), learning_data.weights(all_members)
-    kind: PanelKind = "own"
-    members: tuple[WeightedMember, ...] = (WeightedMember(names[best_index], 1),)
-    if gain.value > gain.error:
-        kind, members = "learned", _weighted_members(names, weights, transforms, labelled, pairs)
+    rhos, (weights,) = labelled.learn(np.ones(labelled.human.size, bool), [all_members])
+    best_member = names[rhos.argmax()]
+    kind: PanelKind = "learned" if gain.value > gain.error else "own"
+    members: tuple[WeightedMember, ...] = (WeightedMember(best_member, 1),)
+    if kind == "learned":
+        members = _weighted_members(names, weights, transforms, labelled, pairs)
     return PanelFit(
         kind=kind,
-        best_member=names[best_index],
+        best_member=best_member,
         members=members,
         gain=gain,
-        rho_alone=dict(zip(names, learning_data.member_rhos.tolist(), strict=True)),
+        rho_alone=dict(zip(names, rhos.tolist(), strict=True)),
         rho_added=dict(zip(names, rho_added or [gain], strict=True)),
         why_excluded=why_excluded,
     )
+
+
+def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
+    """Return slope and intercept that standardise scores; 0 if constant in each group."""
+    has_score = ~np.isnan(scores)
+    deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
+    if deviation <= MIN_RELATIVE_SD * max(1.0, float(np.abs(scores[has_score]).max())):
+        return 0.0, 0.0
+    return 1 / deviation, -float(scores[has_score].mean()) / deviation
 
 
 def _weighted_members(
@@ -162,62 +176,6 @@ def _weighted_members(
     return tuple(WeightedMember(names[member], *member_values[member]) for member in order)
 
 
-def _reasons_excluded(scores: Mapping[str, Vector], group: Codes) -> dict[str, str]:
-    """Return why judges cannot be members, by name; raises SettingsError if none can."""
-    reasons = {}
-    for name, vector in scores.items():
-        failed = float(np.isnan(vector).mean())
-        if failed > MAX_FAILED_SHARE:
-            reasons[name] = f"fails on {failed:.0%} of the outputs"
-        elif not _linear_transform(vector, group)[0]:
-            reasons[name] = "tells no two outputs apart"
-    if len(reasons) == len(scores):
-        name, reason = next(iter(reasons.items()))
-        raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
-    return reasons
-
-
-def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
-    """Return slope and intercept that standardise scores; 0 if constant in each group."""
-    has_score = ~np.isnan(scores)
-    deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
-    if deviation <= MIN_RELATIVE_SD * max(1.0, float(np.abs(scores[has_score]).max())):
-        return 0.0, 0.0
-    return 1 / deviation, -float(scores[has_score].mean()) / deviation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LearningData:
-    """Data from labelled rows: each member's rho (`member_rhos`), and vectors to learn weights.
-
-    `standardised` (outputs, members) holds the members' standardised scores, and `human_ranks` the
-    ranks of people's labels; both are centred within groups.
-    """
-
-    member_rhos: Vector
-    standardised: Matrix
-    human_ranks: Vector
-
-    def best_member(self, members: Mask) -> int:
-        """Return the index of the member with the highest rho among those in the mask."""
-        return int(np.argmax(np.where(members, self.member_rhos, -np.inf)))
-
-    def weights(self, members: Mask) -> Vector:
-        """Return weights that sum to 1; members outside the mask have the weight 0.
-
-        Members whose rho is 0 or less have the weight 0, too, unless no member's rho is above 0.
-        """
-        if (is_positive := members & (self.member_rhos > 0)).any():
-            members = is_positive
-        prior = members / members.sum() / 2
-        prior[self.best_member(members)] += 0.5
-        weights = np.zeros(members.size)
-        weights[members] = fit_joining_weights(
-            self.standardised[:, members], self.human_ranks, prior[members]
-        )
-        return weights
-
-
 @dataclass(frozen=True, slots=True)
 class _MemberScores:
     """Labelled outputs that all members scored.
@@ -232,8 +190,8 @@ class _MemberScores:
     system: Codes
     group: Codes
 
-    def learning_data(self, rows: Mask) -> _LearningData:
-        """Return the learning data from these rows."""
+    def learn(self, rows: Mask, panels: Sequence[Mask]) -> tuple[Vector, list[Vector]]:
+        """Return each member's rho on these rows, and the weights of each panel's members."""
         group, standardised = self.group[rows], self.standardised[rows]
         columns = pd.DataFrame(np.column_stack([self.human[rows], standardised]))
         # Mid-ranks within groups, with mean 0 and variance 1; 0 in a group of equal values.
@@ -244,11 +202,20 @@ class _MemberScores:
         has_contrast = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
         human_ranks, member_ranks = ranks[has_contrast, :1], ranks[has_contrast, 1:]
         products = pd.DataFrame(member_ranks * human_ranks).groupby(group[has_contrast]).mean()
-        return _LearningData(
-            member_rhos=np.nan_to_num(products.mean().to_numpy()),
-            standardised=centred(standardised, group)[has_contrast],
-            human_ranks=human_ranks[:, 0],
-        )
+        rhos: Vector = np.nan_to_num(products.mean().to_numpy())
+        scores, panel_weights = centred(standardised, group)[has_contrast], list[Vector]()
+        for members in panels:
+            # Members that contradict people get no weight, unless no member agrees with them.
+            if (is_positive := members & (rhos > 0)).any():
+                members = is_positive
+            prior = members / members.sum() / 2
+            prior[np.argmax(np.where(members, rhos, -np.inf))] += 0.5
+            weights = np.zeros(members.size)
+            weights[members] = fit_joining_weights(
+                scores[:, members], human_ranks[:, 0], prior[members]
+            )
+            panel_weights.append(weights)
+        return rhos, panel_weights
 
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
         """Return the first panel's rho minus the best member's, then minus each further panel's.
@@ -261,12 +228,9 @@ class _MemberScores:
         for _ in range(N_REPEATS):
             panel_scores = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
-                learning_data, standardised = self.learning_data(rows), self.standardised[held_out]
-                weights = [
-                    np.eye(len(standardised.T))[learning_data.best_member(panels[0])],
-                    *map(learning_data.weights, panels),
-                ]
-                panel_scores[:, held_out] = np.round(standardised @ np.stack(weights, axis=1), 12).T
+                rhos, panel_weights = self.learn(rows, panels)
+                weights = np.stack([np.eye(rhos.size)[rhos.argmax()], *panel_weights], axis=1)
+                panel_scores[:, held_out] = np.round(self.standardised[held_out] @ weights, 12).T
             best_member, first_panel, *further_panels = panel_scores
             contrasts = [
                 contrast_judges(first_panel, baseline, self.human, self.document, level=level)
