@@ -1,7 +1,4 @@
-"""Decide a swap of pass/fail judges by labels on changed rows only.
-
-On a changed row, the new judge's verdict differs from the old judge's.
-"""
+"""Decide a swap of pass/fail judges by labels on the rows whose verdict changes."""
 
 import argparse
 import json
@@ -11,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +31,7 @@ from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
 from optimize.measuring.task_flags import NamedSubject
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
-from optimize.statistics.intervals import Interval, Mask, Vector, cautious_interval, stream
+from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
 
 NEEDS_VERDICTS_MESSAGE = (
     "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
@@ -42,12 +40,10 @@ NEEDS_VERDICTS_MESSAGE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearLoss:
-    """The class of outputs on which the new judge is clearly worse: `word` is passes or fails.
+class ClearLoss(NamedTuple):
+    """The outputs, people's `passes` or `fails`, on which the new judge is clearly worse.
 
-    In this class, only the new judge is right on `n_gained` outputs, and only the old judge on
-    `n_lost`.
+    Only the new judge is right on `n_gained` of them, and only the old judge on `n_lost`.
     """
 
     word: str
@@ -59,14 +55,11 @@ class ClearLoss:
 class ChangedRowsSwap(SwapDecision):
     """The decision about a swap by labels on changed rows, or which rows to label for it.
 
-    Only the new judge is right on `n_gained` of the labelled changed rows, and only the old judge
-    on `n_lost`. `difference` is the difference in accuracy over all outputs, and `sample_interval`
-    its 90 % interval for these outputs alone. Accuracy hardly shows errors in the rarer class. So
-    `clear_loss` is set if the new judge is clearly worse on people's passes or on their fails, and
-    then the swap is undecided, whatever the difference. If two judges are equally good, `n_needed`
-    labels show in 80 % of cases that the new judge is not worse by the margin; `n_drawn` changed
-    rows were drawn for labelling. As long as no row has a label, `file` holds them, and `next` is
-    the command to label them.
+    `difference` is the difference in accuracy over all outputs, and `sample_interval` its 90 %
+    interval for these outputs alone. Accuracy hardly shows errors in the rarer class: with a
+    `clear_loss` in a class, the swap is undecided, whatever the difference. If two judges are
+    equally good, `n_needed` labels show in 80 % of cases that the new judge is not worse by the
+    margin. `file` has the `n_drawn` rows to label if none has a label, and `next` the command.
     """
 
     dimension: str
@@ -126,18 +119,12 @@ def unlabelled_task(
 def decide_by_changed_rows(
     flags: argparse.Namespace, new: JudgeEntry, old: JudgeEntry, task: Task, margin: float
 ) -> ChangedRowsSwap:
-    """Decide by the labels in the file --changed; without labels, write the rows to label.
-
-    Raises JudgesError if a judge has no score for more than a tenth of the outputs, LabelError for
-    labels on rows that did not change, and SettingsError for judges that rate.
-    """
+    """Decide by the labels in the file --changed; without labels, write the rows to label."""
     new_scores, old_scores = paired_scores(new, old)
     # A judge of pass or fail gives verdicts (0 or 1), or probabilities of a pass.
-    if not all(
-        scored.scale in ((), (0, 1)) and are_fractions(scored.scores)
-        for scored in (new_scores, old_scores)
-    ):
-        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
+    for scored in (new_scores, old_scores):
+        if scored.scale not in ((), (0, 1)) or not are_fractions(scored.scores):
+            raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     items, is_changed = new_scores.items, new_scores.passes != old_scores.passes
     n_changed = int(is_changed.sum())
     n_needed = rows_to_label(n_changed, len(items), margin)
@@ -163,28 +150,19 @@ def decide_by_changed_rows(
         _write_rows(path, task, [ids[row] for row in shuffled_rows[: result.n_drawn].tolist()])
         label_command = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
         return replace(result, file=str(path), next=shlex.join(label_command))
-    changed_ids = {ids[row] for row in np.flatnonzero(is_changed).tolist()}
-    if unexpected := sorted(labels.keys() - changed_ids):
+    if unexpected := sorted(labels.keys() - {ids[row] for row in np.flatnonzero(is_changed)}):
         raise LabelError(
             f"{flags.changed}: {len(unexpected):,} labels are on outputs that do not change, or "
             f"that {task.labelled.name} lacks, such as {unexpected[0]!r}; --changed takes only "
             "labels on the rows that it wrote (for labels on random outputs leave it out)"
         )
     human = np.array([labels.get(output_id, math.nan) for output_id in ids])
-    # The gain is NaN for outputs without a label, or on which annotators are tied.
-    has_label = ~np.isnan(human) & (human != 0.5)
     gain = (new_scores.passes == human) * 1.0 - (old_scores.passes == human)
-    gain[~has_label] = np.nan
-    return _with_decision(result, gain, human, is_changed, items.document_ids)
-
-
-def _with_decision(
-    result: ChangedRowsSwap, gain: Vector, human: Vector, is_changed: Mask, documents: Sequence[str]
-) -> ChangedRowsSwap:
-    """Return the result with its decision; `gain` is each output's gain (`gain_terms`)."""
-    terms, least_size = gain_terms(gain, is_changed, documents)
-    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, result.looks)
-    outcome, clear_loss = swap_outcome(interval, result.margin), None
+    # Outputs without a label, or on which annotators are tied, show nothing.
+    gain[np.isnan(human) | (human == 0.5)] = np.nan
+    terms, least_size = gain_terms(gain, is_changed, items.document_ids)
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, flags.looks)
+    outcome, clear_loss = swap_outcome(interval, margin), None
     if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
         outcome = "undecided"
     value = round(float(terms.mean()), JSON_DECIMALS)
@@ -212,12 +190,11 @@ def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
 
 def _labels_by_id(flags: argparse.Namespace, dimension: str) -> dict[str, float]:
     """Read people's labels by id from the file --changed; {} if there is no such file."""
-    path = Path(flags.changed)
-    columns = read_map_flags(flags.map) or None
-    if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
+    path, columns = flags.changed, read_map_flags(flags.map) or None
+    if not Path(path).exists() or not read_items(path, map=columns).reading.ratings:
         return {}
     labelled = read_labels(
-        str(path), map=columns, dimensions=[dimension], values=word_values(flags.values), texts=()
+        path, map=columns, dimensions=[dimension], values=word_values(flags.values), texts=()
     )
     only_dimension(labelled)
     return {item.id: item.human for item in items_of(labelled, dimension).items}

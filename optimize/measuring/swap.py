@@ -46,8 +46,7 @@ class SwapDecision:
     """The decision whether a new judge may replace an old one.
 
     `difference` is the new judge's figure minus the old judge's; None if there are no labels yet.
-    It has a 90 % interval over documents (at system level: over systems), which is widened to hold
-    in all of `looks` looks at a growing set of labels.
+    Its 90 % interval is widened to hold in all of `looks` looks at a growing set of labels.
     """
 
     new: str
@@ -112,7 +111,7 @@ class SwapDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
-    """A row on which two judges differ: its scores, their direction, and whom people side with."""
+    """A row on which two judges differ, and the judge that people side with."""
 
     id: str
     moved: Literal["up", "down"]
@@ -130,10 +129,8 @@ class ChangedRow:
 class SwapResult(SwapDecision):
     """The decision about a swap by labels on random outputs.
 
-    In `comparison`, the new judge is the first and the old judge the second. `documents_to_decide`
-    is the total number of documents that would decide; None if it is too large, or if the swap is
-    decided. `n_by_direction` counts the changed rows by direction, and `n_by_side` by the judge
-    that people side with. `changed` holds the rows that moved most.
+    In `comparison`, the new judge is the first. `documents_to_decide` is the total number of
+    documents that would decide, if it is not too large. `changed` has the rows that moved most.
     """
 
     comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
@@ -206,8 +203,7 @@ def decide_swap(
 def paired_scores(new: JudgeEntry, old: JudgeEntry) -> tuple[ScoredItems, ScoredItems]:
     """Return both judges on the rows that both scored, without rows that either was tuned on.
 
-    If too few rows would remain, all rows are used. Raises JudgesError if a judge has no score
-    for more than a tenth of the labels.
+    Raises JudgesError if a judge has no score for more than a tenth of the labels.
     """
     scores: dict[str, ScoredItems] = {}
     for entry in (new, old):
@@ -251,10 +247,8 @@ def swap_difference(
 
 
 def _share_of_document(documents: Sequence[str], is_chosen: Mask) -> float:
-    """Return the share of the chosen outputs that one document has, as a mean over outputs.
-
-    A judge may err on all outputs of a document at once, so a document counts as a whole.
-    """
+    """Return the share of the chosen outputs that one document has, as a mean over outputs."""
+    # A judge may err on all outputs of a document at once.
     counts = np.unique(np.asarray(documents)[is_chosen], return_counts=True)[1]
     shares = counts / counts.sum()
     return float(shares @ shares)
@@ -294,8 +288,7 @@ def swap_outcome(interval: Interval | None, margin: float) -> SwapOutcome:
 def changed_rows(new: ScoredItems, old: ScoredItems) -> list[ChangedRow]:
     """Return the rows on which the judges differ: in verdict, side of a pair, or else rank.
 
-    The rows that moved most come first. Of rows that moved equally, those on which people side with
-    the old judge come first.
+    The rows that moved most come first, then those on which people side with the old judge.
     """
     has_verdicts = new.has_verdicts and old.has_verdicts
     score_columns = np.stack([new.scores, old.scores, new.human])
