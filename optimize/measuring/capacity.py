@@ -31,9 +31,8 @@ USUAL_FLOORS = {"tpr": 0.8, "tnr": 0.8}
 class LabelsNeeded:
     """How many independent labels are needed to decide whether a judge holds its floors.
 
-    `fail_share` is the share of fails among the labels. `n_labels` has the number for a judge that
-    errs half as often as its floors allow, and for one that errs three quarters as often. Its keys
-    are the true rates of these judges as texts, and a value is None if the number is too large.
+    `n_labels` has the number for a judge that errs half as often as its floors allow, and for one
+    that errs three quarters as often, by their true rates; None if the number is too large.
     """
 
     floors: Mapping[str, float]
@@ -62,11 +61,7 @@ class LabelsNeeded:
 
 
 def capacity_texts(labelled: AnyLabels, name: str) -> dict[str, str]:
-    """Return what these labels can show, a text for each heading that `check` prints.
-
-    The headings are: labels, people, contrast, intervals, floors, gain, collect. Texts are left out
-    if there is nothing to say; without labels on `name` the result is empty.
-    """
+    """Return what these labels can show, a text for each heading that `check` prints."""
     people_text, words = "not computed for votes", None
     if isinstance(labelled, LabelledSet):
         people_text, words = agreement_text_of(labelled, name), labelled.words.get(name)

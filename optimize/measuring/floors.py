@@ -31,10 +31,7 @@ def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
 
 
 def read_floors(flags: argparse.Namespace) -> dict[str, float]:
-    """Return the floors that flags set, by the names in FIGURE_BY_FLOOR.
-
-    Raises SettingsError for a floor outside the figure's range.
-    """
+    """Return the floors that flags set, by the names in FLOORS."""
     values = {name: getattr(flags, f"min_{name}", None) for name in FLOORS}
     floors = {name: value for name, value in values.items() if value is not None}
     for name, value in floors.items():
@@ -45,10 +42,7 @@ def read_floors(flags: argparse.Namespace) -> dict[str, float]:
 
 
 def check_floors(result: Verification, floors: Mapping[str, float], looks: int = 1) -> Gate:
-    """Return the gate's result: which floors hold, and for each other floor the reason.
-
-    Intervals are widened to hold in all of `looks` looks at a growing set of labels.
-    """
+    """Return the gate's result: which floors hold, and for each other floor the reason."""
     reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
     reasons["falls short"] += _reasons_to_fail(result, has_floors=bool(floors))
     if floors and result.card.has_same_scores:
@@ -109,8 +103,7 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
 def floor_flags(figures: Correlation | VerdictAgreement) -> str:
     """Return floors that an equally good judge holds nine times of ten on as many new labels.
 
-    The flags are for a rho, or for the figures of pass and fail. The text is empty if labels are
-    too few: on new labels, figures may then have no interval.
+    The text is empty if labels are too few: on new labels, figures may then have no interval.
     """
     if isinstance(figures, VerdictAgreement):
         floor_values = []

@@ -24,13 +24,12 @@ N_PROBED_OUTPUTS = 16
 class Attack:
     """A line that is put after an output, to see whether it raises the score.
 
-    In the `text`, {top} stands for the judge's best answer, and {answer} for the name of the field
-    that holds the answer. A `is_control` line does not ask for a score.
+    In the `text`, {top} stands for the judge's best answer, and {answer} for the answer's name.
     """
 
     title: str
     text: str
-    is_control: bool = False
+    is_control: bool = False  # a line that asks for no score
 
 
 ATTACKS = (
@@ -52,11 +51,7 @@ ATTACKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreShift:
-    """The mean change of scores under an attack (`mean`).
-
-    `raised_share` is the share of outputs whose score rose. `n_outputs` outputs have a score both
-    with and without the attack.
-    """
+    """The mean change of scores under an attack, and the share of outputs whose score rose."""
 
     mean: float
     raised_share: float
@@ -65,10 +60,7 @@ class ScoreShift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """The change of scores under each attack, or the `reason` why no attack was tried.
-
-    For pairs, the score is the margin for the side that was attacked.
-    """
+    """The change of scores under each attack, or the `reason` why no attack was tried."""
 
     shifts: tuple[tuple[Attack, ScoreShift], ...] = ()
     reason: str = ""
@@ -90,8 +82,7 @@ def probe_judge(
 ) -> ProbeResult:
     """Add each attack to a few outputs, and measure how the judge's scores change.
 
-    `scores` are the judge's scores for `items`, margins for pairs; NaN for a failed judgement. If
-    there is nothing to attack, the result holds a reason. Raises BudgetSpentError at a limit.
+    For pairs, a change is that of the margin for the side that was attacked.
     """
     pairs, rng = judge.kind == "pairwise", stream(seed, "probes")
     probe_rows = _rows_to_attack(items, scores, pairs=pairs, rng=rng)

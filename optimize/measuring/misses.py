@@ -97,10 +97,9 @@ class Miss:
 def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
     """Return the rows of each kind of miss, the worst first.
 
-    A verdict is a miss if it differs from people's; the worst is the one that the judge was surest
-    of. A rating is a miss if the output's rank is wrong by a quarter of all ranks or more. A pair
-    is a miss if the judge does not prefer the output that people prefer. The worst of these misses
-    has the largest difference from people.
+    The worst verdict is the one that the judge was surest of. A rating is a miss if the output's
+    rank is wrong by a quarter of all ranks or more. A pair is a miss if the judge does not prefer
+    the output that people prefer.
     """
     masks: dict[MissKind, Mask]
     if scored.has_verdicts:
@@ -121,10 +120,8 @@ def rows_by_miss_kind(scored: ScoredItems) -> dict[MissKind, list[int]]:
 def rank_differences(scored: ScoredItems) -> Vector:
     """Return the judge's rank of each output minus people's, as a share of all ranks.
 
-    Ranks are mid-ranks: within the document at summary level, otherwise over all outputs. For
-    pairs, the difference is half the difference of the margins. It is 0 if the judge and people
-    give the same rating or preference, and if people prefer no side or rate all ranked outputs
-    alike.
+    For pairs, it is half the difference of the margins. It is 0 if the judge and people give the
+    same rating or preference, and if people prefer no side or rate all ranked outputs alike.
     """
     judge, human = scored.scores, scored.human
     if scored.is_pairs:

@@ -138,8 +138,7 @@ def label_bounds(
 ) -> ScaleBounds:
     """Return the ends of the labels' scale, by --scale, file or dimension; 0 and 1 for words.
 
-    Raises LabelError if the scale is unknown. It is not taken from the lowest and the highest
-    label, since all labels may be near one end of the scale.
+    They are not taken from the labels, since these may all be near one end of the scale.
     """
     labels, subject = sample.label[sample.has_label], find_subject(flags.dimension or dimension)
     low, high = (labels.min(), labels.max()) if labels.size else (0.0, 0.0)

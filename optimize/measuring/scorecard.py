@@ -41,9 +41,8 @@ from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_ag
 class PairFigures:
     """The judge's accuracy on the pairs in which people prefer an output; a tie is half right.
 
-    `accuracy` is that of the preference from both orders of the outputs. Some published tables
-    report `accuracy_mean_of_orders`. `order_agreement` is the share of pairs that get the same
-    answer in both orders; failed pairs do not count.
+    `accuracy` is that of the preference from both orders, and `order_agreement` the share of pairs
+    with the same answer in both. Some published tables report `accuracy_mean_of_orders`.
     """
 
     accuracy: float
@@ -114,11 +113,9 @@ class TwoValueFigures:
 class PeopleFigures:
     """How well the judge agrees with the annotators, and the annotators with each other.
 
-    `names` are the annotators' names, and `alpha` is Krippendorff's alpha. `agreement` has a row
-    for the judge and each annotator, then a row for every two annotators. `one_annotator` compares
-    the judge with one annotator; it is None if people rate all outputs alike. `reliability` is
-    the reliability of the annotators' mean label, and a judge's rho can hardly exceed its square
-    root, `max_rho`.
+    `agreement` has a row for the judge and each annotator, then one for every two annotators.
+    `one_annotator` is None if people rate all outputs alike. `reliability` is that of the mean
+    label; a judge's rho can hardly exceed its square root, `max_rho`.
     """
 
     names: tuple[str, ...]
@@ -130,11 +127,8 @@ class PeopleFigures:
 
     @classmethod
     def of(cls, scored: ScoredItems) -> "PeopleFigures | None":
-        """Return the figures; None for unknown annotators, ties left out or weighted labels.
-
-        Without the outputs on which annotators are tied, annotators would seem to agree too well.
-        The statistics of annotators cannot take weights.
-        """
+        """Return the figures; None for unknown annotators, ties left out or weighted labels."""
+        # Without the outputs on which annotators are tied, they would seem to agree too well.
         outputs = tuple(item for item in scored.labelled_items if isinstance(item, LabelledOutput))
         if scored.n_tied or scored.items.is_weighted or len(outputs) != len(scored.items):
             return None
@@ -206,8 +200,7 @@ class Scorecard:
     def brief(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
         """Return the main figures: rho, order agreement, and those on pairs or verdicts.
 
-        `has_verdicts` says whether to include figures on pass and fail. By default they are
-        included if labels and scores allow it.
+        Figures on pass and fail are included by default if labels and scores allow it.
         """
         with_verdicts = scored.has_verdicts if has_verdicts is None else has_verdicts
         order = order_figures(scored)
@@ -221,7 +214,7 @@ class Scorecard:
 
     @classmethod
     def of(cls, scored: ScoredItems, *, has_verdicts: bool | None = None) -> "Scorecard":
-        """Return all figures that the data allows; `has_verdicts` is explained at `brief`."""
+        """Return all figures that the data allows."""
         return replace(
             cls.brief(scored, has_verdicts=has_verdicts),
             correlations=tuple(all_correlations(scored)),
@@ -301,10 +294,8 @@ def rho_of(scored: ScoredItems) -> Correlation:
 def all_correlations(scored: ScoredItems) -> list[Correlation]:
     """Return every coefficient at every level, the level of `scored` first.
 
-    At summary level, each coefficient is computed with both rules for undefined values, since it
-    may be undefined on a document. Pairs have the dataset level only, since a document has few
-    pairs, and pairs have no systems. For weighted labels, coefficients without a weighted form are
-    left out.
+    At summary level it is computed with both rules for documents on which it is undefined. Pairs
+    have no systems, and a document has few pairs, so they have the dataset level only.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     undefined_rules: Sequence[Undefined] = (DEFAULT_UNDEFINED, "left_out")
@@ -318,10 +309,7 @@ def all_correlations(scored: ScoredItems) -> list[Correlation]:
 
 
 def order_figures(scored: ScoredItems) -> OrderAgreement:
-    """Return how often the judge orders two outputs as people do; for pairs, the accuracy.
-
-    Both outputs belong to the same document; at dataset level, to any documents.
-    """
+    """Return how often the judge orders two outputs as people do; for pairs, the accuracy."""
     vectors = scored.scores, scored.human, scored.documents
     if scored.is_pairs:
         return pair_accuracy(*vectors)

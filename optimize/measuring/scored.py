@@ -25,12 +25,10 @@ MIN_DOCUMENTS_LEFT = 2
 class ScoredItems:
     """One judge's judgements of labelled items, in the order of `items`.
 
-    `scale` is the judge's scale; it is empty for pairs, and if it is unknown. `tuned_ids` are the
-    ids of the outputs that the judge was tuned on, and `tuned_document_ids` those whose documents
-    it was tuned on. `labelled_items` holds the items' labelled outputs or pairs, if known. In a
-    recording, `n_unjudged` labels have no record, and `n_unknown` records have no label. `n_tied`
-    outputs were left out because their annotators are tied. If labels are pass and fail, a score of
-    .5 or more is a pass, and `verdict_words` are people's words for both.
+    The judge's `scale` is empty for pairs, and if it is unknown. The judge was tuned on the outputs
+    in `tuned_ids`, and on the documents of those in `tuned_document_ids`. In a recording,
+    `n_unjudged` labels have no record, and `n_unknown` records have no label. `n_tied` outputs were
+    left out because their annotators are tied. `verdict_words` are people's for pass and fail.
     """
 
     judge: str
@@ -159,10 +157,7 @@ def labelled_in_order(labelled: AnyLabels, items: Items) -> tuple[LabelledItem, 
 def tuned_ids(
     judge: AnyJudge | None, items: Items, *, of_documents: bool = False
 ) -> frozenset[str]:
-    """Return the ids of outputs that the judge was tuned on, even if in another file.
-
-    With `of_documents`, the ids of outputs, new or not, whose documents it was tuned on.
-    """
+    """Return the ids of outputs that the judge was tuned on, or on whose documents it was."""
     if judge is None:
         return frozenset()
     digests = judge.tuning_digests
@@ -175,11 +170,10 @@ def tuned_ids(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningOverlap:
-    """How many of the labelled rows a judge was tuned on.
+    """How many of the labelled rows a judge was tuned on; figures leave them out.
 
-    The figures leave these rows out, unless too few would remain: then `tuned_on_these_labels` is
-    true. `n_document_rows` counts measured rows whose outputs are new to the judge, but whose
-    documents it was tuned on.
+    If too few rows would remain, it is `tuned_on_these_labels`. `n_document_rows` counts measured
+    rows with new outputs for documents that the judge was tuned on.
     """
 
     n_rows: int = field(metadata={"json": "n_met"})
@@ -188,7 +182,7 @@ class TuningOverlap:
 
     @classmethod
     def of(cls, scored: ScoredItems, held_out: ScoredItems) -> "TuningOverlap":
-        """Return the overlap for all rows (`scored`), of which `held_out` are measured."""
+        """Return the overlap for all rows, of which `held_out` are measured."""
         return cls(
             n_rows=len(scored.tuned_ids & scored.ids),
             n_document_rows=len((held_out.tuned_document_ids - held_out.tuned_ids) & held_out.ids),

@@ -27,10 +27,9 @@ U = TypeVar("U")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult(ByJudge[Scorecard]):
-    """Both judges' scorecards on one held-out split, and the tuned judge's gain.
+    """Both judges' scorecards on one held-out split, and the tuned judge's gain in rho.
 
-    `gain` is the tuned judge's rho minus the untuned judge's. `balanced_gain` is the same for
-    balanced accuracy; None if the judge was tuned for another objective.
+    `balanced_gain` is None if the judge was tuned for another objective.
     """
 
     gain: Figure
@@ -70,11 +69,9 @@ class HeldOut(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpending:
-    """The tokens and dollars of a run, in total and by purpose.
+    """The tokens and dollars (at list price, if known) of a run, in total and by purpose.
 
-    Dollars are at list price, and None if a model's price is unknown. They include the highest
-    possible cost of requests that were never answered; `cost_unconfirmed_usd` is the part for these
-    requests, if there are any.
+    Dollars include `cost_unconfirmed_usd`, the highest possible cost of unanswered requests.
     """
 
     tokens: Mapping[str, int]
@@ -87,11 +84,9 @@ class RunSpending:
 class TuningResult:
     """A finished tuning run. Calls, tokens and dollars are summed over all starts of the run.
 
-    `test` and `unseen` hold both judges' figures on the test split and on systems that tuning did
-    not see; None if nothing was held out. `shipped` and `why` say which judge ships and why. If a
-    limit ended the search (`limit_reached`), a larger limit may find a better judge. `lm_calls`
-    does not count the calls that the reply cache answered. `last_round` is a mean over two searches
-    (one on each half). `request_changes` are parameters that an endpoint refused.
+    `unseen` has both judges' figures on systems that tuning did not see. If a limit ended the
+    search (`limit_reached`), a larger limit may find a better judge. `lm_calls` does not count the
+    calls that the reply cache answered. `request_changes` are parameters that an endpoint refused.
     """
 
     dimension: str

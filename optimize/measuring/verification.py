@@ -1,7 +1,4 @@
-"""The verification of one judge: its figures, and influences on its scores other than quality.
-
-Scores may depend on an output's length, on its position in a pair, and on chance.
-"""
+"""The verification of one judge: its figures, and influences on its scores other than quality."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,10 +26,7 @@ MAX_MISSES_SHOWN = 3
 
 
 def exceeds_people(value: float, interval: Interval | None, people: float = 0.0) -> bool:
-    """Return whether a judge's association is clearly larger than people's.
-
-    `interval` is the interval of the difference.
-    """
+    """Return whether an association clearly exceeds people's, by their difference's interval."""
     is_large = abs(value) > abs(people) and abs(value - people) >= MIN_ASSOCIATION
     return is_large and interval is not None and (interval.low > 0 or interval.high < 0)
 
@@ -102,8 +96,7 @@ def _length_association(scored: ScoredItems) -> LengthAssociation | None:
 class Gate:
     """The floors that hold (`held`), and reasons why others fall `short` or are `undecided`.
 
-    `outcome` is None if no floors were set and nothing is wrong. `short` also has
-    reasons why no figure counts, such as many failed judgements. Intervals are widened to hold in
+    `outcome` is None if no floors were set and nothing is wrong. Intervals are widened to hold in
     all of `looks` looks at a growing set of labels.
     """
 
@@ -119,8 +112,7 @@ class Gate:
 class Verification:
     """One judge compared with people's labels.
 
-    `overlap` counts the rows that the judge was tuned on, and `rho_on_tuned_rows` is its rho on
-    these rows, if they were left out. `n_unjudged` labels have no record.
+    `rho_on_tuned_rows` is the rho on the rows of its tuning, if these were left out.
     """
 
     judge: str
