@@ -240,7 +240,7 @@ def _write_documents(
     drawn_documents: Sequence[str],
     result: PlanResult,
 ) -> PlanResult:
-    """Write all outputs of the drawn documents, in the order of the draw; add the file to the plan."""
+    """Write all outputs of the drawn documents, and add the file to the plan."""
     out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
     position = {document: index for index, document in enumerate(drawn_documents)}
     drawn = [output for output in labelled.outputs if output.document_id in position]

@@ -110,7 +110,7 @@ class LabelSession:
     def state(
         self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
     ) -> PageState:
-        """Return the page's state with this item, or else the next item that the annotator must label.
+        """Return the page's state, with this item or else the next item without a label.
 
         `undone` is a label that the annotator has just taken back.
         """
@@ -170,7 +170,7 @@ class LabelSession:
             return self.state(name, item, newest)
 
     def review(self, annotator: str) -> PageState:
-        """Return the items on which the annotator disagrees, with other annotators before the judge."""
+        """Return the items on which the annotator disagrees with others, then with the judge."""
         with self.log.locked():
             annotator = self.log.name_in_file(annotator)
             own, items = self.log.of(annotator).labels, list[PageState]()

@@ -77,7 +77,7 @@ class ReportAnswer:
     def lines(
         self, max_lines: float = math.inf, *, extra: Sequence[str] = (), last: Sequence[str] = ()
     ) -> list[str]:
-        """Return the answer for a terminal, without the facts and `extra` that exceed `max_lines`."""
+        """Return the answer for a terminal; facts and `extra` are left out above `max_lines`."""
         why = fact_lines(self.why)
         top_sentences = self.title, self.headline, *why, *map(str, self.tiles), self.measured
         bottom = [
