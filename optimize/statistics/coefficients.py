@@ -22,10 +22,12 @@ def midranks(x: Matrix) -> Matrix:
     return ranks
 
 
-def _pearson(x: Matrix, y: Matrix) -> Vector:
+def _pearson(x: Matrix, y: Matrix, weight: Vector | None = None) -> Vector:
+    """Return Pearson's coefficient of each row; the weights of the outputs have a mean of 1."""
     is_varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
-    r: Vector = np.clip((_scale_rows(x) * _scale_rows(y)).sum(axis=-1), -1, 1)
-    return np.where(is_varied, r, np.nan)
+    products = _scale_rows(x, weight) * _scale_rows(y, weight)
+    r = (products if weight is None else products * weight).sum(axis=-1)
+    return np.where(is_varied, np.clip(r, -1, 1), np.nan)
 
 
 def _scale_rows(x: Matrix, weight: Vector | None = None) -> Matrix:
@@ -45,11 +47,6 @@ def _kendall(x: Matrix, y: Matrix) -> Vector:
     from scipy.stats import kendalltau
 
     return np.array([kendalltau(*rows).statistic for rows in zip(x, y, strict=True)])
-
-
-def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
-    products = standardised(x, weight) * standardised(y, weight)
-    return float(np.clip(np.average(products, weights=weight), -1, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +69,20 @@ class Coefficient:
 COEFFICIENTS = {
     "spearman": Coefficient(
         of_rows=lambda x, y: _pearson(midranks(x), midranks(y)),
-        of_weighted=lambda x, y, weight: _weighted_pearson(
-            weighted_ranks(x, weight), weighted_ranks(y, weight), weight
+        of_weighted=lambda x, y, weight: float(
+            _pearson(weighted_ranks(x, weight), weighted_ranks(y, weight), weight)
         ),
     ),
     "kendall": Coefficient(of_rows=_kendall),
-    "pearson": Coefficient(of_rows=_pearson, of_weighted=_weighted_pearson),
+    "pearson": Coefficient(
+        of_rows=_pearson, of_weighted=lambda x, y, weight: float(_pearson(x, y, weight))
+    ),
 }
 
 
 def standardised(values: Vector, weight: Vector) -> Vector:
-    standard: Vector = _scale_rows(values[None], weight)[0] * np.sqrt(values.size)
+    """Scale values to a weighted mean of 0 and a weighted mean square of 1."""
+    standard: Vector = _scale_rows(values, weight) * np.sqrt(values.size)
     return standard
 
 

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.balanced import PASS_THRESHOLD
 from optimize.statistics.intervals import (
-    Codes,
     Interval,
     Mask,
     Vector,
@@ -122,35 +121,26 @@ def verdict_agreement(
 
 def _rate(values: Vector, rows: ScoredRows, mask: Mask) -> Rate:
     """Return the share of ones in `values`, over the outputs that `mask` selects."""
-    n, document_codes = int(mask.sum()), np.unique(rows.document[mask], return_inverse=True)[1]
+    n, values, document = int(mask.sum()), values[mask], rows.document[mask]
     if not n:
         return Rate(np.nan, None, 0)
-    values, weight = values[mask], rows.weight[mask] / rows.weight[mask].mean()
-    share, n_documents = float(np.average(values, weights=weight)), np.unique(document_codes).size
+    weight, n_documents = rows.weight[mask] / rows.weight[mask].mean(), np.unique(document).size
+    share = float(np.average(values, weights=weight))
     if n < MIN_OUTPUTS_FOR_RATES or n_documents < MIN_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n, n_documents)
     # Even many outputs add little information if their weights are small.
     effective_weight = rows.weight[mask].sum() * effective_size(rows.weight) / rows.weight.size
-    n_effective = n / _design_effect(values, share, weight, document_codes, effective_weight)
-    return Rate(share, wilson_interval(share, n_effective), n, n_documents)
-
-
-def _design_effect(
-    values: Vector, share: float, weight: Vector, document_codes: Codes, effective_weight: float
-) -> float:
-    """Return the variance of a share, divided by its variance if outputs were independent."""
-    n_outputs, document_weights = np.bincount(document_codes), np.bincount(document_codes, weight)
-    n, n_documents = values.size, n_outputs.size
-    prior_effect = np.sqrt(float(n_outputs @ n_outputs) / n) * (
-        n / min(effective_weight, effective_size(weight))
-    )
-    if not 0 < share < 1:
-        return float(prior_effect)
-    document_errors = np.bincount(document_codes, values * weight) - share * document_weights
-    variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
-    estimated_effect = variance / (n * share * (1 - share))
-    weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * prior_effect
-    return float(weighted_sum / (n_documents + PRIOR_DOCUMENTS))
+    weight_effect = n / min(effective_weight, effective_size(weight))
+    n_outputs = np.bincount(document)
+    design_effect = float(np.sqrt(float(n_outputs @ n_outputs) / n) * weight_effect)
+    if 0 < share < 1:
+        # The variance of the share, divided by its variance if outputs were independent.
+        document_errors = np.bincount(document, (values - share) * weight)
+        variance = n_documents / (n_documents - 1) * float(document_errors @ document_errors)
+        estimated_effect = variance / (n * share * (1 - share))
+        weighted_sum = n_documents * estimated_effect + PRIOR_DOCUMENTS * design_effect
+        design_effect = weighted_sum / (n_documents + PRIOR_DOCUMENTS)
+    return Rate(share, wilson_interval(share, n / design_effect), n, n_documents)
 
 
 def wilson_interval(share: float, n: float, looks: int = 1) -> Interval:

@@ -12,7 +12,7 @@ from optimize.statistics.correlations import (
     summary_level,
     system_level,
 )
-from optimize.statistics.intervals import Vector, interval_of_mean, stream
+from optimize.statistics.intervals import Vector, interval_of_mean
 
 Rows = tuple[Vector, Vector, Vector, Vector]
 
@@ -86,8 +86,3 @@ def test_intervals_are_withheld_if_they_would_not_cover():
     assert dataset_level(scores, passes).interval is None
     assert contrast_judges(scores, -scores, passes, range(60), level="dataset").interval is None
     assert dataset_level(scores, np.arange(60) >= 15).interval is not None
-
-
-def test_a_random_stream_depends_only_on_seed_and_purpose():
-    first, again, other = (stream(1, purpose).random() for purpose in ("a", "a", "b"))
-    assert first == again != other

@@ -35,13 +35,6 @@ def test_the_estimate_corrects_the_judges_mean_by_weighted_labels():
     assert 2 * result.weight == pytest.approx(min(2, -(labels @ judge) / (judge @ judge)))
 
 
-def test_weights_need_one_value_an_output_and_tau_b_refuses_them():
-    with pytest.raises(ValueError, match="judge and weight must be vectors of one length"):
-        correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1])
-    with pytest.raises(ValueError, match="kendall over all outputs has no weighted form"):
-        correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1, 2], coefficient="kendall")
-
-
 def test_rates_are_weighted_and_their_outputs_counted():
     human, judge, weight = [1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 2, 3, 4, 1]
     card = verdict_agreement(judge, human, range(5), weight=weight)
@@ -81,24 +74,6 @@ def test_integer_weights_equal_copies_of_documents(outputs, weights):
     if np.unique(document).size > 1:
         mean = estimate_mean(human, judge, document, weight=weight)
         same(mean.labels_only, estimate_mean(human[times], judge[times], copies).labels_only)
-
-
-def test_equal_weights_change_nothing():
-    rng = np.random.default_rng(0)
-    document, human = np.repeat(np.arange(40), 3), rng.integers(1, 6, 120).astype(float)
-    judge, system = human + rng.normal(size=120), np.tile(np.arange(3), 40)
-    sides, alike = (judge, human, document), np.full(120, 0.25)
-    for level, coefficient in itertools.product(LEVELS, ("spearman", "pearson", "kendall")):
-        how = {"coefficient": coefficient}
-        weighted = correlation(level, *sides, system, weight=alike, **how)
-        assert weighted == correlation(level, *sides, system, **how)
-    assert order_agreement(*sides, weight=alike) == order_agreement(*sides)
-    good = (judge > 3, human > 3, document)
-    assert verdict_agreement(*good, weight=alike) == verdict_agreement(*good)
-    some = np.where(document < 20, human, NAN)
-    assert estimate_mean(some, judge, document, weight=alike) == estimate_mean(
-        some, judge, document
-    )
 
 
 def draw(rng, cuts, documents, n):
