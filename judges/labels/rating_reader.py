@@ -4,10 +4,9 @@ import math
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 
@@ -46,15 +45,8 @@ _STANDARD_NUMBER = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 # Matches a number such as 1,234, whose comma or point may be a decimal mark or separate thousands.
 _AMBIGUOUS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
-# Why a cell cannot be read, by the main kind of the column's cells; "" if they are no ratings.
-_FAULT_BY_MAIN_KIND = {
-    "": "is not a number",
-    YES_NO: "is not a known word, but other cells are",
-}
-# The largest number of words that a message lists.
-_MAX_LISTED_WORDS = 6
-# The largest number of different ratings that a message reverses.
-_MAX_REVERSED = 11
+# The largest number of words that a message lists, and of different ratings that it reverses.
+_MAX_LISTED_WORDS, _MAX_REVERSED = 6, 11
 
 
 class RatingReader:
@@ -78,8 +70,16 @@ class RatingReader:
         self._commas_are_likely = may_have_decimal_commas
         counts = Counter(map(_hashable_key, values))
         self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
-        self._cell_by_key = {
+        cell_by_key = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
+        }
+        word_pairs = _find_word_pairs(cell_by_key.values())
+        self._pair_words = {*chain.from_iterable(word_pairs)}
+        self._cell_by_key = {
+            key: replace(cell, kind=WORD)
+            if cell.kind == YES_NO and cell.word not in self._pair_words
+            else cell
+            for key, cell in cell_by_key.items()
         }
         self._cells = self._cell_by_key.values()
         self._kinds = {cell.kind for cell in self._cells}
@@ -97,41 +97,14 @@ class RatingReader:
     def _of_kind(self, *kinds: str) -> list[CellValue]:
         return [cell for cell in self._cells if cell.kind in kinds]
 
-    @property
-    def mapped_words(self) -> set[str]:
-        """The user's words that the column holds."""
-        return {cell.word for cell in self._of_kind(MAPPED)}
-
-    @cached_property
-    def _word_pairs(self) -> list[tuple[str, str]]:
-        """The pairs of words for yes and no that fit most cells; [] if no pair does."""
-        words = self._of_kind(YES_NO, MAPPED)
-        # The user may have mapped a word to another number than its usual one.
-        usual = [cell for cell in words if cell.number == NUMBER_BY_YES_NO_WORD.get(cell.word)]
-        count_by_word = _sum_counts(usual, lambda cell: cell.word)
-        counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
-        # Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
-        min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
-        return [pair for pair, number in counts.items() if number == min_count]
-
-    @cached_property
-    def _number_by_word(self) -> dict[str, float]:
-        """The number of each known word, and of all words in --values if a cell has one of them."""
-        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for pair in self._word_pairs for word in pair}
-        if MAPPED in self._kinds:
-            for word, number in self._user_values.items():
-                if isinstance(number, int | float):
-                    numbers[word] = float(number)
-        return numbers
-
     @cached_property
     def _main_kind(self) -> str:
-        """The most frequent kind among numbers, fractions, and words for yes and no; else ""."""
-        excluded = {MAPPED, MISSING, WORD} if self._word_pairs else {MAPPED, MISSING, WORD, YES_NO}
-        usual_cells = self._of_kind(*(self._kinds - excluded))
-        counts = _sum_counts(usual_cells, lambda cell: cell.kind)
-        default = YES_NO if MAPPED in self._kinds else ""
-        return max(counts, key=lambda kind: (counts[kind], kind), default=default)
+        """The most frequent kind: numbers, fractions, or words for yes and no; else ""."""
+        counts = _sum_counts(self._cells, lambda cell: cell.kind)
+        del counts[MAPPED], counts[MISSING]
+        default = YES_NO if MAPPED in self._kinds else WORD
+        main_kind = max(counts, key=lambda kind: (counts[kind], kind != WORD), default=default)
+        return "" if main_kind == WORD else main_kind
 
     @cached_property
     def _has_decimal_commas(self) -> bool:
@@ -151,19 +124,17 @@ class RatingReader:
         """The numbers in the column that must be codes for a missing answer, such as 99."""
         numbers = {cell.number for cell in self._of_kind(NUMBER)}
         ratings = numbers - _MISSING_CODES
-        if self._main_kind != NUMBER or len(ratings) < 2 or min(ratings) < 0:
+        if len(ratings) < 2 or min(ratings) < 0:
             return set()
-        highest = max(ratings)
         # On a scale that has a 0, or is short, -1 may be a rating.
-        possible_ratings = {-1.0} if min(ratings) < 1 or highest < 3 else set[float]()
-        possible_codes = (numbers & _MISSING_CODES) - possible_ratings
-        return {code for code in possible_codes if not 0 <= code <= 3 * highest}
+        lowest = -1 if min(ratings) < 1 or max(ratings) < 3 else 0
+        return {code for code in numbers & _MISSING_CODES if not lowest <= code <= 3 * max(ratings)}
 
     @cached_property
     def _lowest_is_best(self) -> bool:
         """Whether the lowest number is labelled as good, and the highest one as bad."""
         word_by_number = {cell.number: cell.word for cell in self._of_kind(NUMBER) if cell.word}
-        if len(word_by_number) < 2:
+        if not word_by_number:
             return False
         lowest, highest = word_by_number[min(word_by_number)], word_by_number[max(word_by_number)]
         return bool(_GOOD_WORDS.search(lowest) and _BAD_WORDS.search(highest))
@@ -179,7 +150,12 @@ class RatingReader:
             return None
         # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
         word_counts: dict[float, Counter[str]] = defaultdict(Counter)
-        for word, number in self._number_by_word.items():
+        known_words = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
+        if MAPPED in self._kinds:
+            known_words |= {
+                w: n for w, n in self._user_values.items() if isinstance(n, int | float)
+            }
+        for word, number in known_words.items():
             word_counts[number][word] = 0
         for cell in self._of_kind(NUMBER, YES_NO, MAPPED):
             word_counts[cell.number][cell.number_word] += cell.count
@@ -227,9 +203,10 @@ class RatingReader:
         """Return the end of a sentence on why a cell cannot be read; "" if it can be read."""
         if cell.kind in (MISSING, MAPPED):
             return ""
-        is_known = cell.kind != YES_NO or cell.word in self._number_by_word
-        if cell.kind != self._main_kind or not is_known:
-            return _FAULT_BY_MAIN_KIND.get(self._main_kind, "is not a number like the others")
+        if cell.kind != self._main_kind:
+            if self._main_kind == YES_NO:
+                return "is not a known word, but other cells are"
+            return "is not a number like the others" if self._main_kind else "is not a number"
         if _AMBIGUOUS_NUMBER.match(cell.text) and self._has_decimal_commas != ("," in cell.text):
             return "may contain a decimal mark or a thousands separator"
         if cell.number in self._codes_for_missing:
@@ -251,43 +228,21 @@ class RatingReader:
 
     @cached_property
     def values_flag(self) -> str:
-        """The flag --values with the words that cannot be read, for the user to complete.
-
-        It suggests a number for a misspelt word and for two unknown words, and else says NUMBER.
-        """
+        """The flag --values with the words that cannot be read, for the user to complete."""
         faulty_cells = filter(self._find_fault, self._cells)
         counts = _sum_counts(faulty_cells, lambda cell: normalize_word(cell.value))
-        all_words = [
-            word
+        words = [
+            f'"{word}"' if "," in word else word
             for word, _ in counts.most_common()
             if word.isprintable() and len(word) <= MAX_WORD_LENGTH and "'" not in word
         ]
-        words = all_words[:_MAX_LISTED_WORDS] or ["WORD"]
-        numbers = [*map(self._likely_number, words)]
-        if self.has_two_unknown_words and all_words:
-            numbers = ["1", "0"]
-        if "NUMBER" in numbers and len(words) > 1:
-            # On a scale of several words, `good` and `0` have other numbers than usual.
-            n_by_kind = _sum_counts(self._cells, lambda cell: cell.kind)
-            is_scale = n_by_kind[WORD] > n_by_kind[NUMBER]
-            known_cells = self._of_kind(YES_NO, *([NUMBER] if is_scale else []))
-            known_words = sorted({cell.number_word for cell in known_cells}.difference(words))
-            words, numbers = [*words, *known_words], [*numbers, *["NUMBER"] * len(known_words)]
-        words = [f'"{word}"' if "," in word else word for word in words]
-        entries = [f"{word}={number}" for word, number in zip(words, numbers, strict=False)]
+        numbers = ["1", "0"] if self.has_two_unknown_words else ["NUMBER"] * _MAX_LISTED_WORDS
+        entries = [
+            f"{word}={number}" for word, number in zip(words or ["WORD"], numbers, strict=False)
+        ]
         # After a space, argparse would read a word such as -99 as another flag.
         flag = "--values=" if entries[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(entries)}{'...' * (len(all_words) > _MAX_LISTED_WORDS)}'"
-
-    def _likely_number(self, word: str) -> str:
-        """Return the number of a known word, or of one that `word` misspells; else "NUMBER".
-
-        A word that contains a known one, such as `nok` or `very good`, is another word.
-        """
-        match = next(iter(get_close_matches(word, chain.from_iterable(self._word_pairs), n=1)), "")
-        if not match or (match in word and word not in NUMBER_BY_YES_NO_WORD):
-            return "NUMBER"
-        return f"{NUMBER_BY_YES_NO_WORD.get(word, NUMBER_BY_YES_NO_WORD[match]):g}"
+        return f"{flag}'{','.join(entries)}{'...' * (len(words) > len(entries))}'"
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
@@ -298,7 +253,9 @@ class RatingReader:
         elif readings := [
             f"{excerpt(text)} as {cell.number:.12g}"
             for text, cell in cell_by_text.items()
-            if not (cell.kind in (MISSING, MAPPED) or _STANDARD_NUMBER.fullmatch(text))
+            # A plain number is worth a note if the user gave it another number.
+            if cell.kind != MISSING
+            and (cell.kind == MAPPED) == bool(_STANDARD_NUMBER.fullmatch(text))
         ]:
             ellipsis = ", ..." if len(readings) > _MAX_LISTED_WORDS else ""
             readings_text = ", ".join(sorted(readings[:_MAX_LISTED_WORDS]))
@@ -314,6 +271,17 @@ def is_rating_word(word: str) -> bool:
     """Return whether a word has a known meaning as a rating, or is only signs, such as ★★★."""
     patterns = _GOOD_WORDS, _BAD_WORDS, _MIDDLE_WORDS
     return any(pattern.search(word) for pattern in patterns) or not re.search(r"\w", word)
+
+
+def _find_word_pairs(cells: Collection[CellValue]) -> list[tuple[str, str]]:
+    """Return the pairs of words for yes and no that fit most cells; [] if no pair does.
+
+    Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
+    """
+    count_by_word = _sum_counts((c for c in cells if c.kind == YES_NO), lambda cell: cell.word)
+    counts = {pair: sum(count_by_word[word] for word in pair) for pair in YES_NO_PAIRS}
+    min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
+    return [pair for pair, number in counts.items() if number == min_count]
 
 
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:

@@ -24,12 +24,11 @@ from judges.labels.cells import (
 )
 from judges.labels.columns import ColumnNames, Columns
 from judges.labels.names import judge_name, name_words
-from judges.labels.rating_columns import SCHOOL_MARK_WORDS, ColumnTuple, RatingColumns
+from judges.labels.rating_columns import ColumnTuple, RatingColumns
 from judges.labels.rating_reader import RatingReader
 from judges.labels.values import (
-    NUMBER,
+    NUMBER_BY_YES_NO_WORD,
     VERDICT_PAIRS,
-    YES_NO,
     Scale,
     WordValues,
     changes_meaning,
@@ -50,16 +49,10 @@ _BAD_DIMENSION_NAME = re.compile(
     r"penalty)"
 )
 # A column of ratings with one of these words in its name usually has 1 for the best.
-_LOW_IS_BEST_WORDS = SCHOOL_MARK_WORDS | {
-    "rank",
-    "ranking",
-    "rang",
-    "platz",
-    "severity",
-    "schweregrad",
+_LOW_IS_BEST_WORDS = {
+    *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
+    *("note", "noten", "schulnote", "zensur"),
 }
-# The ratings for thumbs up (1) and thumbs down (-1), if a column holds no other numbers.
-_THUMB_RATINGS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # Maps each dimension to the ratings on it, by annotator.
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
@@ -165,33 +158,12 @@ def read_ratings(
         by_item = {item_id: _sorted_by_annotator(ratings) for item_id, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
     for name, reader in readers.items():
-        notes += _direction_notes((name, *rating_columns.by_dimension.get(name, ())), reader)
+        names = (name, *rating_columns.by_dimension.get(name, ()))
+        notes += _check_direction(names, reader, options, problems)
     labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
-    notes += _shared_value_notes(readers, options.values)
-    _check_verdicts(labels, options, problems)
-    if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
-        notes += _check_user_words(labels, options, problems)
+    notes += _check_user_words(labels, options, problems, is_long=columns.is_long)
     words = {name: pair for name, reader in readers.items() if (pair := reader.words_for_1_and_0)}
-    for name, pair in words.items():
-        _check_good_word(
-            (name, *rating_columns.by_dimension.get(name, ())), pair, options.values, problems
-        )
     return TableRatings(rating_columns, by_item, notes, words)
-
-
-def _shared_value_notes(readers: Mapping[str, RatingReader], values: WordValues) -> Iterator[str]:
-    """Yield a note if the user's meaning of a number or of yes or no changes several dimensions."""
-    changed_words = {
-        normalize_word(word)
-        for word, value in values.items()
-        if changes_meaning(word, value) and parse_cell(word).kind in (NUMBER, YES_NO)
-    }
-    changed = [name for name, reader in readers.items() if changed_words & reader.mapped_words]
-    if len(changed) > 1:
-        yield (
-            f"--values changes the labels on {joined_names(changed)}; if one of them alone is "
-            "meant, add --dimension NAME"
-        )
 
 
 def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
@@ -202,30 +174,30 @@ def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
     }
 
 
-def _check_verdicts(labels: Collection[str], options: ReadOptions, problems: Problems) -> None:
-    """Add a problem if the user's values contradict the meaning of words such as pass and fail."""
-    number_by_word = options.number_by_word
+def _check_user_words(
+    labels: Set[str], options: ReadOptions, problems: Problems, *, is_long: bool
+) -> list[str]:
+    """Add a problem if the user's values contradict pass and fail, or name words of no label.
+
+    If the labels are numbers, such words are only noted, because recorded replies may have them. In
+    a long table, they may be the sources of a tool's labels.
+    """
+    usual_numbers = {word: NUMBER_BY_YES_NO_WORD.get(word) for word in labels}
+    numbers = {word: number for word, number in usual_numbers.items() if number is not None}
+    numbers |= options.number_by_word
     for good, bad in VERDICT_PAIRS:
-        good_number, bad_number = number_by_word.get(good, 1), number_by_word.get(bad, 0)
-        are_known = {good, bad} <= {*labels, *number_by_word}
-        if are_known and good_number <= bad_number and (good in labels or bad in labels):
-            counts = f"{good!r} counts {good_number:g} and {bad!r} {bad_number:g}"
+        are_known = {good, bad} <= numbers.keys() and not labels.isdisjoint((good, bad))
+        if are_known and numbers[good] <= numbers[bad]:
+            counts = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
             fault = f"{counts} by --values, but the good word must count more"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice)
-
-
-def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems) -> list[str]:
-    """Add a problem if no label has any of the words in the user's values.
-
-    If the labels are numbers, return a note on the words, because recorded replies may have them.
-    """
     words = {
         normalize_word(word)
         for word, value in options.values.items()
         if changes_meaning(word, value)
     }
-    if not labels or not words or not words.isdisjoint(labels):
+    if is_long or not labels or not words or not words.isdisjoint(labels):
         return []
     fault = f"no label is {joined_names(sorted(words))}, which --values names"
     if not any(looks_like_number(label, is_typed=False) for label in labels):
@@ -259,43 +231,37 @@ def _make_reader(
     If the only values are 1 and -1, they are read as thumbs up and down, unless the user states a
     scale with negative numbers.
     """
-    thumb_ratings = {
-        _THUMB_RATINGS.get(normalize_word(value)) for value in values if not is_missing_value(value)
+    words, (scale_low, _) = options.values, options.scale(dimension) or (0, 1)
+    numbers = {
+        normalize_word(value): parse_cell(value).number
+        for value in values
+        if not is_missing_value(value)
     }
-    scale_low, _ = options.scale(dimension) or (0, 1)
-    are_thumbs = thumb_ratings == {1, 0} and scale_low >= 0
-    words = {**_THUMB_RATINGS, **options.values} if are_thumbs else options.values
+    if {*numbers.values()} == {1, -1} and scale_low >= 0:
+        words = {word: max(number, 0) for word, number in numbers.items()} | dict(words)
     return RatingReader(values, words, may_have_decimal_commas=columns.table.delimiter == ";")
 
 
-def _check_good_word(
-    names: ColumnTuple, words: tuple[str, str], values: WordValues, problems: Problems
-) -> None:
-    """Add a problem if the word that is read as 1 may be the bad one.
+def _check_direction(
+    names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
+) -> Iterator[str]:
+    """Add a problem or yield a note if the lowest value may be the best one, by a column's name.
 
-    It may be bad if a name in `names`, the dimension and its columns, means something bad, such as
-    `has errors`.
+    Of two values, the user must say which is good if a name means something bad (`has errors`). Of
+    more values, as in a column `rank`, a note says that the highest is read as the best.
     """
-    bad_names = [*filter(_is_something_bad, names)]
-    user_words = {*map(normalize_word, values)}
-    if bad_names and words not in VERDICT_PAIRS and user_words.isdisjoint(words):
-        good, bad = words
-        fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
-        advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
-        problems.add("which-word", "may be the name of something bad", advice, value=bad_names[0])
-
-
-def _is_something_bad(name: str) -> bool:
-    return _BAD_DIMENSION_NAME.match(" ".join(name_words(name))) is not None
-
-
-def _direction_notes(names: ColumnTuple, reader: RatingReader) -> Iterator[str]:
-    """Yield a note on ratings of which the lowest may be the best, by a name such as `rank`."""
-    may_be_reversed = any(
-        _is_something_bad(name) or not _LOW_IS_BEST_WORDS.isdisjoint(name_words(name))
-        for name in names
-    )
-    if may_be_reversed and not reader.words_for_1_and_0:
+    words = {word for name in names for word in name_words(name)}
+    bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
+    if pair := reader.words_for_1_and_0:
+        user_words = {*map(normalize_word, options.values)}
+        if bad_names and pair not in VERDICT_PAIRS and user_words.isdisjoint(pair):
+            good, bad = pair
+            fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
+            advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"
+            problems.add(
+                "which-word", "may be the name of something bad", advice, value=bad_names[0]
+            )
+    elif bad_names or not words.isdisjoint(_LOW_IS_BEST_WORDS):
         reversal = f": {reader.reversal}" if reader.reversal else " in the file"
         yield (
             f"{names[0]}: a higher rating is read as the better one; if a low one is the best, "

@@ -102,7 +102,7 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
 def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them():
     both = rows(label=("pass", "fail"), human_label=("pass", "fail"))
     message = refusal(both)
-    assert "label, human_label hold labels; " in message
+    assert "label, human_label may each hold the labels; " in message
     assert " --map label=label" in message
     assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)
 

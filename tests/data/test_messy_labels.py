@@ -180,7 +180,6 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
     assert is_told == ("tone" in ratings)
 
 
-GERMAN = table(("Frage", "Antwort"), Note=MARKS)
 RELEVANCE = table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS})
 SCALES_IN_NAMES = table(**{"tone (1-5)": MARKS, "style (1-7)": OTHERS})
 SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS})
@@ -189,8 +188,6 @@ SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B"
 @pytest.mark.parametrize(
     ("content", "question"),
     [
-        (GERMAN, "Note holds numbers that may not be ratings"),
-        (GERMAN, "if 1 is the best, reverse the scale by --values 1=6,"),
         (table(Zeile=range(1, 9)), "--map Zeile=Zeile"),
         (RELEVANCE, "--map 'relevance=Relevance Anna,Relevance Ben'"),
         (SCALES_IN_NAMES, "join them by --map 'NAME=tone (1-5),style (1-7)'"),
@@ -278,3 +275,9 @@ def test_a_rating_without_an_annotator_is_one_more_annotators(annotators):
     others = [(f"o{n}", "a", f"Ask {n}.", f"Say {n}.", n % 5 + 1) for n in range(2, 8)]
     labelled = data.read_labels(file_of(csv_of(header, *rows, *others)))
     assert {*labelled.outputs[0].ratings["relevance"]} == {5, 4}
+
+
+@pytest.mark.parametrize("name", ["Note", "rank"])
+def test_a_note_says_that_the_lowest_may_be_the_best(name):
+    notes = data.read_labels(file_of(table(("Frage", "Antwort"), **{name: MARKS}))).notes
+    assert any("reverse them: --values 1=3,2=2,3=1" in note for note in notes)

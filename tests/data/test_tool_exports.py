@@ -213,7 +213,7 @@ def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected(how):
 
 def test_an_input_of_mturk_with_the_name_of_an_answer_does_not_hide_it():
     table = mturk_table(("W1", "Approved", "2")).assign(**{"Input.quality": MACHINES})
-    assert "Answer.quality, Input.quality hold numbers" in refusal(csv_file(table))
+    assert "Answer.quality, Input.quality may each hold" in refusal(csv_file(table))
     labelled = data.read_labels(csv_file(table), map={"quality": "Answer.quality"})
     assert [one.ratings for one in labelled.outputs] == [{"quality": (2.0,)} for n in N]
 
