@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec import UNSET
+
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template_for, template_for
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
+from judges.frozen import JudgeFile, SubjectEntry, plain_data
 from judges.judgement import AnyJudgement, NoScoreError, Preference
 from judges.prompt import Field, Prompt, Reasoning, with_questions
-from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, is_decision, is_reasoning
+from judges.protocol import EMBEDDED, REASONING_FACTOR, Message, Model, is_decision, is_reasoning
 from judges.questions import AnswerWeights, Question, QuestionError
 from judges.scoring import SamplingPlan, default_plan, default_plan_by_name
 
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
     import dspy
 
     from judges.client import Client
-    from judges.frozen import JudgeFile
-    from judges.protocol import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +70,7 @@ class Judge(BaseJudge):
     def __repr__(self) -> str:
         """Return a short description on one line, since a prompt may hold whole documents."""
         plan = self.plan.kind if self.plan else "the model's own"
-        n_questions = len(self.questions)
-        questions = f"{n_questions} questions, " if n_questions else ""
+        questions = f"{len(self.questions)} questions, " if self.questions else ""
         return (
             f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, {questions}"
             f"{len(self.prompt.demos)} demos, lm {self.lm!r}, plan {plan})"
@@ -95,9 +95,8 @@ class Judge(BaseJudge):
             questions: Questions that the model answers in the same reply. Without `weights`, the
                 answers are reported and do not count in the score.
         """
-        prompt = with_questions(
-            untuned_prompt(subject, reasoning), [question.field for question in questions]
-        )
+        fields = [question.field for question in questions]
+        prompt = with_questions(untuned_prompt(subject, reasoning), fields)
         return cls(subject=subject, prompt=prompt, lm=lm)
 
     @classmethod
@@ -152,7 +151,7 @@ class Judge(BaseJudge):
     def is_frozen(self) -> bool:
         return self.plan is not None
 
-    def plan_for(self, model: "Model") -> SamplingPlan:
+    def plan_for(self, model: Model) -> SamplingPlan:
         """Return the judge's own plan, or the default plan of this model."""
         return self.plan or default_plan(model)
 
@@ -232,7 +231,7 @@ class Judge(BaseJudge):
         else:
             responses = [exchange.response_of(each) for each in (outputs, outputs_ba)]
             judgement = exchange.judgement_of(responses[: len(exchange.orders)])
-        judgement_entries = {
+        entries = {
             "score": judgement.score if judgement.failure is None else None,
             "distribution": None,
             "rationale": judgement.rationale,
@@ -240,12 +239,11 @@ class Judge(BaseJudge):
             "failure": judgement.failure,
         }
         if isinstance(judgement, Preference):
-            return {**judgement_entries, "preference": judgement.preferred}
+            return {**entries, "preference": judgement.preferred}
         words, rating = self.subject.words, judgement.rating
         answer = words[1 - rating] if words and rating is not None else rating
-        probabilities = judgement.distribution or {}
-        distribution = {str(level): p for level, p in probabilities.items()} or None
-        return {**judgement_entries, self.kind: answer, "distribution": distribution}
+        distribution = judgement.as_json()["distribution"] or None
+        return {**entries, self.kind: answer, "distribution": distribution}
 
     def _texts_of(self, row: Mapping[str, object]) -> dict[str, str]:
         """Return the texts of a row or a chat; raises NoScoreError if it cannot be judged."""
@@ -308,12 +306,11 @@ class Judge(BaseJudge):
         from judges.client.dspy import as_lm
         from judges.modules import PairwiseJudge, RatingJudge, VerdictJudge, demos_of
 
-        module_classes = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
-
         def default_lm() -> "dspy.LM":
             with self.open_client() as client:
                 return as_lm(client)
 
+        module_classes = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
         module = module_classes[self.kind](
             self.subject,
             prompt=self.prompt,
@@ -352,11 +349,7 @@ class Judge(BaseJudge):
         """Return a copy of the judge with another plan; None is the default plan of its model."""
         return replace(self, plan=plan)
 
-    def freeze(self) -> "JudgeFile":
-        from msgspec import UNSET
-
-        from judges.frozen import JudgeFile, SubjectEntry, plain_data
-
+    def freeze(self) -> JudgeFile:
         return JudgeFile(
             subject=SubjectEntry.of(self.subject),
             provenance=plain_data(self.provenance),
@@ -369,7 +362,7 @@ class Judge(BaseJudge):
         )
 
     @classmethod
-    def from_file(cls, file: "JudgeFile") -> "Judge":
+    def from_file(cls, file: JudgeFile) -> "Judge":
         """Return the judge in a file whose content was checked (see `frozen.load`)."""
         template = template_for(file.lm, file.program)
         return cls(

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
-from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
+from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge
@@ -98,18 +98,19 @@ class Panel(BaseJudge):
 
         Raises PanelError if a member is a panel itself or does not fit the subject.
         """
-        member_inputs: dict[str, str] = {}
+        inputs: dict[str, str] = {}
         for member in members:
             if not isinstance(member.judge, Judge):
-                problem = f"{member.judge!r:.60}; give a Judge, as judges.load returns it"
-                if isinstance(member.judge, Panel):
-                    problem = "a panel itself; join its members instead"
-                raise PanelError(f"member {member.name} is {problem}")
-            member_inputs |= member.judge.subject.inputs
-        added_inputs = {n: text for n, text in member_inputs.items() if n not in subject.inputs}
+                raise PanelError(
+                    f"member {member.name} is {member.judge!r:.60}; give a Judge, as judges.load "
+                    "returns it; of a panel, join the members"
+                )
+            inputs |= member.judge.subject.inputs
+        # The subject's own texts stand last, since the last text is judged.
+        inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}
         lms = (member.judge.lm for member in members)
         return cls(
-            subject=replace(subject, inputs={**added_inputs, **subject.inputs}),
+            subject=replace(subject, inputs={**inputs, **subject.inputs}),
             lm=next((lm for lm in lms if not is_embedded(lm)), EMBEDDED),
             lm_source="user",
             # A member's slope and intercept hold only for the plan with which they were learned.
@@ -148,20 +149,20 @@ class Panel(BaseJudge):
                 f"{self.name} is a panel, and its weights hold for the models that its members "
                 f"ask, {models}: leave the model out"
             )
-        members = []
-        for member in self.members:
-            openai_base = api_base if member.judge.lm.startswith("openai/") else None
-            members.append(replace(member, judge=member.judge.with_model(None, openai_base)))
-        openai_base = api_base if self.lm.startswith("openai/") else None
-        return replace(self, members=tuple(members), api_base=openai_base or self.api_base)
+
+        def base_of(lm: str) -> str | None:
+            return api_base if lm.startswith("openai/") else None
+
+        members = tuple(
+            replace(member, judge=member.judge.with_model(api_base=base_of(member.judge.lm)))
+            for member in self.members
+        )
+        return replace(self, members=members, api_base=base_of(self.lm) or self.api_base)
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Yield the judgement of each row of texts, in order.
-
-        The requests of all members are sent together.
-        """
+        """Yield the judgement of each row; the requests of all members are sent together."""
         rows, *row_copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
             judgement_streams = []
@@ -184,16 +185,17 @@ class Panel(BaseJudge):
             return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         # The rationale comes from the member with the largest weight that gives a rationale.
         pairs.sort(key=lambda pair: -pair[0].weight)
-        rationales = (judgement.rationale for _, judgement in pairs)
-        rationale = next(filter(None, rationales), None)
+        rationale = next(filter(None, (judgement.rationale for _, judgement in pairs)), None)
         if self.kind == "pairwise":
             preferences = cast(Sequence[Preference], judgements)
             margin_ab = self._weighted_mean([preference.margin_ab for preference in preferences])
             margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
             preference = Preference.from_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
-        score = self._weighted_mean([*scores.values()])
-        ratings = cast(Sequence[Judgement], judgements)
+        score, ratings = (
+            self._weighted_mean([*scores.values()]),
+            cast(Sequence[Judgement], judgements),
+        )
         return Judgement(
             # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
@@ -229,11 +231,9 @@ class Panel(BaseJudge):
             )
             for member in self.members
         ]
-        return PanelFile(
-            subject=SubjectEntry.of(self.subject),
-            provenance=plain_data(self.provenance),
-            members=members,
-        )
+        provenance = plain_data(self.provenance)
+        subject = SubjectEntry.of(self.subject)
+        return PanelFile(subject=subject, provenance=provenance, members=members)
 
     @classmethod
     def from_file(cls, file: PanelFile) -> "Panel":
@@ -250,15 +250,10 @@ AnyJudge = Judge | Panel
 
 def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     """Return why a member does not fit a panel on this subject; None if the member fits."""
-    subject = member.judge.subject
-    both_rate_the_dimension = (
-        subject.name == panel_subject.name and subject.scale and panel_subject.scale
-    )
-    answer, panel_answer = _answer_phrase(subject), _answer_phrase(panel_subject)
-    if answer != panel_answer and not both_rate_the_dimension:
-        return f"{answer}, and the panel {panel_subject.name} {panel_answer}"
-    if subject.name != panel_subject.name:
-        return f"judges {subject.name}, and the panel {panel_subject.name}: leave it out"
+    # Ratings on another scale fit, since the member's line maps them to the panel's scale.
+    task, panel_task = _task(member.judge.subject), _task(panel_subject)
+    if task != panel_task:
+        return f"{task}, and the panel {panel_task}: leave it out"
     max_slope, max_intercept = (1, 0) if panel_subject.kind == "pairwise" else (1e9, 1e9)
     line_is_valid = 0 < member.slope <= max_slope and abs(member.intercept) <= max_intercept
     if not (1e-100 <= member.weight <= 1e6 and line_is_valid):
@@ -271,10 +266,7 @@ def _member_problem(panel_subject: Subject, member: Member) -> str | None:
     return None
 
 
-def _answer_phrase(subject: Subject) -> str:
-    """Return how a judge of this subject answers, such as "rates from 1 to 5"."""
+def _task(subject: Subject) -> str:
     if isinstance(subject, Comparison):
-        return f"compares each {subject.candidate}"
-    if subject.words:
-        return f"says {' or '.join(subject.words)}"
-    return f"rates from {subject.scale[0]} to {subject.scale[-1]}"
+        return f"compares each {subject.candidate} by {subject.name}"
+    return f"rates {subject.name}"
