@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
-from judges.dimension import Subject, check_prompt, untuned_prompt
+from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge

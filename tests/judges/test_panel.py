@@ -80,7 +80,7 @@ REFUSED = [
     (
         RELEVANCE,
         [member("inner", judge=PANEL)],
-        "member inner is Panel.*; of a panel, join the members",
+        "of a panel, join the members",
     ),
     (RELEVANCE, [member("a", judge="relevance")], "member a is 'relevance'; give a Judge, as"),
     (RELEVANCE, [member("a", judge=Judge.of(COHERENCE))], "member a rates coherence, and the"),
