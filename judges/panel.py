@@ -100,11 +100,9 @@ class Panel(BaseJudge):
         """
         inputs: dict[str, str] = {}
         for member in members:
-            if not isinstance(member.judge, Judge):
-                raise PanelError(
-                    f"member {member.name} is {member.judge!r:.60}; give a Judge, as judges.load "
-                    "returns it; of a panel, join the members"
-                )
+            if isinstance(member.judge, Panel):
+                problem = "a panel itself; join its members instead"
+                raise PanelError(f"member {member.name} is {problem}")
             inputs |= member.judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}

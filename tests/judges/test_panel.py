@@ -80,11 +80,10 @@ REFUSED = [
     (
         RELEVANCE,
         [member("inner", judge=PANEL)],
-        "of a panel, join the members",
+        "member inner is a panel itself",
     ),
-    (RELEVANCE, [member("a", judge="relevance")], "member a is 'relevance'; give a Judge, as"),
     (RELEVANCE, [member("a", judge=Judge.of(COHERENCE))], "member a rates coherence, and the"),
-    (RELEVANCE, [member("a", judge=COMPARES)], "member a compares each summary, and the"),
+    (RELEVANCE, [member("a", judge=COMPARES)], "member a compares each summary by"),
     (RELEVANCE, [member("a", 0.0)], "member a has the weight 0.0"),
     (RELEVANCE, [member("a", math.nan)], "member a has the weight nan"),
     # Of such the sum of products has no digit left.
