@@ -20,11 +20,7 @@ PROJECT_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class _OutputStream(io.FileIO):
-    """A standard stream that discards text once its reader has gone, so that the command goes on.
-
-    Any other failure of stdout, such as a full disk, ends the process with one line on stderr and
-    exit code 1.
-    """
+    """A standard stream that discards text once its reader has gone; a full disk is an error."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -38,10 +34,7 @@ class _OutputStream(io.FileIO):
 
 
 def wrap_output_streams() -> None:
-    """Wrap stdout and stderr, so that a command goes on after their reader (`head`) has gone.
-
-    Characters that the encoding lacks become JSON escapes, so that printed JSON stays valid.
-    """
+    """Let stdout and stderr survive their reader (`head`), and write missing characters as JSON."""
     codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -86,11 +79,7 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def exit_on_ctrl_c() -> Iterator[None]:
-    """Make Ctrl-C end the process at once within this context.
-
-    The context is for the imports before a command runs: an import may swallow a KeyboardInterrupt,
-    and no work can be lost yet.
-    """
+    """End the process at once on Ctrl-C, which an import would swallow; no work can be lost yet."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

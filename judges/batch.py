@@ -38,11 +38,7 @@ BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of
 
 
 class BatchState(Struct, kw_only=True):
-    """The state of a batch, as OUT.batch.json holds it.
-
-    `run` is a random identifier, by which the batch is found among the provider's batches; it is
-    empty until the first pass has written the requests.
-    """
+    """The state of a batch, as OUT.batch.json holds it; `run` marks the provider's batch."""
 
     lm: str
     endpoint: str
@@ -131,10 +127,7 @@ class Batch:
     async def close(self) -> None: ...
 
     def book_requests(self) -> int:
-        """Book new requests at their worst-case cost; return the number of requests in the batch.
-
-        Raises OptionError if these requests would exceed the limit of calls or dollars.
-        """
+        """Book new requests at their worst cost; return the number of requests in the batch."""
         budget, booked_requests = self._budget, self._store.unanswered_request_ids(BATCH_PURPOSE)
         new_costs = {
             key: cost for key, cost in self._worst_costs.items() if key not in booked_requests
@@ -182,11 +175,7 @@ class Batch:
         self._save_state()
 
     def collect_answers(self) -> list[str]:
-        """Record the batch's answers in the store; return a reason for each failed request.
-
-        Afterwards the files of the batch are deleted. Raises FatalModelError if the batch is not
-        submitted yet or still running.
-        """
+        """Record the batch's answers, and return why requests failed; then delete its files."""
         if self.state.batch_id is None:
             totals = self._store.totals()
             if {total.state for total in totals if total.purpose == BATCH_PURPOSE} == {ANSWERED}:

@@ -70,11 +70,7 @@ _dpo_comparison = partial(Comparison, source="DPO win rates (arXiv:2305.18290)")
 
 
 def _make_questions(**question_texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
-    """Make questions from keyword arguments, which are their names and texts.
-
-    A string is a question to answer by yes or no. A tuple (text, what earns 1, what earns 3) is a
-    question to answer on a scale from 1 to 3.
-    """
+    """Make yes-no questions from texts, and 1-3 questions from (text, anchor 1, anchor 3)."""
     return tuple(
         Question(name=name, text=text)
         if isinstance(text, str)

@@ -134,10 +134,7 @@ def typed_question(field: Field) -> TypedQuestion:
 
 
 def split_meanings(field: Field) -> tuple[str, dict[str, str]]:
-    """Split a field's description into its text and the meaning of each choice.
-
-    For "how clear it is (1 = unclear; 5 = clear)" the meanings are {"1": "unclear", "5": "clear"}.
-    """
+    """Split a description: "how clear (1 = murky)" into "how clear" and {"1": "murky"}."""
     choice_pattern = "|".join(re.escape(str(choice)) for choice in field.options)
     description_match = re.match(
         rf"(.*?) \(((?:{choice_pattern}) = .*)\)\Z", field.description, re.DOTALL
@@ -228,10 +225,7 @@ def read_answers(
 
 
 def _option_probabilities(question: TypedQuestion, answer: _TypedAnswer) -> dict[str, float]:
-    """Return the probability of each option in the question's order, with the sum 1.
-
-    Raises ValueError if the answer has another type, other options or no probabilities.
-    """
+    """Return each option's probability, with the sum 1; ValueError for other options."""
     if answer.type.replace("predicate", "noul") != question.type:
         raise ValueError(f"its type is {answer.type!r}, not {question.type!r}")
     if question.type == "noul":

@@ -226,10 +226,7 @@ def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prom
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
-    """Raise DimensionError unless the prompt reads the subject's texts and answers on its scale.
-
-    The prompt may also ask questions, if `question_problem` finds nothing wrong with them.
-    """
+    """Raise DimensionError unless the prompt reads the subject's texts and answers on its scale."""
     if reserved_names := sorted(RESERVED_NAMES & {field.name for field in prompt.inputs}):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "

@@ -123,11 +123,7 @@ class Exchange:
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client"
     ) -> Generator[AnyJudgement, None, None]:
-        """Yield one judgement for each row, in order; rows are read as they are needed.
-
-        The model is asked about a pair in both orders; if its choice depends on the order, the
-        judgement is a tie.
-        """
+        """Yield a judgement for each row, in order; a pair is asked in both orders."""
         if self.plan.kind == "weighted" and client.model.has_logprobs is False:
             raise NoProbabilitiesError(f"{client.model.name} gives no log-probabilities")
         # A repeated request restates the form of the reply, except for the plan "mean", whose

@@ -316,10 +316,7 @@ def _likeliest_choice(value: object, field: Field) -> object:
 
 
 def _answer_number(value: object, field: Field) -> float:
-    """Return an answer as a number; for probabilities, the expected number.
-
-    Numbers between two choices, such as 3.5, are accepted: a user's program may return them.
-    """
+    """Return an answer as a number, such as 3.5; for probabilities, the expected number."""
     choices = field.options
     if distribution := choice_probabilities(value, choices):
         return math.fsum(p * choice_number(choice, choices) for choice, p in distribution.items())
@@ -329,10 +326,7 @@ def _answer_number(value: object, field: Field) -> float:
 
 
 def _demo_value(demo_number: int, field: Field, value: object) -> Value:
-    """Return the value of a field in demo `demo_number`: a text, or one of the field's choices.
-
-    Raises ValueError for a value that equals none of the choices, and for a missing input.
-    """
+    """Return a field's value in a demo; ValueError for a missing text and an impossible choice."""
     if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
     value = _likeliest_choice(value, field)

@@ -169,10 +169,7 @@ _COMPARISON_TEXTS: Mapping[Reasoning, str] = {
 
 
 def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
-    """Return the form of reasoning that a reply has, by the description of its free text.
-
-    A description in neither _RATIONALE_TEXTS nor _COMPARISON_TEXTS counts as "brief".
-    """
+    """Return the form of reasoning in a reply; "brief" for a free text with its own description."""
     free_texts = [field.description for field in outputs if not field.choices]
     for reasoning, description in (*_RATIONALE_TEXTS.items(), *_COMPARISON_TEXTS.items()):
         if description in free_texts:
@@ -200,10 +197,7 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
-    """Return the prompt with its questions replaced by these.
-
-    If the questions change, the demonstrations are left out, since they lack the new answers.
-    """
+    """Return the prompt with other questions, and without demos, which lack their answers."""
     if prompt.questions == tuple(questions):
         return prompt
     other_fields = [field for field in prompt.fields if field not in prompt.choices]

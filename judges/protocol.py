@@ -141,11 +141,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of a request and its replies.
-
-    `cache_reads` and `cache_writes` are the tokens among `tokens_in` that were read from, and
-    written to, the provider's prompt cache.
-    """
+    """The tokens of a request and its replies; some of `tokens_in` are in the provider's cache."""
 
     tokens_in: int
     tokens_out: int
@@ -271,10 +267,7 @@ class ModelError(JudgesError):
 
 
 class TransientError(ModelError):
-    """A failure that a retry may overcome: a 5xx, a lost connection, a missing or malformed answer.
-
-    `retry_after` is the wait that the server asks for, in seconds.
-    """
+    """A failure that a retry may overcome; `retry_after` is the server's wait in seconds."""
 
     def __init__(
         self, message: str, retry_after: float | None = None, *, billed: bool = False

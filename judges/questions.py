@@ -100,11 +100,8 @@ def answer_range(field: Field) -> tuple[float, float]:
     return min(numbers), max(numbers)
 
 
-def _lowest_and_highest(choices: Sequence[Field]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the smallest and the largest number that each answer can be, by its field."""
-    lows = {field.name: answer_range(field)[0] for field in choices}
-    highs = {field.name: answer_range(field)[1] for field in choices}
-    return lows, highs
+def _ranges(fields: Sequence[Field]) -> dict[str, tuple[float, float]]:
+    return {field.name: answer_range(field) for field in fields}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +141,11 @@ class AnswerWeights:
         return round(self.intercept + math.fsum(terms), 12)
 
     def shares(self, choices: Sequence[Field]) -> dict[str, float]:
-        """Return each answer's share of how far all answers together can move the score.
-
-        The shares sum to 1. `choices` are the prompt's output fields that have choices.
-        """
-        lows, highs = _lowest_and_highest(choices)
-        score_changes = self._score_changes(highs, lows)
-        total_change = math.fsum(score_changes.values()) or 1.0
-        return {name: change / total_change for name, change in score_changes.items()}
+        """Return each answer's share of how far all answers can move the score; the sum is 1."""
+        ranges = _ranges(choices).items()
+        spans = {name: self.slopes.get(name, 0.0) * (high - low) for name, (low, high) in ranges}
+        total = math.fsum(spans.values()) or 1.0
+        return {name: span / total for name, span in spans.items()}
 
     def describe(
         self, choices: Sequence[Field], loss_by_answer: Mapping[str, float]
@@ -179,37 +173,27 @@ class AnswerWeights:
         that the weights can give. Each answer is compared with a baseline: if the threshold lies at
         30 % of the range of scores, the baseline lies at 30 % of the answer's range.
         """
-        lows, highs = _lowest_and_highest(choices)
-        lowest, highest = self.score(lows), self.score(highs)
-        threshold_position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
-        baseline = {
-            name: low + threshold_position * (highs[name] - low) for name, low in lows.items()
-        }
-        score_changes = self._score_changes(answers, baseline)
+        lowest, highest = self._score_range(choices)
+        position = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        score_changes = {}
+        for name, (low, high) in _ranges(choices).items():
+            distance = answers[name] - (low + position * (high - low))
+            score_changes[name] = self.slopes.get(name, 0.0) * distance
         side = 1.0 if math.fsum(score_changes.values()) >= 0 else -1.0
         name = max(score_changes, key=lambda name: side * score_changes[name])
         options = next(field.options for field in choices if field.name == name)
         return f"{name} = {nearest_choice(answers[name], options)}"
-
-    def _score_changes(
-        self, answers: Mapping[str, float], baseline: Mapping[str, float]
-    ) -> dict[str, float]:
-        """Return how far each answer moves the score, compared with the answer in `baseline`."""
-        return {
-            name: self.slopes.get(name, 0.0) * (answers[name] - baseline[name]) for name in baseline
-        }
 
     def problem(self, choices: Sequence[Field]) -> str | None:
         """Return why the weights do not fit a prompt with these choices; None if they fit.
 
         Every possible score has to lie on the scale of the answer, which is the last choice.
         """
-        lows, highs = _lowest_and_highest(choices)
-        if unknown_names := sorted(self.slopes.keys() - lows.keys()):
+        if unknown_names := sorted(self.slopes.keys() - {field.name for field in choices}):
             return f"a weight for {unknown_names[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or not a number"
-        lowest, highest = self.score(lows), self.score(highs)
+        lowest, highest = self._score_range(choices)
         low, high = answer_range(choices[-1])
         if not (low - MAX_ROUNDING_ERROR <= lowest < highest <= high + MAX_ROUNDING_ERROR):
             return (
@@ -218,3 +202,9 @@ class AnswerWeights:
         if choices[-1].choices == LETTERS and self.intercept:
             return "an intercept, which would prefer one output of every pair"
         return None
+
+    def _score_range(self, choices: Sequence[Field]) -> tuple[float, float]:
+        """Return the lowest and the highest score that the weights can give."""
+        ranges = _ranges(choices)
+        lowest = self.score({name: low for name, (low, _) in ranges.items()})
+        return lowest, self.score({name: high for name, (_, high) in ranges.items()})

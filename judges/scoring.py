@@ -254,10 +254,7 @@ def _choice_probabilities(
 
 @lru_cache(maxsize=4096)
 def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
-    """Return the choice that a token stands for: a digit, a number word, or a verdict's word.
-
-    The beginning of a verdict's word is enough if the other word begins differently.
-    """
+    """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
     words = {str(word).lower(): word for word in words_of(choices)}
     number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
     choice_by_text = {str(choice): choice for choice in choices} | number_words | words

@@ -201,11 +201,7 @@ def run_command(
 
 @contextmanager
 def _stop_on_signals() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt on SIGTERM and SIGHUP within this context, as on Ctrl-C.
-
-    A second signal ends the process at once. Signals that are ignored at the start, as with nohup,
-    stay ignored. Yields a list of the numbers of received signals.
-    """
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, too; a second signal ends the process."""
     received_signals: list[int] = []
 
     def stop(signal_number: int, frame: FrameType | None) -> None:

@@ -22,11 +22,7 @@ MIN_LABELS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueRate:
-    """The share of outputs that a judge passes, and the corrected share with its 95 % interval.
-
-    `judge` is the uncorrected share, `value` the corrected one, and [`low`, `high`] its interval.
-    If no correction is possible, `value`, `low` and `high` are NaN, and `withheld` says why.
-    """
+    """The share of outputs that a judge passes, and the corrected share, or why there is none."""
 
     judge: float
     value: float = math.nan
@@ -78,11 +74,7 @@ def document_codes(documents: Sequence[Hashable]) -> NDArray[np.int64]:
 def corrected_rate(
     passes: ArrayLike, documents: Sequence[Hashable], errors: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """Estimate the share of outputs that people would pass from the judge's verdicts on them.
-
-    `passes` has 1 for a pass, 0 for a fail, and NaN for an output to leave out. `errors` is the
-    table of the judge's errors on test labels (see `errors_by_document`).
-    """
+    """Estimate the share that people would pass; `errors` is as in `errors_by_document`."""
     verdicts = np.asarray(passes, dtype=float)
     has_verdict = ~np.isnan(verdicts)
     codes = document_codes(documents)[has_verdict]
