@@ -18,7 +18,7 @@ from judges.prompt import (
     with_questions,
     with_reasoning,
 )
-from judges.questions import MAX_QUESTIONS, Question, question_problem
+from judges.questions import MAX_QUESTIONS, Question, described, question_problem
 
 # The kind of a judge's answer: a rating, one of two words, or a choice between two outputs.
 Kind = Literal["rating", "verdict", "pairwise"]
@@ -88,11 +88,9 @@ class Dimension:
     source: str = ""
     words: tuple[str, str] | None = None
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
-    texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
-        object.__setattr__(self, "texts", tuple(self.inputs))
         if self.words is not None and (self.scale != (0, 1) or not are_verdict_words(self.words)):
             raise DimensionError(
                 f"{self.name}: {' and '.join(map(str, self.words))} cannot be a verdict: a verdict "
@@ -108,6 +106,10 @@ class Dimension:
             raise DimensionError(
                 f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
             )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self.inputs)
 
     @property
     def scale(self) -> tuple[int, ...]:
@@ -140,26 +142,18 @@ class Dimension:
             raise DimensionError(
                 f"{self.name}: {low} to {high} is not a scale of 2 to {MAX_RATINGS} ratings"
             )
-        lowest, width = self.scale[0], self.scale[-1] - self.scale[0]
-        text_by_position = {
-            low + (rating - lowest) * (high - low) / width: text
-            for rating, text in self.anchors.items()
-        }
+        lowest, step = self.scale[0], (high - low) / (self.scale[-1] - self.scale[0])
+        text_by_position = {low + (n - lowest) * step: text for n, text in self.anchors.items()}
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
         """Return the prompt of the untuned judge, which asks for a rating or a verdict."""
         labels = self.words[::-1] if self.words else self.scale
-        labels_and_texts = zip(labels, self.anchors.values(), strict=True)
-        meanings = "; ".join(f"{answer} = {text}" for answer, text in labels_and_texts if text)
-        description = f"{self.definition} ({meanings})" if meanings else self.definition
-        answer_field = Field(
-            name=self.kind, description=description, role="output", choices=self.answers
-        )
-        return Prompt(
-            instruction=self.instruction, fields=(*_input_fields(self.inputs), answer_field)
-        )
+        anchors = zip(labels, self.anchors.values(), strict=True)
+        description = described(self.definition, anchors)
+        answer = Field(name=self.kind, description=description, role="output", choices=self.answers)
+        return Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,30 +183,32 @@ class Comparison:
     instruction: str
     source: str = ""
     questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
-    fields: tuple[str, str] = dataclass_field(init=False, repr=False)
-    texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        _check_names(self.name, {**self.inputs, self.candidate: ""})
-        object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
-        object.__setattr__(self, "texts", (*self.inputs, *self.fields))
-
     kind: ClassVar[Kind] = "pairwise"
     answers: ClassVar[tuple[Value, ...]] = LETTERS
     # A comparison has neither ratings nor the two words of a verdict.
     scale: ClassVar[tuple[int, ...]] = ()
     words: ClassVar[None] = None
 
+    def __post_init__(self) -> None:
+        _check_names(self.name, {**self.inputs, self.candidate: ""})
+
+    @property
+    def fields(self) -> tuple[str, str]:
+        """The names of the two outputs' texts."""
+        return f"{self.candidate}_a", f"{self.candidate}_b"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (*self.inputs, *self.fields)
+
     def prompt(self) -> Prompt:
         """Return the prompt of the untuned judge, which asks for a reason and for A or B."""
-        candidate_fields = [
-            Field(name=name, description=f"{self.candidate} {letter}", role="input")
-            for letter, name in zip("AB", self.fields, strict=True)
-        ]
-        preferred_field = Field(
+        a, b = self.fields
+        inputs = {**self.inputs, a: f"{self.candidate} A", b: f"{self.candidate} B"}
+        answer = Field(
             name="preferred", description=self.definition, role="output", choices=self.answers
         )
-        fields = (*_input_fields(self.inputs), *candidate_fields, preferred_field)
+        fields = (*_input_fields(inputs), answer)
         return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
 
 
@@ -232,28 +228,13 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
             f"{subject.name}: a text may not be called {reserved_names[0]!r}, which a judge or "
             "DSPy uses itself; give it another name and map the column to it"
         )
-    if not prompt.instruction.strip():
-        raise DimensionError(f"{subject.name}: the instruction is empty")
-    if problem := _questions_problem(subject, prompt):
+    if problem := _prompt_problem(subject, prompt):
         raise DimensionError(f"{subject.name}: {problem}")
-    expected_prompt = with_questions(
-        untuned_prompt(subject, reasoning_of(prompt.outputs)), prompt.questions
-    )
-    prompt_fields = [(field.name, field.role, field.choices) for field in prompt.fields]
-    expected_fields = [(field.name, field.role, field.choices) for field in expected_prompt.fields]
-    if prompt_fields != expected_fields:
-        field_names = ", ".join(field.name for field in prompt.fields)
-        expected_names = ", ".join(field.name for field in expected_prompt.fields)
-        raise DimensionError(
-            f"{subject.name}: the prompt has the fields {field_names}, and needs the fields "
-            f"{expected_names}"
-        )
-    for demo_number, demo in enumerate(prompt.demos):
-        if problem := _demo_problem(prompt, demo):
-            raise DimensionError(f"{subject.name}: demo {demo_number} has {problem}")
 
 
-def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
+def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
+    if not prompt.instruction.strip():
+        return "the instruction is empty"
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     names = [field.name for field in prompt.fields]
@@ -264,6 +245,20 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
             return f"the question {field.name[:64]!r} {problem}"
         if (field.choices == LETTERS) != (subject.kind == "pairwise"):
             return f"the question {field.name!r}: the answers A and B are for comparisons alone"
+    untuned = untuned_prompt(subject, reasoning_of(prompt.outputs))
+    untuned = with_questions(untuned, prompt.questions)
+    forms, expected_forms = (
+        [(field.name, field.role, field.choices) for field in each.fields]
+        for each in (prompt, untuned)
+    )
+    if forms != expected_forms:
+        expected_names = ", ".join(field.name for field in untuned.fields)
+        return (
+            f"the prompt has the fields {', '.join(names)}, and needs the fields {expected_names}"
+        )
+    for demo_number, demo in enumerate(prompt.demos):
+        if problem := _demo_problem(prompt, demo):
+            return f"demo {demo_number} has {problem}"
     return None
 
 

@@ -45,7 +45,6 @@ NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 JsonObject = dict[str, object]
 
 
@@ -82,12 +81,8 @@ class SubjectEntry(_StrictStruct):
         return Comparison(**entries) if is_comparison else Dimension(**entries)
 
 
-class _SplitEntry(Struct):
-    sha256: Sha256
-
-
-class _DataEntry(_SplitEntry):
-    """The data set that a judge was tuned on; other keys may hold any JSON data."""
+class _DataEntry(Struct):
+    """The data set that a judge was tuned on."""
 
     name: Name
     constructed: bool = False
@@ -107,16 +102,10 @@ class Provenance(Struct, kw_only=True):
     """The entries on a judge's tuning that are read again; other keys may hold any JSON data."""
 
     data: _DataEntry | UnsetType = UNSET
-    split: _SplitEntry | UnsetType = UNSET
     optimizer: Name = "?"
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Name | None = None
     endpoint: str | None = None
     tuned_on: list[str] = []
-    budget: JsonObject = {}
-    versions: dict[str, str] = {}
-    seed_judge: JsonObject = {}
-    tuned_judge: JsonObject = {}
     answers: list[_QuestionLoss] = []
     tested: list[tuple[_ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount, _ErrorCount]] = []
 
@@ -138,15 +127,13 @@ class _CommonEntries(_StrictStruct, kw_only=True):
 
 
 class JudgeFile(_CommonEntries, kw_only=True):
-    """The file of a judge."""
+    """The file of a judge; an ordinary `threshold` of one half and no `weights` are left out."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
     program: Prompt
     sampling: SamplingPlan
     lm: Name
-    # Set for a verdict whose threshold is not one half.
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
-    # Set for a judge that weights the answers to its questions.
     weights: AnswerWeights | UnsetType = UNSET
 
 

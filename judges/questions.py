@@ -1,7 +1,7 @@
 """Questions that a judge answers in the same reply as its rating, and weights for all answers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
@@ -56,11 +56,16 @@ class Question:
     @property
     def field(self) -> Field:
         """The field of a prompt that asks the question."""
-        meanings = "; ".join(f"{rating} = {text}" for rating, text in self.anchors.items() if text)
-        description = f"{self.text} ({meanings})" if meanings else self.text
+        description = described(self.text, self.anchors.items())
         return Field(
             name=self.name, description=description, role="output", choices=tuple(self.answers)
         )
+
+
+def described(text: str, anchors: Iterable[tuple[object, str]]) -> str:
+    """Return the description of a field: its text, and what earns each of its answers."""
+    meanings = "; ".join(f"{answer} = {meaning}" for answer, meaning in anchors if meaning)
+    return f"{text} ({meanings})" if meanings else text
 
 
 def question_problem(field: Field) -> str | None:

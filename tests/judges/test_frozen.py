@@ -149,7 +149,6 @@ FORGED = {
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
     "code for a name": (put("subject", "inputs", value={"__class__": "x"}), "matching regex"),
-    "a data hash that is none": (put("provenance", value={"data": DATA}), r"`\$.data.sha256`"),
 }
 
 
