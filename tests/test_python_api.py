@@ -89,16 +89,6 @@ def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> opti
     return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
 
 
-def test_a_frame_of_polars_is_measured_as_one_of_pandas(starter):
-    polars = pytest.importorskip("polars")
-    frame = starter[["id", "group", "document", "summary", "good"]]
-    columns = {name: frame[name].tolist() for name in frame}
-    results = [
-        optimize.measure("fluency", rows, map=GOOD) for rows in (frame, polars.DataFrame(columns))
-    ]
-    assert results[0].rho == results[1].rho
-
-
 def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
     assert run.summary["data"]["n_outputs"] == len(starter)
     # As a kill before its end leaves it.

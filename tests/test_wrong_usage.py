@@ -96,7 +96,6 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
         # Nearly a column's name, beside a column called label.
         ("tune --dimension helpfull --data two.csv --dry-run", 2, "(did you mean helpful?)"),
-        (f"{TUNE} --lm gpt-5 --dry-run", 1, BARE),
         (f"{TUNE} --lm openai/x --proposer-lm gpt-5 --dry-run", 1, BARE),
         ("compare --dimension relevance --lm gpt-5 --lm embedded --dry-run", 1, BARE),
     ],

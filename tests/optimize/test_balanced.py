@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 from search_world import SEED, judge, problem_of, search, world, written_search
 
 from judges.dimension import Dimension
@@ -16,7 +15,7 @@ from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration
-from optimize.search.problem import SearchOptions, objective
+from optimize.search.problem import SearchOptions
 from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
     balanced_accuracy,
@@ -142,12 +141,6 @@ def test_a_judge_that_shows_all_labels_has_each_folds_threshold_from_other_folds
     assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
 
 
-def test_scores_become_verdicts_at_their_best_threshold():
-    items = with_verdicts(world(10))
-    scores = items.human / 10
-    assert objective(scores, items, "balanced") == 1
-
-
 def test_binary_labels_are_tuned_for_balanced_accuracy_unless_a_level_is_given():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
     two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
@@ -162,21 +155,3 @@ def test_binary_labels_are_tuned_for_balanced_accuracy_unless_a_level_is_given()
         assert choose_objective(objective_name, level, dimension, labels) == expected
     with pytest.raises(SettingsError, match="--objective balanced"):
         choose_objective("balanced", "auto", five, ratings)
-
-
-def test_the_smoothed_threshold_beats_the_best_midpoint_on_unseen_labels():
-    """On 200 sheets of 100 rows, scores of passes are a normal deviate higher than those of fails.
-
-    The best threshold for all rows is halfway between the two means, at a balanced accuracy of
-    Phi(.5) = .691.
-    """
-    rng, worth = np.random.default_rng(0), []
-    for _ in range(200):
-        human = (rng.random(100) < 0.75).astype(float)
-        scores = rng.normal(human, 1)
-        midpoints = (np.sort(scores)[1:] + np.sort(scores)[:-1]) / 2
-        right = [balanced_accuracy(verdicts(scores, each), human) for each in midpoints]
-        both = np.array([best_threshold(scores, human), midpoints[np.argmax(right)]])
-        worth.append((norm.sf(both, 1) + norm.cdf(both)) / 2)
-    ours, best = np.mean(worth, axis=0)
-    assert best + 0.001 < ours <= norm.cdf(0.5)

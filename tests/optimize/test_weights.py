@@ -12,7 +12,7 @@ from jsonl import write_jsonl
 from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
 from optimize.statistics.correlations import correlation
-from optimize.statistics.mean_estimates import estimate_mean, labels_needed
+from optimize.statistics.mean_estimates import estimate_mean
 from optimize.statistics.plain_agreement import order_agreement
 from optimize.statistics.verdict_rates import verdict_agreement
 
@@ -203,13 +203,3 @@ def test_the_gate_holds_the_weighted_rate(files, capsys):
     assert verify.command([*arguments, "0.999"]) == 1
     tpr = json.loads(capsys.readouterr().out)["tpr"]
     assert verify.command([*arguments, str(tpr["low"] - 1e-6)]) == 0
-
-
-def test_labels_needed_allows_for_weights():
-    label = [1, -1, 1, -1] * 25 + [NAN] * 900
-    # Weights of 1 and 5 take 2 (1 + 25) / 36 = 1.44 times the labels.
-    weighted, alike = (
-        labels_needed(estimate_mean(label, np.zeros(1000), weight=weight * 250), 0.3)
-        for weight in ([1, 1, 5, 5], [1] * 4)
-    )
-    assert weighted == pytest.approx(1.44 * alike, abs=3)

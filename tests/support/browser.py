@@ -1,7 +1,6 @@
 """Headless Chromium over its DevTools protocol: what a person presses, and what they see."""
 
 import asyncio
-import base64
 import json
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ FLAGS = (
     *("--no-first-run", "--disable-extensions", "--remote-debugging-port=0"),
 )
 CODES = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8, "")}
-ALT, CTRL, META, SHIFT = 1, 2, 4, 8
+CTRL, SHIFT = 2, 8
 
 
 class Page:
@@ -79,10 +78,6 @@ class Page:
     def write(self, text: str) -> None:
         """Type a text where the focus is."""
         self.send("Input.insertText", text=text)
-
-    def picture(self, path: Path) -> None:
-        """Write what is shown as PNG."""
-        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot")["data"]))
 
 
 class Browser:
