@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, compress
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 # Reasons of failures are cut to this length before they are counted.
 MAX_REASON_CHARACTERS = 500
 SCORE_DECIMALS = 3  # decimals of a score
+# Before the name of a question in the keys of a judgement.
+ANSWER_PREFIX = "answers."
 
 
 class JudgeScores:
@@ -37,30 +38,28 @@ class JudgeScores:
     """
 
     def __init__(self, judge: AnyJudge, *, is_as_tested: bool, args: argparse.Namespace) -> None:
-        self.judge, self.is_as_tested = judge, is_as_tested
-        self.questions = [field.name for field in judge.questions if args.answers]
-        # The names of the judge's new columns; [] if the output is JSON Lines.
-        self.columns: list[str] = []
-        self.scores = array("d")
+        self.judge, self.is_as_tested, self.args = judge, is_as_tested, args
+        # The key in a judgement of each new column; {} if the output is JSON Lines.
+        self.columns: dict[str, str] = {}
         self.failures = Counter[str]()
         self.n_unparsable = 0
-        # Only for a pass/fail judge: for each score, a hash of the document, by which scores of the
-        # same document are grouped. The document is all texts but the last, the output.
         self.is_verdict = judge.subject.scale == (0, 1)
+        # For each score: whether the judge was tuned on the row, and a hash of the document, by
+        # which scores are grouped. The document is all texts but the last, the output.
+        self.scores: list[float] = []
+        self.tuned_rows: list[bool] = []
         self.document_hashes: list[int] = []
-        # For each score, whether the judge was tuned on the row.
-        self.tuned_rows = array("b")
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
+        keys = ["score", "failure", *_question_keys(self.judge, self.args)]
+        keys += [TUNED_ON] if self.judge.tuning_digests else []
         outputs = self.judge.prompt.outputs if isinstance(self.judge, Judge) else ()
-        suffixes = ["", "_failure", *(f"_{name}" for name in self.questions)]
-        suffixes += [f"_{TUNED_ON}"] if self.judge.tuning_digests else []
-        suffixes += [f"_{output.name}" for output in outputs if output.name == "rationale"]
-        self.columns = _new_column_names(self.judge.name, suffixes, columns)
-        return self.columns
+        keys += ["rationale" for output in outputs if output.name == "rationale"]
+        self.columns = _new_columns(self.judge.name, keys, columns)
+        return [*self.columns]
 
-    def add(self, judgement: AnyJudgement, texts: Record) -> tuple[Record, Record]:
-        """Add a judgement; return its cells for a CSV row, and its entry for a JSON Lines row."""
+    def add(self, judgement: AnyJudgement, texts: Record) -> Record:
+        """Add a judgement; return its entry for a JSON Lines row."""
         assert isinstance(judgement, Judgement)
         self.n_unparsable += judgement.unparsable
         score, is_tuned_row = None, self.judge.was_tuned_on(texts)
@@ -68,21 +67,14 @@ class JudgeScores:
             self.failures[judgement.failure[:MAX_REASON_CHARACTERS]] += 1
         else:
             score = round(judgement.score, SCORE_DECIMALS)
+            if self.is_verdict and judgement.score < 0.5 == score:
+                score = judgement.score  # rounding would turn this fail into a pass
+            strings = [*map(str, texts.values())]
             self.scores.append(judgement.score)
             self.tuned_rows.append(is_tuned_row)
-            if self.is_verdict:
-                strings = [*map(str, texts.values())]
-                self.document_hashes.append(hash(tuple(strings[:-1] or strings)))
-                if judgement.score < 0.5 == score:
-                    score = judgement.score  # rounding would turn this fail into a pass
-        answers = _rounded_answers(judgement, self.questions)
-        tuned_cells = [is_tuned_row or None] if self.judge.tuning_digests else []
-        values = (score, judgement.failure, *answers, *tuned_cells, judgement.rationale)
-        # Not strict: there are fewer columns than values if the judge writes no rationale, and no
-        # columns if the output is JSON Lines.
-        cells: Record = dict(zip(self.columns, values, strict=False))
+            self.document_hashes.append(hash(tuple(strings[:-1] or strings)))
         entry = {**judgement.as_json(), "score": score}
-        return cells, {**entry, TUNED_ON: True} if is_tuned_row else entry
+        return {**entry, TUNED_ON: True} if is_tuned_row else entry
 
     def pass_rate(self) -> "TrueRate":
         """Return the pass rate, corrected for the errors that the judge made on its test labels.
@@ -147,8 +139,9 @@ class Scores:
         cells: Record = {}
         entries: Record = {}
         for name, judgement in judgements.items():
-            judge_cells, entries[name] = self.by_judge[name].add(judgement, texts[name])
-            cells |= judge_cells
+            scores = self.by_judge[name]
+            entries[name] = entry = scores.add(judgement, texts[name])
+            cells |= _flat_cells(scores.columns, entry, judgement)
         earlier_entries = row.get("judgements")
         if not isinstance(earlier_entries, dict):
             earlier_entries = {}
@@ -196,40 +189,37 @@ class Preferences:
         judge = with_model_flags(load(args.judge), args.judge, args)
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
-        self.judges = [judge]
-        self.questions = [field.name for field in judge.questions if args.answers]
-        self.subject = judge.subject
+        self.judges, self.subject, self.args = [judge], judge.subject, args
         self.preferences: list[Preference] = []
         self.n_tuned = 0
         self.document_hashes: list[int] = []
         self.text_lengths: list[tuple[int, int]] = []
-        self.columns: list[str] = []
+        self.columns: dict[str, str] = {}
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        mark = [TUNED_ON] if self.judges[0].tuning_digests else []
-        keys = (*self.OUTPUT_KEYS, *mark, *self.questions)
-        self.columns = _new_column_names(self.OUTPUT_NAME, [f"_{key}" for key in keys], columns)
-        return self.columns
+        (judge,) = self.judges
+        keys = [*self.OUTPUT_KEYS, *([TUNED_ON] if judge.tuning_digests else [])]
+        keys += _question_keys(judge, self.args)
+        self.columns = _new_columns(self.OUTPUT_NAME, keys, columns)
+        return [*self.columns]
 
     def new_cells(
         self, row: Record, texts: Mapping[str, Record], judgements: Mapping[str, AnyJudgement]
     ) -> Record:
         """Add the preference of a row; return the row's new cells."""
-        (pair_texts,), (preference,) = texts.values(), judgements.values()
+        (pair_texts,), (preference,), (judge,) = texts.values(), judgements.values(), self.judges
         assert isinstance(preference, Preference)
         length_a, length_b = (len(str(pair_texts[n] or "").strip()) for n in self.subject.fields)
+        document = tuple(str(pair_texts[name]) for name in self.subject.inputs)
         self.preferences.append(preference)
-        self.document_hashes.append(
-            hash(tuple(str(pair_texts[name]) for name in self.subject.inputs))
-        )
+        self.document_hashes.append(hash(document))
         self.text_lengths.append((length_a, length_b))
         entry = {key: getattr(preference, key) for key in self.OUTPUT_KEYS}
-        if self.judges[0].tuning_digests:
-            entry[TUNED_ON] = self.judges[0].was_tuned_on(pair_texts) or None
+        if judge.tuning_digests:
+            entry[TUNED_ON] = judge.was_tuned_on(pair_texts) or None
             self.n_tuned += entry[TUNED_ON] is True
         if self.columns:
-            answers = _rounded_answers(preference, self.questions)
-            return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
+            return _flat_cells(self.columns, entry, preference)
         if preference.answers:
             entry["answers"] = preference.answers
         return {self.OUTPUT_NAME: entry}
@@ -252,17 +242,27 @@ class Preferences:
             )
 
 
-def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:
-    answers = judgement.answers or {}
-    return [round(answers[name], SCORE_DECIMALS) if name in answers else None for name in questions]
+def _question_keys(judge: AnyJudge, args: argparse.Namespace) -> list[str]:
+    return [ANSWER_PREFIX + field.name for field in judge.questions if args.answers]
 
 
-def _new_column_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
-    """Return names for new columns: NAME + suffix, or NAME_judge + suffix if a name exists."""
+def _new_columns(name: str, keys: Sequence[str], columns: Collection[str]) -> dict[str, str]:
+    """Return the key of each new column: NAME or NAME_KEY, or NAME_judge if a column exists."""
     for prefix in (name, f"{name}_judge"):
-        new_names = [f"{prefix}{suffix}" for suffix in suffixes]
-        if not set(new_names) & set(columns):
-            return new_names
+        new_columns = {
+            prefix if key == "score" else f"{prefix}_{key.removeprefix(ANSWER_PREFIX)}": key
+            for key in keys
+        }
+        if not new_columns.keys() & set(columns):
+            return new_columns
     raise RowsError(
         f"columns {name!r} and {name}_judge exist already; write .jsonl, or rename a column"
     )
+
+
+def _flat_cells(columns: Mapping[str, str], entry: Record, judgement: AnyJudgement) -> Record:
+    """Return the cells of a flat row, from an entry of JSON Lines and a judgement's answers."""
+    values = dict(entry)
+    for name, answer in (judgement.answers or {}).items():
+        values[ANSWER_PREFIX + name] = round(answer, SCORE_DECIMALS)
+    return {column: values.get(key) for column, key in columns.items()}

@@ -26,8 +26,7 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `cost_usd` includes the worst-case cost of unanswered requests; it is None if the model's price
-    is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests; None: the price is unknown.
     """
 
     purpose: str
@@ -41,7 +40,7 @@ class Spending:
 class Booking:
     """The dollars that are reserved for one request until it is answered.
 
-    `worst_cost` is the most that the request can cost if the endpoint respects `max_tokens`.
+    `worst_cost` is the most that it can cost if the endpoint respects `max_tokens`.
     """
 
     reserved: float
@@ -84,9 +83,8 @@ class Counts:
 class Budget:
     """Limits on the calls and the US dollars of all accounts of a run together.
 
-    Retries count as calls, and requests without an answer count at their worst-case cost. Requests
-    from earlier starts of the run, which are in its `store`, count as well. Without a store, the
-    limits hold for each start of the run separately.
+    Retries count as calls. The requests of earlier starts, which are in the run's `store`, count as
+    well; without a store, the limits hold for each start separately.
     """
 
     max_calls: int | None = None
@@ -151,9 +149,8 @@ class Budget:
     def may_spend(self, cost: float) -> bool:
         """Return whether the limits now allow a request that may cost `cost` US dollars.
 
-        False means that the limits may allow the request later: requests in flight count at their
-        worst-case cost until they are answered, and may turn out cheaper. Raises BudgetSpentError
-        if the limits cannot allow the request any more.
+        If not, they may allow it later, as requests in flight may turn out cheaper than their worst
+        case. Raises BudgetSpentError if the limits cannot allow it any more.
         """
         advice = "; run the same command again with a larger budget to continue"
         if self.store is None:
@@ -194,17 +191,13 @@ class Account:
 
     def __post_init__(self) -> None:
         self._counts = self.budget.counts[self.name]
-        # The number of requests that this process has settled. If dollars are limited, at most
-        # twice as many are in flight, since only answers show whether the endpoint respects
-        # max_tokens.
+        # The number of settled requests. If dollars are limited, at most twice as many are in
+        # flight, since only answers show whether the endpoint respects max_tokens.
         self._n_settled = 0
 
     @contextmanager
     def spending_on(self, purpose: str) -> Iterator[None]:
-        """Count requests within this context under `purpose`, unless an outer context set another.
-
-        Requests that are already in flight keep their purpose.
-        """
+        """Count requests within this context under `purpose`, unless an outer context set one."""
         outer_purpose = self.purpose
         self.purpose = outer_purpose or purpose
         try:
@@ -245,8 +238,7 @@ class Account:
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
         """Reserve the most that one request can cost, and count the call.
 
-        Returns None if the budget may allow the request later, once requests in flight are settled.
-        Raises BudgetSpentError if the budget cannot allow the request any more.
+        Returns None if the budget may allow it later, once requests in flight are settled.
         """
         budget, purpose, price = self.budget, self.purpose, self.price or FREE
         tokens = max_prompt_tokens(messages), sampling.n * sampling.max_tokens

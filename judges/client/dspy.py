@@ -60,9 +60,9 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 class DspyModel:
     """A `dspy.LM` as a model of this project; one request brings one reply (`native_n` is false).
 
-    Requests run under the DSPy settings that hold when the model is created, or under those in
-    `context`. `cacheable` is false if the LM has `cache=False` or an engine that the user wrote.
-    `identity` is the endpoint with a digest of all arguments that change replies.
+    Requests run under the DSPy settings in `context`, by default those that hold now. `cacheable`
+    is false if the LM has `cache=False` or an engine that the user wrote. `identity` is the
+    endpoint with a digest of all arguments that change replies.
     """
 
     native_n = False
@@ -81,9 +81,8 @@ class DspyModel:
         canonical_json = json.dumps([lm.model_type, reply_arguments], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(canonical_json.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
-        self.max_tokens: int | None = (
-            arguments.get("max_completion_tokens") or arguments.get("max_tokens") or None
-        )
+        max_tokens = arguments.get("max_completion_tokens") or arguments.get("max_tokens")
+        self.max_tokens: int | None = max_tokens or None
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
         # If the engine is an object that the user wrote, it may not support asynchronous calls.
@@ -139,13 +138,11 @@ class DspyModel:
         lm, entries = self._lm.copy(), list[HistoryEntry]()
         lm.update_history = entries.append
         options = {name: value for name, value in body.items() if name not in ("model", "messages")}
-        if "prompt_cache" in lm.kwargs:
+        if prompt_cache := lm.kwargs.get("prompt_cache"):
             # All messages but the last are the same for every row, so they are the cached prefix.
             last_index = sum(message["role"] != "system" for message in body["messages"]) - 2
-            prompt_cache = lm.kwargs["prompt_cache"]
-            options["prompt_cache"] = replace(
-                prompt_cache, prefix_until_index=max(last_index, 0) or None
-            )
+            prefix_end = max(last_index, 0) or None
+            options["prompt_cache"] = replace(prompt_cache, prefix_until_index=prefix_end)
         inputs = {"messages": list(body["messages"])}
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
@@ -206,10 +203,7 @@ def configured_lm() -> "dspy.LM | None":
 
 @lru_cache(maxsize=1)
 def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
-    """Return an adapter that sends messages unchanged, and the signature to call it with.
-
-    DSPy has no other public way to send messages as they are.
-    """
+    """Return an adapter that sends messages unchanged, and the signature to call it with."""
     import dspy
 
     class PassThroughAdapter(dspy.Adapter):
@@ -239,11 +233,10 @@ def _read_completion(
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM | DecisionLM":
-    """Wrap a client as a `dspy.LM` for DSPy's programs and optimizers.
+    """Wrap a client as a `dspy.LM`, or as a `DecisionLM` if its model is a decision model.
 
-    Returns a `DecisionLM` if the client's model is a decision model. An error that ends the run,
-    such as a wrong key or a spent budget, is kept in `lm.engine.stop_error`, since DSPy's
-    optimizers may take the error for the failure of a prompt.
+    An error that ends the run, such as a wrong key or a spent budget, is kept in
+    `lm.engine.stop_error`, since DSPy's optimizers may take it for the failure of a prompt.
     """
     import dspy
 
@@ -266,8 +259,8 @@ def as_lm(
 class ClientEngine:
     """A DSPy engine that answers requests through a client of this project.
 
-    DSPy does not tell an engine the number of the rollout. So this engine gives each repetition of
-    a request a new seed, unless the temperature is 0. The seeds are the same in every run.
+    DSPy does not tell an engine the number of the rollout. So each repetition of a request gets a
+    new seed, the same in every run, unless the temperature is 0.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:

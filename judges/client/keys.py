@@ -32,8 +32,8 @@ _keys_from_code: set[str] = set()
 class Provider:
     """The address and the API key of a provider to which our own client sends requests.
 
-    `address` is the default address; the environment variable `address_variable` can replace it.
-    `path` is appended to the address. `key_variable` is the environment variable with the key.
+    The environment variable `address_variable` can replace the default `address`, to which `path`
+    is appended; the variable `key_variable` has the key.
     """
 
     address: str = ""
@@ -87,20 +87,14 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
 
 
 def endpoint_digest(endpoint: str) -> str:
-    """Return what a frozen judge holds in place of an address; other endpoints are unchanged.
-
-    The digest shows whether two addresses are equal, and does not tell the address.
-    """
+    """Return a digest of an address, for frozen judges; other endpoints are unchanged."""
     if "://" not in endpoint:
         return endpoint
     return f"sha256:{hashlib.sha256(endpoint.encode()).hexdigest()[:16]}"
 
 
 class Redactor:
-    """Replaces secrets in texts by KEY_MASK.
-
-    Secrets are the given `values`, keys in the environment, and keys that code passed.
-    """
+    """Replaces the given `values`, keys in the environment and keys from code by KEY_MASK."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_SUFFIXES))
@@ -150,13 +144,13 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
     """Return the API keys and header values among the keyword arguments of an API client."""
     secrets: list[str] = []
     for name, value in arguments.items():
-        if isinstance(value, Mapping):
-            # Every header counts as secret, so its name gets a prefix that the pattern matches.
-            prefix = "key " if name.endswith("headers") else ""
-            secrets += secrets_among({f"{prefix}{key}": entry for key, entry in value.items()})
+        if isinstance(value, Mapping) and name.endswith("headers"):
+            secrets += map(str, value.values())
+        elif isinstance(value, Mapping):
+            secrets += secrets_among(value)
         elif isinstance(value, str) and SECRET_NAME_PATTERN.search(name):
-            secrets += [value, *value.split()]
-    return secrets
+            secrets.append(value)
+    return [*secrets, *(word for secret in secrets for word in secret.split())]
 
 
 def url_without_secrets(url: str) -> str:

@@ -54,8 +54,8 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 
     Args:
         prefix: The part of the models' names before the slash.
-        opener: A function that takes NAME and returns the model (see `judges.protocol.Model`). The
-            function is called once for each name.
+        opener: A function that is called once for each NAME, and returns its model (see
+            `judges.protocol.Model`).
     """
     _opener_by_prefix[prefix] = opener
 
@@ -63,11 +63,10 @@ def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """Open the model `lm`; within a process, the same arguments return the same object.
 
-    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", the name of any model
-    that DSPy supports, or the name of a decision model: "decisions/NAME" (OpenAI's protocol) or
-    "systemone/NAME". `api_key_env` is the environment variable with the API key, by default the
-    provider's usual variable. Raises FatalModelError if the name, the address or the key is
-    malformed.
+    The name is "embedded", "openai/NAME", "azure/NAME", "litellm_proxy/NAME", a decision model
+    ("decisions/NAME" in OpenAI's protocol, or "systemone/NAME"), or any model that DSPy supports.
+    `api_key_env` is the environment variable with the API key, by default the provider's usual one.
+    Raises FatalModelError if the name, the address or the key is malformed.
     """
     check_model_name(lm)
     if api_base is not None and not api_base.strip():
@@ -81,12 +80,11 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         return _open_once((EMBEDDED_MODELS,), EmbeddedModel)
     if opener := _opener_by_prefix.get(prefix):
         return _open_once((lm,), partial(opener, name))
-    provider = PROVIDERS.get(prefix)
     if api_key_env:
         _check_key_variable(api_key_env)
+    provider = PROVIDERS.get(prefix)
     key_variable = api_key_env or (provider.key_variable if provider else "")
-    key = read_key(key_variable)
-    return _open_with_key(lm, api_base, key_variable, key)
+    return _open_with_key(lm, api_base, key_variable, read_key(key_variable))
 
 
 def _open_once(arguments: tuple[object, ...], opener: Callable[[], Model]) -> Model:
@@ -109,8 +107,7 @@ def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
     """Return the model behind a `dspy.LM`, and the LM's `api_base`.
 
-    If the LM is a `dspy.experimental.TypeSafe`, our own client sends the requests to the LM's
-    server, with the LM's key.
+    Our own client asks the server of a `dspy.experimental.TypeSafe`, with the LM's key.
     """
     if not getattr(lm, "supports_decision_requests", False):
         from judges.client.dspy import DspyModel
@@ -191,8 +188,7 @@ def check_model_name(lm: str) -> None:
 def is_allowed_in_file(lm: str) -> bool:
     """Return whether the model `lm` may be used if only a judge's file names it, and not the user.
 
-    This is true for the embedded model, and for models of known providers unless the model's name
-    could be an address, a path or a program.
+    This is true for models of known providers whose names could be no address, path or program.
     """
     is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
     return lm in EMBEDDED_MODELS or (is_listed and bool(_PLAIN_MODEL_NAME.fullmatch(lm)))

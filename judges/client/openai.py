@@ -76,8 +76,7 @@ _warn_once = lru_cache(_log.warning)
 class RequestFormat:
     """Makes the bodies of requests to a model, and learns from errors which parts it refuses.
 
-    `omitted_parts` has the names of the parts that requests to the model lack. `changes` has a
-    description of each change, such as "no seed (requests go without it)".
+    `omitted_parts` are the parts that requests to the model lack, and `changes` says so in words.
     """
 
     def __init__(self, model: str) -> None:
@@ -260,8 +259,7 @@ def read_usage(
 ) -> Usage:
     """Return the token counts that an endpoint reports, else an upper bound.
 
-    The bound assumes that each reply has `max_tokens` tokens, since reasoning tokens, which the
-    answer does not show, may have used them.
+    The bound counts `max_tokens` for each reply: hidden reasoning tokens may have used them.
     """
     try:
         usage = msgspec.convert(counts, _ReportedUsage)

@@ -29,10 +29,8 @@ DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 class Price:
     """The price of a model, in US dollars per input token and per output token.
 
-    `per_token_cache_read` and `per_token_cache_write` are the prices of input tokens that are read
-    from, or written to, the provider's prompt cache; None means the price of other input tokens. A
-    request with more than `long_prompt_tokens` input tokens costs `long_prompt_factor` times as
-    much.
+    Input tokens that are read from or written to the provider's prompt cache may have own prices. A
+    request of more than `long_prompt_tokens` costs `long_prompt_factor` times as much.
     """
 
     per_token_in: float
@@ -71,10 +69,7 @@ DECISION_PRICES = {"decisions/gpt-6-luna": Price(per_token_in=0.1e-6, per_token_
 
 
 def read_price(text: str) -> tuple[float, float]:
-    """Read a price such as "0.4,1.6": dollars per million input and per million output tokens.
-
-    Raises ValueError if the text is not two numbers of 0 or more.
-    """
+    """Read a price IN,OUT such as "0.4,1.6"; raises ValueError unless both are 0 or more."""
     numbers = [float(part) for part in text.split(",")]
     if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
         raise ValueError(text)
@@ -82,10 +77,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """Return the price for a pair: dollars per million input and per million output tokens.
-
-    Raises OptionError if it is not a pair of numbers of 0 or more.
-    """
+    """Return the price for a pair: dollars per million input and per million output tokens."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     try:
@@ -101,10 +93,7 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """Return the price of a model; None if it is unknown.
-
-    The name may be with or without the provider ("openai/...") and a date ("...-2025-04-14").
-    """
+    """Return the price of a model, with or without provider and date; None if it is unknown."""
     if is_embedded(model):
         return FREE
     if is_decision(model):
@@ -126,8 +115,7 @@ def find_price(model: str) -> Price | None:
 def choose_price(lm: str, lms: Collection[str], price: Price | None) -> Price | None:
     """Return the price of `lm`, one of `lms`, if the user gave a price.
 
-    The user's price is for the only paid model. If there are several paid models, it is for those
-    whose price no table lists.
+    The user's price is for the only paid model, or, of several, for those that no table lists.
     """
     n_paid_models = len({model for model in lms if not is_embedded(model)})
     if is_embedded(lm) or n_paid_models > 1:

@@ -66,8 +66,7 @@ class Sender:
     async def send(self, request: KeyedRequest) -> Completion:
         """Send a request, with retries, and return its answer.
 
-        Raises ModelError if no attempt brings a usable answer. Raises BudgetSpentError if the
-        budget does not allow another attempt; its `__cause__` is the error of the last attempt.
+        Raises ModelError, or BudgetSpentError if the budget does not allow another attempt.
         """
         error: TransientError | None = None
         n_failures = n_throttles = 0

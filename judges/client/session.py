@@ -110,10 +110,9 @@ class Session:
     ) -> Client:
         """Return the client that sends requests to the model `lm`.
 
-        The same role always gives the same client. The role is the name of the client's account in
-        the budget, by default the model's name. Requests of an `unlimited` client do not count
-        towards the session's limits. `overrides` replace options of the session; an `api_base` of
-        "" means the provider's default address.
+        The same `role`, by default the model's name, always gives the same client and account.
+        Requests of an `unlimited` client do not count towards the session's limits. `overrides`
+        replace options of the session; an `api_base` of "" is the provider's default address.
         """
         role = role or lm
         if role not in self._clients:
@@ -179,10 +178,7 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
 
 
 def check_limits(**limits: object) -> None:
-    """Raise OptionError unless `max_cost` is a number >= 0 and each other limit an integer >= 1.
-
-    Any limit but `concurrency` may be None, which means no limit.
-    """
+    """Raise OptionError unless `max_cost` is a number >= 0 and each other limit an integer >= 1."""
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue
@@ -196,10 +192,9 @@ def check_limits(**limits: object) -> None:
 def read_options(
     options: Mapping[str, object], texts: Collection[str] = ()
 ) -> tuple[Options, dict[str, str]]:
-    """Check options, and return them without `map`, followed by the value of `map`.
+    """Check options, and return them without `map`, followed by `map`, whose names are `texts`.
 
-    `texts` are the names that `map` may have. Raises TypeError for an unknown option, and
-    OptionError for a wrong seed or for another name in `map`.
+    Raises TypeError for an unknown option, and OptionError for a wrong seed or name in `map`.
     """
     for name in options:
         if name not in Options.__annotations__:

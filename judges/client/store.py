@@ -281,11 +281,10 @@ def _warn_once(problem: str) -> None:
 
 
 def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
-    """Open the reply cache in a folder.
+    """Open the reply cache in the folder `name`, else DSPY_JUDGES_CACHE, else the user's cache.
 
-    The folder is `name`, else the environment variable DSPY_JUDGES_CACHE, else a folder in the
-    user's cache directory. Returns None if the folder is "none", or if the default folder cannot
-    be used. Raises OptionError if a folder that the user chose cannot be used.
+    Returns None if the folder is "none", or if the default folder cannot be used. Raises
+    OptionError if a folder that the user chose cannot be used.
     """
     folder_name = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
     if folder_name == NO_CACHE:

@@ -56,8 +56,7 @@ class Throttle:
     def lower_limit(self, entered_at: float, wait: float) -> None:
         """After a 429, send nothing for `wait` seconds, and lower the limit by 30 %.
 
-        `entered_at` is the time when the request entered the throttle. If the limit has been
-        lowered since, it is not lowered again, so that a burst of 429s lowers it only once.
+        A burst of 429s lowers it only once: not for requests that entered before it was lowered.
         """
         now = time.monotonic()
         self._resumes_at = max(self._resumes_at, now + wait)
@@ -75,8 +74,8 @@ class Throttle:
 def retry_wait(error: TransientError, n_failures: int) -> float:
     """Return the seconds until the next attempt: Retry-After or a backoff, with jitter.
 
-    Raises FatalModelError if a 429 has a Retry-After of more than ten minutes. After any other
-    error, such a Retry-After is ignored, since an endpoint does not know how long its outage lasts.
+    Raises FatalModelError if a 429 asks for more than ten minutes. After other errors, so long a
+    Retry-After is ignored, since an endpoint does not know how long its outage lasts.
     """
     retry_after = error.retry_after or 0.0
     if isinstance(error, ThrottledError) and retry_after > MAX_HEADER_WAIT_SECONDS:

@@ -99,9 +99,9 @@ class RequestWindow:
     def take_response(self) -> Response | None:
         """Remove the first request, and return its response or raise its error.
 
-        If the first request has no outcome, wait until any request has one, and return None. An
-        error that ends the run is raised at once. A BudgetSpentError is raised only if no later
-        request was answered; otherwise only its own request fails, such as one that is a retry.
+        If it has no outcome yet, wait until any request has one, and return None. A fatal error is
+        raised at once, and a BudgetSpentError only if no later request was answered: otherwise
+        only its own request fails, such as one that is a retry.
         """
         if self._fatal_error is not None:
             raise self._fatal_error
