@@ -48,7 +48,6 @@ from optimize.measuring.panel_learning import (
     learn_panel,
 )
 from optimize.measuring.recorded import judgement_of_score
-from optimize.measuring.scorecard import order_figures, rho_of
 from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import (
     check_names,
@@ -298,9 +297,7 @@ def learn_and_measure(
 
 def _held_out_figures(panel: ScoredItems, best: ScoredItems) -> PanelSplit:
     panel, best = with_both_scores(panel, best)
-    figures = [
-        order_figures(scored) if scored.is_pairs else rho_of(scored) for scored in (best, panel)
-    ]
+    figures = [each.order_agreement if each.is_pairs else each.rho for each in (best, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
     contrast = figure_contrast(panel, best)
     difference = Rate(contrast.value, contrast.interval, contrast.terms.size)

@@ -52,7 +52,6 @@ from optimize.measuring.asking import (
 from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
 from optimize.measuring.recorded import judgement_of_score
-from optimize.measuring.scorecard import correlation_with_people, rho_of
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.task_flags import (
     add_task_flags,
@@ -115,7 +114,7 @@ class Measurement:
     @property
     def rho(self) -> Correlation:
         """Spearman's rho at the level of `scored`, with the default rule for undefined values."""
-        return rho_of(self.held_out)
+        return self.held_out.rho
 
     def at(
         self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
@@ -125,7 +124,7 @@ class Measurement:
         `undefined` says what counts for a document to whose outputs the judge gives equal scores:
         0 by default. Most published tables leave such documents out (`undefined="left_out"`).
         """
-        return correlation_with_people(self.held_out, level, coefficient, undefined)
+        return self.held_out.correlation(level, coefficient, undefined)
 
     @property
     def judgements(self) -> "pd.DataFrame":

@@ -1,6 +1,6 @@
 """A scorecard: every figure for one judge's scores compared with people's labels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,13 +11,7 @@ from optimize.figures.as_json import INLINED_IN_JSON, JsonObject, fields_json, t
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import ScoredItems
 from optimize.statistics.coefficients import COEFFICIENTS
-from optimize.statistics.correlations import (
-    DEFAULT_UNDEFINED,
-    Correlation,
-    Level,
-    Undefined,
-    correlation,
-)
+from optimize.statistics.correlations import Correlation, Level
 from optimize.statistics.human import (
     AnnotatorAgreement,
     OneAnnotatorComparison,
@@ -31,8 +25,6 @@ from optimize.statistics.plain_agreement import (
     OrderAgreement,
     ScaleComparison,
     compare_scales,
-    order_agreement,
-    pair_accuracy,
 )
 from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_agreement
 
@@ -203,9 +195,9 @@ class Scorecard:
         Figures on pass and fail are included by default if labels and scores allow it.
         """
         with_verdicts = scored.has_verdicts if has_verdicts is None else has_verdicts
-        order = order_figures(scored)
+        order = scored.order_agreement
         return cls(
-            correlations=(rho_of(scored),),
+            correlations=(scored.rho,),
             order=order,
             scales=None,
             pairs=PairFigures.of(scored, order) if scored.is_pairs else None,
@@ -267,53 +259,19 @@ class Scorecard:
         return {**fields_json(self), "ties": self.tie_share}
 
 
-def correlation_with_people(
-    scored: ScoredItems,
-    level: Level,
-    coefficient: str = "spearman",
-    undefined: Undefined = DEFAULT_UNDEFINED,
-) -> Correlation:
-    """Return the coefficient of a judge's scores with people's labels at a level."""
-    return correlation(
-        level,
-        scored.scores,
-        scored.human,
-        scored.documents,
-        scored.systems,
-        coefficient=coefficient,
-        undefined=undefined,
-        weight=scored.items.weights,
-    )
-
-
-def rho_of(scored: ScoredItems) -> Correlation:
-    """Return Spearman's rho at the level of `scored`, by the default rule for undefined values."""
-    return correlation_with_people(scored, scored.level)
-
-
-def all_correlations(scored: ScoredItems) -> list[Correlation]:
-    """Return every coefficient at every level, the level of `scored` first.
+def all_correlations(scored: ScoredItems) -> Iterator[Correlation]:
+    """Yield every coefficient at every level, the level of `scored` first.
 
     At summary level it is computed with both rules for documents on which it is undefined. Pairs
     have no systems, and a document has few pairs, so they have the dataset level only.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
-    undefined_rules: Sequence[Undefined] = (DEFAULT_UNDEFINED, "left_out")
-    return [
-        correlation_with_people(scored, level, coefficient, undefined)
-        for level in sorted(levels, key=lambda level: level != scored.level)
-        for coefficient, definition in COEFFICIENTS.items()
-        if definition.of_weighted or not scored.items.is_weighted
-        for undefined in undefined_rules[: 2 if level == "summary" else 1]
-    ]
-
-
-def order_figures(scored: ScoredItems) -> OrderAgreement:
-    """Return how often the judge orders two outputs as people do; for pairs, the accuracy."""
-    vectors = scored.scores, scored.human, scored.documents
-    if scored.is_pairs:
-        return pair_accuracy(*vectors)
-    return order_agreement(*vectors, level=scored.level, weight=scored.items.weights)
+    for level in sorted(levels, key=lambda level: level != scored.level):
+        for name, coefficient in COEFFICIENTS.items():
+            if coefficient.of_weighted or not scored.items.is_weighted:
+                yield scored.correlation(level, name)
+                if level == "summary":
+                    yield scored.correlation(level, name, "left_out")
 
 
 def scale_figures(scored: ScoredItems) -> ScaleComparison | None:

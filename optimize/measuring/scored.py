@@ -13,8 +13,15 @@ from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.items import Indices, Items, input_texts, is_two_valued, scores_of
 from optimize.statistics.balanced import verdicts
-from optimize.statistics.correlations import Level
+from optimize.statistics.correlations import (
+    DEFAULT_UNDEFINED,
+    Correlation,
+    Level,
+    Undefined,
+    correlation,
+)
 from optimize.statistics.intervals import Vector
+from optimize.statistics.plain_agreement import OrderAgreement, order_agreement, pair_accuracy
 
 # Rows that a judge was tuned on are left out if this many rows and documents remain.
 MIN_ROWS_LEFT = 10
@@ -80,6 +87,34 @@ class ScoredItems:
     @property
     def ids(self) -> set[str]:
         return {item.id for item in self.items.items}
+
+    def correlation(
+        self, level: Level, coefficient: str = "spearman", undefined: Undefined = DEFAULT_UNDEFINED
+    ) -> Correlation:
+        """Return the coefficient of the scores with people's labels at a level."""
+        return correlation(
+            level,
+            self.scores,
+            self.human,
+            self.documents,
+            self.systems,
+            coefficient=coefficient,
+            undefined=undefined,
+            weight=self.items.weights,
+        )
+
+    @property
+    def rho(self) -> Correlation:
+        """Spearman's rho at the level of these labels, by the default rule for undefined values."""
+        return self.correlation(self.level)
+
+    @property
+    def order_agreement(self) -> OrderAgreement:
+        """How often the judge orders two outputs as people do; for pairs, the accuracy."""
+        vectors = self.scores, self.human, self.documents
+        if self.is_pairs:
+            return pair_accuracy(*vectors)
+        return order_agreement(*vectors, level=self.level, weight=self.items.weights)
 
     @property
     def passes(self) -> Vector:

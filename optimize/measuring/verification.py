@@ -13,7 +13,7 @@ from optimize.figures.as_json import INLINED_IN_JSON
 from optimize.inputs.labelled import AnyLabels
 from optimize.items import DataCounts, judged_output_name
 from optimize.measuring.misses import Miss, list_misses
-from optimize.measuring.scorecard import Scorecard, rho_of
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import ScoredItems, TuningOverlap
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Correlation, Level, correlation
@@ -140,7 +140,7 @@ class Verification:
             level=scored.level,
             n_unjudged=scored.n_unjudged,
             overlap=overlap,
-            rho_on_tuned_rows=rho_of(scored.of_ids(scored.tuned_ids)) if is_left_out else None,
+            rho_on_tuned_rows=scored.of_ids(scored.tuned_ids).rho if is_left_out else None,
             card=Scorecard.of(held_out),
             associations=Associations.of(held_out),
             misses=list_misses(held_out, MAX_MISSES_SHOWN) if held_out.has_verdicts else None,
