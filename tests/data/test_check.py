@@ -181,14 +181,6 @@ def test_the_scale_in_a_mapping_file_counts_like_the_flag_which_wins_over_it():
         assert run(each, *words, "--map", "map.yaml", "--scale", "1-5").code == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"), [("- a", "write one"), ("a: {b: 1}", "a needs"), ("a: [", "not YAML")]
-)
-def test_a_mapping_file_that_is_none_is_refused_in_one_line(content, fault):
-    file_of(content, "map.yaml")
-    assert fault in refusal("starter", map="map.yaml")
-
-
 @pytest.mark.parametrize(("column", "earns"), [("label", "a pass"), ("charm", "a high rating")])
 def test_the_last_line_asks_for_a_definition_and_takes_it(column, earns):
     rows = [f"Ask {n}?,Answer {n}.,{('pass', 'fail')[n % 2]},{n % 5}" for n in range(12)]
@@ -243,38 +235,6 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(scale):
     assert (subject.scale[0], subject.scale[-1]) == (read_scale(scale) or (1, 5))
 
 
-WHOLE = "whole numbers, 101 at most; with --scale any"
-
-
-@pytest.mark.parametrize(
-    ("subject", "scale", "fault"),
-    [
-        ("--dimension fluency", "5-1", "expected LOW-HIGH, such as 1-5"),
-        ("--dimension fluency", "high", "expected LOW-HIGH, such as 1-5"),
-        ("--dimension fluency", "0-0.5", WHOLE),
-        ("--dimension fluency", "0-1000", WHOLE),
-        ("--pairwise tldr_concise", "0-1", "pairs have votes, not ratings on a scale"),
-    ],
-)
-def test_a_scale_that_is_none_is_refused(subject, scale, fault):
-    code, _, err = run(tune, *subject.split(), "--scale", scale)
-    assert code == 2
-    assert fault in err
-
-
-def test_anchors_move_with_their_places_and_fall_out_between_two():
-    fluency = judges.load("fluency").subject
-    assert isinstance(fluency, Dimension)
-    worst, middle, best = (fluency.anchors[rating] for rating in (1, 3, 5))
-    # Of 1 to 5, 3 lies halfway: at 4 of 1 to 7, at 50 of 0 to 100, and between 2 and 3 of 1 to 4.
-    for high, anchors in {7: {1: worst, 4: middle, 7: best}, 4: {1: worst, 4: best}}.items():
-        assert fluency.on_scale(1, high).anchors == dict.fromkeys(range(1, high + 1), "") | anchors
-    percent = fluency.on_scale(0, 100).anchors
-    texts = {rating: text for rating, text in percent.items() if text}
-    assert texts == {0: worst, 50: middle, 100: best}
-    assert fluency.on_scale(1, 5) is fluency
-
-
 def test_a_number_in_values_that_changes_another_dimension_too_is_told():
     rows = [f"Ask {n}?,Answer {n}.,{n % 2},{n % 5},{100 - n}" for n in range(40)]
     header = "input,output,violates_policy,quality,severity"
@@ -288,3 +248,13 @@ def test_a_number_in_values_that_changes_another_dimension_too_is_told():
     out = run(command, path, "--map", "severity=severity").out
     assert "severity: a higher rating is read as the better one" in out
     assert "reverse them in the file" in out
+
+
+def test_anchors_move_with_their_places_and_fall_out_between_two():
+    fluency = judges.load("fluency").subject
+    worst, middle, best = (fluency.anchors[rating] for rating in (1, 3, 5))
+    # Of 1 to 5, 3 lies halfway: at 4 of 1 to 7, at 50 of 0 to 100, and between 2 and 3 of 1 to 4.
+    for low, high, places in ((1, 7, (1, 4, 7)), (0, 100, (0, 50, 100)), (1, 4, (1, None, 4))):
+        expected = dict(zip(places, (worst, middle, best), strict=True))
+        anchors = fluency.on_scale(low, high).anchors
+        assert anchors == {rating: expected.get(rating, "") for rating in range(low, high + 1)}

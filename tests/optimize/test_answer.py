@@ -88,16 +88,10 @@ DECIDES = "The gate, over the other 60 documents, decides."
         ({"test": gain(0, None, None)}, "or too alike, for an interval: this may be luck."),
         ({"test": gain(-0.2, -0.3, -0.1)}, "So the tuned judge is worse: these 20 documents"),
         ({"test": gain(0.01, 0.0004, 0.04)}, "20 documents are too few to tell this from luck."),
-        ({"test": gain(0.1, -0.1, 0.3)}, "20 documents are too few to tell this from luck."),
-        ({"test": gain(0.1, None, None)}, "or too alike, for an interval: this may be luck."),
         ({"test": gain(NAN, None, None)}, "not known whether tuning helped"),
         (
             {"unseen": gain(-0.03, -0.13, 0.07)},
             "+0.180]; on unseen systems -0.030 [-0.130, +0.070].",
-        ),
-        (
-            {"unseen": gain(0.05, -0.05, 0.15)},
-            "+0.180]; on unseen systems +0.050 [-0.050, +0.150].",
         ),
         # Where test and gate disagree the gate decides.
         ({"test": gain(-0.01, -0.1, 0.08)}, f"are too few to tell this from luck. {DECIDES}"),
@@ -109,13 +103,6 @@ def test_each_kind_of_gain_has_its_own_sentence(changes, says):
     splits = {k: on_split(v) if k in ("test", "unseen") else v for k, v in changes.items()}
     assert says in answer_to(**splits)["Gain"]
     assert DECIDES not in answer_to()["Gain"]
-
-
-def test_agreement_is_compared_with_a_coin():
-    what = "Pairs of a document ordered as people do: 64%"
-    assert text(card(None, order(0.64, 0.06))).startswith(f"{what} (58% to 70%); a coin reaches 50")
-    assert text(card(None, order(0.64, None))).startswith(f"{what}; a coin reaches 50%.")
-    assert "Pairs" not in text(card(None, order(NAN, None)))
 
 
 def test_failures_of_either_judge_are_counted():
@@ -161,18 +148,13 @@ def test_the_answer_on_a_run_without_held_out_labels_says_so():
     assert "Next: Measure it on labels that it has not seen:" in " ".join(lines)
 
 
-def test_if_the_untuned_judge_ships_more_labels_are_advised_unless_it_is_perfect():
+def test_if_the_untuned_judge_ships_labels_or_a_larger_limit_are_advised_unless_it_is_perfect():
     untuned = run_result(shipped="seed", test=on_split(gain(0.3, 0.1, 0.5)))
     assert "Label more" in tuning_steps(untuned)[0]
+    assert "--max-cost" in " ".join(tuning_steps(replace(untuned, limit_reached=True)))
     perfect = card(None, order(1.0, 0.0))
     best = on_split(untuned=perfect, tuned=perfect)
     assert "Label more" not in " ".join(tuning_steps(run_result(shipped="seed", test=best)))
-
-
-def test_raising_a_limit_is_advised_only_if_it_was_reached():
-    untuned = run_result(shipped="seed", test=on_split(gain(0, 0, 0)))
-    assert "--max-cost" not in " ".join(tuning_steps(untuned))
-    assert "--max-cost" in " ".join(tuning_steps(replace(untuned, limit_reached=True)))
 
 
 def verdicts(right: int) -> Scorecard:
@@ -190,7 +172,6 @@ def verdicts(right: int) -> Scorecard:
         (verdicts(62), "Do not use its verdicts yet: it agrees with people on 78%"),
         (card(None, order(0.54, 0.06)), "Do not use it yet: it may be no better than a coin"),
         (card(None, order(0.4, 0.06)), "its scores and the labels run in opposite directions"),
-        (card(None, order(0.44, 0.06)), "Do not use it yet: it may be no better than a coin"),
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "0.600): it beats a coin."),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
@@ -244,7 +225,6 @@ def test_screen_and_page_have_the_same_figures_and_name_the_confidence_once():
     ("tuned", "says"),
     [
         (card(rho(NAN, None, n_outputs=0, n_failed=9)), "Fix the failures: 9 outputs"),
-        (card(rho(n_failed=9)), "Fix the failures: 9 outputs"),
         (card(None, order(0.5)), "Label more documents"),
         (card(None, order(0.7, None)), "too few for an interval"),
         (card(None, order(0.7, 0.15)), "the interval is still wide"),

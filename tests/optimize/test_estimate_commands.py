@@ -8,7 +8,6 @@ import pytest
 from command_runs import json_of, output_of, run
 from jsonl import read_jsonl, write_jsonl
 
-import data
 from optimize.estimate import command as estimate
 
 
@@ -159,15 +158,3 @@ def test_the_error_on_bad_scores_names_them(files):
         write_jsonl("scores.jsonl", rows)
         result = run(estimate, *files)
         assert (result.code, message in result.err) == (1, True), result.err
-
-
-def test_estimate_takes_the_starter_set_by_name(here):
-    scores = [
-        {"id": output.id, "dimension": "relevance", "score": output.rating("relevance")}
-        for output in data.starter().outputs
-        if output.ratings.get("relevance")
-    ]
-    flags = ["--scores", write_jsonl("s.jsonl", scores), "--dimension", "relevance", "--data"]
-    assert json_of(estimate, *flags, "starter")["data"]["name"] == "starter"
-    result = run(estimate, *flags, "starter_pairs")
-    assert (result.code, "starter_pairs: holds pairs" in result.err) == (1, True)

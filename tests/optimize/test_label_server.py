@@ -5,7 +5,6 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -178,18 +177,6 @@ def test_silent_or_half_open_connections_do_not_block_others(server):
     finally:
         for each in open_ones:
             each.close()
-
-
-def test_labels_from_simultaneous_windows_are_all_saved(server):
-    def clicks(who: str) -> None:
-        for item in range(3):
-            assert ask(server, "POST", "label", {**CLICK, "annotator": who, "item": item})[0] == 200
-
-    names = [f"A{i}" for i in range(8)]
-    with ThreadPoolExecutor(16) as pool:
-        assert [*pool.map(clicks, names * 2)] == [None] * 16
-    rows = read_jsonl(server.session.path)
-    assert sorted(row["annotator"] for row in rows) == sorted(names * 3)
 
 
 def test_the_server_prints_nothing_about_requests(server, capfd):

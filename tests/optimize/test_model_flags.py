@@ -64,17 +64,6 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_also_on_resume(folder, op
     assert summary()["request_changes"] == changes
 
 
-def test_a_given_price_limits_a_run_with_an_unlisted_model(folder, openai_server, capsys):
-    flags = ["--dimension", "relevance", "--lm", JUDGE, "--max-cost", "0.6", "--out", "run"]
-    assert command(flags) == 2
-    assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
-    assert not openai_server.log
-    assert command([*flags, "--price", "1,10"]) == 0
-    bill = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
-    assert summary()["cost_usd"] == pytest.approx(bill, rel=0.01)
-    assert bill <= 0.6
-
-
 def test_verify_asks_the_model_as_its_flags_say(folder, openai_server):
     prices = ["--price", "1,10", "--max-cost", "1"]
     assert verify(["relevance", "--lm", JUDGE, *OF_THE_JUDGE, *prices]) == 0

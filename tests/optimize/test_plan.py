@@ -152,8 +152,6 @@ def test_plan_refuses_labels_with_unequal_weights(capsys):
     [
         (["--target-width", "0"], 2, "a number above 0 is wanted"),
         (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME if no labels name it"),
-        ([*LABELS, "--scores", "label.jsonl"], 1, "no score on 'ok'; use the same name"),
-        ([*LABELS, "--scores", "l.csv"], 1, "'ok' is not among id, label; use"),
         (["--labels", "two.jsonl"], 2, "has labels on kind, ok: name one with --dimension"),
         ([*LABELS, "--scores", "else.jsonl"], 1, "no id is the id of an output in outputs"),
     ],
@@ -163,8 +161,6 @@ def test_wrong_usage_gives_one_line(words, code, reason, capsys):
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
     write_jsonl("else.jsonl", [{"id": "x", "score": 1}])
-    write_jsonl("label.jsonl", [{"id": "o1", "dimension": "label", "score": 1}])
-    Path("l.csv").write_text("id,label\no1,1\n")
     (line,) = lines_of(capsys, *words, code=code)
     assert reason in line
     assert not Path("outputs.next.jsonl").exists()

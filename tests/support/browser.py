@@ -41,12 +41,10 @@ class Page:
         """What the browser answers to a command."""
         return self._browser.send(method, self._session, **about)
 
-    def look(self, width: int = 1280, height: int = 900, *, dark: bool = False) -> None:
-        """Set the size of the window, and light or dark."""
+    def look(self, width: int = 1280, height: int = 900) -> None:
+        """Set the size of the window."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.send("Emulation.setDeviceMetricsOverride", **size)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.send("Emulation.setEmulatedMedia", features=[scheme])
 
     def go(self, address: str) -> None:
         self.send("Page.navigate", url=address)
