@@ -1,17 +1,17 @@
 """Converts conversations (lists of messages, as in OpenAI and ShareGPT files) to texts."""
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, takewhile
+from itertools import chain
 
 from judges.labels.cells import decode_if_json, first_value, without_keys
 from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output_name
 from judges.tables.formats import Table
 from judges.tables.problems import count, joined_names
-from judges.tables.text import Record, TableRow
+from judges.tables.text import Record
 
 CONVERSATION = "conversation"
 # The entries of the mapping for --turns last (the last assistant turn is judged) and --turns all.
@@ -31,20 +31,6 @@ _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "t
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
 _INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
-# The names of the texts that conversations become, and a note that says what is judged.
-_TextsAndNote = tuple[set[str], str]
-_PAIR_TEXTS: _TextsAndNote = (
-    {"prompt", "response_a", "response_b"},
-    "the turns that both share are the prompt, and the later turns are the responses",
-)
-_WHOLE_TEXTS: _TextsAndNote = (
-    {CONVERSATION},
-    "the whole conversation is judged (--turns last: the last assistant turn)",
-)
-_LAST_TURN_TEXTS: _TextsAndNote = (
-    {"input", "dialogue", "output"},
-    "the last assistant turn is judged (--turns all: the whole conversation)",
-)
 # One turn of a conversation: its speaker (also `Assistant calls` or `Tool result`) and its text.
 Turn = tuple[str, str]
 
@@ -143,67 +129,58 @@ def cells_with_texts(cells: Mapping[str, object]) -> Record:
     conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
     if not conversations:
         return dict(cells)
-    other_cells = without_keys(cells, conversations)
     if pair_columns := _pair_columns(conversations):
-        texts = _pair_texts(conversations[pair_columns[0]], conversations[pair_columns[1]])
+        texts = _pair_texts(*(conversations[column] for column in pair_columns))
     else:
-        has_output = any(map(is_output_name, cells))
-        texts = _single_texts(
-            next(iter(conversations.values())), other_cells, has_output=has_output
-        )
-    return {
-        **cells,
-        **{column: _plain_text_or_lines(turns) for column, turns in conversations.items()},
-        **texts,
-    }
-
-
-def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
-    """Return the texts of a pair of conversations: the shared first turns, and both responses."""
-    shared = takewhile(
-        lambda turn_pair: turn_pair[0] == turn_pair[1], zip(turns_a, turns_b, strict=False)
-    )
-    n_shared = min(len([*shared]), len(turns_a) - 1, len(turns_b) - 1)
-    responses: Record = {
-        "response_a": _plain_text_or_lines(turns_a[n_shared:]),
-        "response_b": _plain_text_or_lines(turns_b[n_shared:]),
-    }
-    return {"prompt": format_turns(turns_a[:n_shared]), **responses} if n_shared else responses
-
-
-def _single_texts(turns: list[Turn], other_cells: Record, *, has_output: bool) -> Record:
-    """Return the texts that a judge may read from one conversation.
-
-    Outputs in `other_cells` become the conversation's last turns. With `has_output`, there are no
-    texts `input` and `output`.
-    """
-    outputs = [
-        (_ASSISTANT, str(other_cells[column]))
-        for column in filter(is_output_name, other_cells)
-        if other_cells[column]
-    ]
-    texts: Record = {CONVERSATION: format_turns([*turns, *outputs])}
-    if has_output:
-        return texts
-    earlier_turns, answer_turns = _split_last_answer(turns)
-    # A column of the file that is called `input` keeps this name.
-    input_name = "dialogue" if "input" in other_cells else "input"
-    texts[input_name] = format_turns(earlier_turns) or "[the conversation begins here]"
-    return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
-
-
-def _split_last_answer(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
-    """Return the turns before the assistant's last answer, and the turns of this answer."""
-    later_turns = [*takewhile(lambda turn: turn[0] not in _ASSISTANT_SPEAKERS, reversed(turns))]
-    turns = turns[: len(turns) - len(later_turns)]
-    answer_turns = [*takewhile(lambda turn: turn[0] in _ASSISTANT_SPEAKERS, reversed(turns))]
-    return turns[: len(turns) - len(answer_turns)], answer_turns[::-1]
+        texts = _single_texts(cells, conversations)
+    conversation_texts = {c: _plain_text_or_lines(turns) for c, turns in conversations.items()}
+    return {**cells, **conversation_texts, **texts}
 
 
 def _pair_columns(columns: Collection[str]) -> tuple[str, str] | None:
     """Return the first two columns called `NAME_a` and `NAME_b`; None without such columns."""
     pairs = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
     return next(pairs, None)
+
+
+def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
+    """Return the texts of a pair of conversations: the shared first turns, and both responses."""
+    n_shared = 0
+    while n_shared < min(len(turns_a), len(turns_b)) - 1 and turns_a[n_shared] == turns_b[n_shared]:
+        n_shared += 1
+    texts: Record = {"prompt": format_turns(turns_a[:n_shared])} if n_shared else {}
+    texts["response_a"] = _plain_text_or_lines(turns_a[n_shared:])
+    texts["response_b"] = _plain_text_or_lines(turns_b[n_shared:])
+    return texts
+
+
+def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Turn]]) -> Record:
+    """Return the texts that a judge may read from a row's only (or first) conversation.
+
+    Outputs in other columns become the conversation's last turns.
+    """
+    turns = next(iter(conversations.values()))
+    outputs = [
+        (_ASSISTANT, str(cell))
+        for column, cell in cells.items()
+        if is_output_name(column) and cell and column not in conversations
+    ]
+    texts: Record = {CONVERSATION: format_turns([*turns, *outputs])}
+    if any(map(is_output_name, cells)):
+        return texts
+    # The assistant's last answer may have several turns: its calls and its text.
+    is_assistant = [speaker in _ASSISTANT_SPEAKERS for speaker, _ in turns]
+    answer_end = len(turns)
+    while answer_end and not is_assistant[answer_end - 1]:
+        answer_end -= 1
+    answer_start = answer_end
+    while answer_start and is_assistant[answer_start - 1]:
+        answer_start -= 1
+    # A column of the file that is called `input` keeps this name.
+    input_name = "dialogue" if "input" in cells.keys() - conversations else "input"
+    texts[input_name] = format_turns(turns[:answer_start]) or "[the conversation begins here]"
+    answer_turns = turns[answer_start:answer_end]
+    return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
 
 
 def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
@@ -217,34 +194,35 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
     is_pair = _pair_columns(columns) is not None
-    reads_all_columns = is_pair or (has_outputs and not all_turns)
-    read_columns = columns if reads_all_columns else columns[:1]
-    unread_columns = columns[len(read_columns) :]
-    rows = [
-        row._replace(cells=cells_with_texts(without_keys(row.cells, unread_columns)))
-        for row in table.rows
-    ]
+    unread_columns = [] if is_pair or (has_outputs and not all_turns) else columns[1:]
+    rows = [cells_with_texts(without_keys(row.cells, unread_columns)) for row in table.rows]
     if is_pair:
-        text_names, description = _PAIR_TEXTS
-    elif reads_all_columns:
-        text_names, description = {*columns}, "each is read as one text"
-    elif not all_turns and any(row.cells.get("output") for row in rows):
-        text_names, description = _LAST_TURN_TEXTS
+        text_names = {"prompt", "response_a", "response_b"}
+        judged = "the turns that both share are the prompt, and the later turns are the responses"
+    elif has_outputs and not all_turns:
+        text_names, judged = {*columns}, "each is read as one text"
+    elif not all_turns and any(cells.get("output") for cells in rows):
+        text_names = {"input", "dialogue", "output"}
+        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
     else:
-        text_names, description = _WHOLE_TEXTS
-    notes = [f"{joined_names(read_columns)} holds conversations: {description}"]
+        text_names = {CONVERSATION}
+        judged = "the whole conversation is judged (--turns last: the last assistant turn)"
+    read_columns = [column for column in columns if column not in unread_columns]
+    notes = [f"{joined_names(read_columns)} holds conversations: {judged}"]
     if unread_columns:
         names_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {names_text} is left out")
-    notes += _notes_on_length(rows)
-    return _keep_columns(table, rows, text_names | {*table.columns}.difference(columns), notes)
-
-
-def _notes_on_length(rows: Iterable[TableRow]) -> Iterator[str]:
-    """Yield a note that counts the rows whose conversation is shortened in the middle."""
-    texts_of_rows = (" ".join(map(str, row.cells.values())) for row in rows)
-    if n_shortened := sum(_OMISSION_END in texts for texts in texts_of_rows):
-        yield f"the middle of a long conversation is left out in {count(n_shortened, 'row')}"
+    if n_shortened := sum(_OMISSION_END in " ".join(map(str, cells.values())) for cells in rows):
+        rows_text = count(n_shortened, "row")
+        notes.append(f"the middle of a long conversation is left out in {rows_text}")
+    kept_names = text_names | {*table.columns}.difference(columns)
+    rows = [{name: cell for name, cell in cells.items() if name in kept_names} for cells in rows]
+    return replace(
+        table,
+        rows=tuple(row._replace(cells=cells) for row, cells in zip(table.rows, rows, strict=True)),
+        columns=tuple(dict.fromkeys(chain.from_iterable(rows))),
+        notes=(*table.notes, *notes),
+    )
 
 
 def _single_message_notes(table: Table) -> Iterator[str]:
@@ -257,19 +235,3 @@ def _single_message_notes(table: Table) -> Iterator[str]:
             "each row is one message, which is judged by itself; for a conversation write one row "
             'with a list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
         )
-
-
-def _keep_columns(
-    table: Table, rows: Sequence[TableRow], names: Collection[str], notes: Iterable[str]
-) -> Table:
-    """Return the table with these rows and further notes; columns not in `names` are removed."""
-    kept_rows = [
-        row._replace(cells={name: cell for name, cell in row.cells.items() if name in names})
-        for row in rows
-    ]
-    return replace(
-        table,
-        rows=tuple(kept_rows),
-        columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in kept_rows))),
-        notes=(*table.notes, *notes),
-    )

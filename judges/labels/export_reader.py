@@ -2,11 +2,10 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
 
-from dspy_judges.column_names import name_key
 from judges.labels.cells import KEY_SEPARATOR, as_list, first_value, is_blank, objects_in, value_at
 from judges.labels.columns import Columns
 from judges.labels.names import is_comment_name, is_source_or_output
@@ -50,34 +49,36 @@ def _field(cells: Record, name: str) -> object:
 
 
 class _ExportReader:
-    """Reads the outputs and labels in one export."""
+    """Reads the outputs and labels in one export, and counts the labels that are left out."""
 
     def __init__(self, export: LabelExport, table: Table, options: ReadOptions) -> None:
-        self._export, self._table, self._options = export, table, options
-        columns = Columns(table, options.map)
-        # The columns in the user's mapping keep their names and cells.
-        used_columns = {*map(columns.outer_column, columns.mapped_columns)}
-        self._mapped_columns = used_columns & {*table.columns}
-        names = [*table.columns]
-        for pattern, name in export.names.items():
-            names = [re.sub(f"^(?:{pattern})$", name, column) for column in names]
-        self._names = {
-            column: name
-            for column, name in zip(table.columns, names, strict=True)
-            if names.count(name) == 1 and column not in self._mapped_columns
-        }
-        self._dimensions = {name_key(name): name for name in options.dimensions or ()}
-        self._words = {normalize_word(word): number for word, number in options.values.items()}
+        self._export, self._options = export, options
+        self._number_by_word = options.number_by_word
         # The number of labels that were left out, by their source or by another reason.
         self._n_omitted = Counter[str]()
-        for column, pattern in export.omitted.items():
-            rows, cells = self._table.rows, [str(row.cells.get(column)) for row in table.rows]
-            are_omitted = [*map(re.compile(pattern).fullmatch, cells)]
-            self._n_omitted.update(f"with {column} {match[0]}" for match in are_omitted if match)
-            kept_rows = tuple(
-                row for row, match in zip(rows, are_omitted, strict=True) if not match
-            )
-            self._table = replace(self._table, rows=kept_rows)
+        self._table = replace(table, rows=tuple(filter(self._is_kept, table.rows)))
+        columns = Columns(table, options.map)
+        # The columns in the user's mapping keep their names and cells.
+        self._mapped_columns = {*table.columns} & {
+            *map(columns.outer_column, columns.mapped_columns)
+        }
+        text_columns = [c for c in table.columns if not re.fullmatch(export.unread, c)]
+        new_names = text_columns
+        for pattern, name in export.names.items():
+            new_names = [re.sub(f"^(?:{pattern})$", name, column) for column in new_names]
+        # Maps each column that may be a text to the name by which it is read.
+        self._text_names = {
+            column: new_name if new_names.count(new_name) == 1 else column
+            for column, new_name in zip(text_columns, new_names, strict=True)
+        }
+
+    def _is_kept(self, row: TableRow) -> bool:
+        """Return whether a row is read; a row that the declaration omits is counted."""
+        for column, pattern in self._export.omitted.items():
+            if match := re.fullmatch(pattern, str(row.cells.get(column))):
+                self._n_omitted[f"with {column} {match[0]}"] += 1
+                return False
+        return True
 
     def read(self, *, has_outputs: bool) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
@@ -99,7 +100,26 @@ class _ExportReader:
             notes=(*self._table.notes, note),
         )
 
-    def _outputs_by_id(self, outputs: Sequence[TableRow]) -> dict[str, TableRow]:
+    def _output_row(self, row: TableRow) -> TableRow:
+        """Return a row with only its id, its texts and the columns in the user's mapping."""
+        cells: Record = {}
+        if self._export.texts == "*":
+            cells = {
+                name: _unwrap_rating(row.cells.get(column))
+                for column, name in self._text_names.items()
+                if column not in self._mapped_columns
+            }
+        elif self._export.texts:
+            for texts_by_name in objects_in(row.cells[self._export.texts]):
+                cells |= texts_by_name
+        else:
+            cells = {name: _field(row.cells, name) for name in ("input", "output")}
+        cells |= {column: row.cells.get(column) for column in self._mapped_columns}
+        if (item_id := _field(row.cells, "id")) is not None:
+            cells["id"] = str(item_id)
+        return row._replace(cells=cells)
+
+    def _outputs_by_id(self, outputs: Iterable[TableRow]) -> dict[str, TableRow]:
         """Return the rows of outputs, and of observations inside Langfuse traces, by their ids."""
         observations = [
             self._output_row(row._replace(cells=observation))
@@ -109,7 +129,7 @@ class _ExportReader:
         return {str(row.cells.get("id")): row for row in (*observations, *outputs)}
 
     def _unlabelled_outputs(
-        self, outputs: Sequence[TableRow], labels: Sequence[TableRow]
+        self, outputs: Iterable[TableRow], labels: Sequence[TableRow]
     ) -> list[TableRow]:
         """Return the rows of outputs without a label.
 
@@ -131,43 +151,21 @@ class _ExportReader:
         note = f"an export of {self._export.tool}"
         if not (n_labels or self._n_omitted.total()):
             return note
-        omissions_text = joined_names(
-            [f"{n_omitted:,} {source}" for source, n_omitted in (+self._n_omitted).items()]
-        )
+        omissions = [f"{number:,} {source}" for source, number in (+self._n_omitted).items()]
         labels_text = f": {count(n_labels, 'label')} by people" if self._export.labels else ""
-        return f"{note}{labels_text} (left out: {omissions_text})"
+        return f"{note}{labels_text} (left out: {joined_names(omissions)})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Return whether labels must come from the export, since nothing else has any."""
-        if not (self._options.reads_labels and self._export.advice and has_outputs):
-            return self._options.reads_labels and self._export.advice != ""
-        dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
-        has_mapped_labels = not all(map(is_source_or_output, dimension_names))
-        return not (has_mapped_labels or self._options.annotations)
-
-    def _output_row(self, row: TableRow) -> TableRow:
-        """Return a row with only its id, its texts and the columns in the user's mapping."""
-        texts, unread = self._export.texts, re.compile(self._export.unread)
-        cells: Record = {}
-        if texts == "*":
-            cells = {
-                self._names.get(name, name): _unwrap_rating(cell)
-                for name, cell in row.cells.items()
-                if not unread.fullmatch(name)
-            }
-        elif texts:
-            for texts_by_name in objects_in(row.cells[texts]):
-                cells |= texts_by_name
-        else:
-            cells = {name: _field(row.cells, name) for name in ("input", "output")}
-        cells |= {column: row.cells.get(column) for column in self._mapped_columns}
-        if (name := _field(row.cells, "id")) is not None:
-            cells["id"] = str(name)
-        return row._replace(cells=cells)
+        options = self._options
+        dimension_names = options.map.keys() - _NON_DIMENSION_NAMES
+        has_other_labels = options.annotations or not all(map(is_source_or_output, dimension_names))
+        is_needed = options.reads_labels and self._export.advice != ""
+        return is_needed and not (has_outputs and has_other_labels)
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
         """Return the rows of people's labels, with the outputs' texts and the comments."""
-        label_rows: list[TableRow] = []
+        rows: list[TableRow] = []
         comments: dict[object, list[object]] = defaultdict(list)
         for row, (path, source) in product(self._table.rows, self._export.labels.items()):
             for entry in _label_entries(row.cells, path):
@@ -178,21 +176,21 @@ class _ExportReader:
                 if is_comment_name(str(cells["dimension"])) and isinstance(cells["rating"], str):
                     comments[cells["id"], cells["annotator"]].append(cells["rating"])
                 else:
-                    label_rows.append(row._replace(cells=cells))
+                    rows.append(row._replace(cells=cells))
         # Several choices at once, as in a multiple-choice question, are not a rating.
         list_dimensions = {
-            row.cells["dimension"] for row in label_rows if isinstance(row.cells["rating"], list)
+            row.cells["dimension"] for row in rows if isinstance(row.cells["rating"], list)
         }
-        dimensions = [row.cells["dimension"] for row in label_rows]
-        self._n_omitted.update(
-            f"multiple choices on {name}" for name in dimensions if name in list_dimensions
-        )
-        label_rows = [row for row in label_rows if row.cells["dimension"] not in list_dimensions]
-        for cells in (row.cells for row in label_rows):
-            comment_texts = cells["comment"], *comments[cells["id"], cells["annotator"]]
-            cells["comment"] = "\n".join(map(str, filter(None, comment_texts)))
-            if not cells["comment"]:
-                del cells["comment"]
+        label_rows = []
+        for row in rows:
+            cells = row.cells
+            if cells["dimension"] in list_dimensions:
+                self._n_omitted[f"multiple choices on {cells['dimension']}"] += 1
+                continue
+            comment_texts = cells.pop("comment"), *comments[cells["id"], cells["annotator"]]
+            if comment := "\n".join(map(str, filter(None, comment_texts))):
+                cells["comment"] = comment
+            label_rows.append(row)
         return label_rows
 
     def _label_cells(
@@ -203,8 +201,7 @@ class _ExportReader:
         A label on a dimension that is not read is left out. A label is left out and counted if no
         person gave it, if its output is not in the file, or if it has no rating and no comment.
         """
-        name = str(_field(entry, "dimension"))
-        dimension = self._dimensions.get(name_key(name), name)
+        dimension = self._options.dimension_in(_field(entry, "dimension"))
         is_requested = self._options.reads(dimension) or is_comment_name(dimension)
         source = source or str(_field(entry, "source") or "unknown")
         if not (is_requested and self._is_by_person(entry, source, row.line)):
@@ -226,10 +223,12 @@ class _ExportReader:
 
         A label from another source, or a withdrawn one, is counted in `_n_omitted`.
         """
-        is_human = self._words.get(normalize_word(source), self._export.sources.get(source))
+        is_human = self._number_by_word.get(
+            normalize_word(source), self._export.sources.get(source)
+        )
         if any(value_at(entry, name) == value for name, value in _WITHDRAWN_VALUES.items()):
             source, is_human = "withdrawn", 0
-        elif is_human is None and normalize_word(source) not in self._words:
+        if is_human is None:
             fault = f"gave labels in {self._export.tool}, and may be people or a model"
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
