@@ -84,9 +84,21 @@ class _ExportReader:
         """Return a long table with one row per label, and one row per output without a label."""
         rows_are_labels = "" in self._export.labels
         output_rows = [] if rows_are_labels else [*map(self._output_row, self._table.rows)]
-        label_rows = self._label_rows(self._outputs_by_id(output_rows))
+        # A trace of Langfuse has labels on itself and on the observations in it.
+        observations = [
+            self._output_row(row._replace(cells=observation))
+            for row in self._table.rows
+            for observation in objects_in(row.cells.get("observations"))
+        ]
+        outputs = {str(row.cells.get("id")): row for row in (*observations, *output_rows)}
+        label_rows = self._label_rows(outputs)
         unlabelled_rows = self._unlabelled_outputs(output_rows, label_rows)
-        note = self._describe_labels(len(label_rows))
+        note = f"an export of {self._export.tool}"
+        if label_rows or self._n_omitted.total():
+            n_labels = count(len(label_rows), "label")
+            note += f": {n_labels} by people" if self._export.labels else ""
+            omissions = [f"{number:,} {source}" for source, number in (+self._n_omitted).items()]
+            note += f" (left out: {joined_names(omissions)})"
         if not label_rows and self._needs_labels(has_outputs):
             missing_source = "" if self._n_omitted.total() else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{missing_source}", self._export.advice)
@@ -119,15 +131,6 @@ class _ExportReader:
             cells["id"] = str(item_id)
         return row._replace(cells=cells)
 
-    def _outputs_by_id(self, outputs: Iterable[TableRow]) -> dict[str, TableRow]:
-        """Return the rows of outputs, and of observations inside Langfuse traces, by their ids."""
-        observations = [
-            self._output_row(row._replace(cells=observation))
-            for row in self._table.rows
-            for observation in objects_in(row.cells.get("observations"))
-        ]
-        return {str(row.cells.get("id")): row for row in (*observations, *outputs)}
-
     def _unlabelled_outputs(
         self, outputs: Iterable[TableRow], labels: Sequence[TableRow]
     ) -> list[TableRow]:
@@ -145,15 +148,6 @@ class _ExportReader:
         # A long table needs a dimension in every row, also without a label.
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
         return [row._replace(cells=row.cells | dimension) for row in complete]
-
-    def _describe_labels(self, n_labels: int) -> str:
-        """Return a note that names the tool and says how many labels were read and left out."""
-        note = f"an export of {self._export.tool}"
-        if not (n_labels or self._n_omitted.total()):
-            return note
-        omissions = [f"{number:,} {source}" for source, number in (+self._n_omitted).items()]
-        labels_text = f": {count(n_labels, 'label')} by people" if self._export.labels else ""
-        return f"{note}{labels_text} (left out: {joined_names(omissions)})"
 
     def _needs_labels(self, has_outputs: bool) -> bool:
         """Return whether labels must come from the export, since nothing else has any."""

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, starmap
 
 from judges.labels.cells import KEY_SEPARATOR, value_at, without_keys
 from judges.labels.column_mapping import check_mapping, mapping_advice
 from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
+from judges.labels.pairs import RESPONSE_NAMES
 from judges.labels.rating_columns import (
     RatingColumns,
     check_rating_columns,
@@ -89,8 +89,7 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
 def _replacement_notes(source: RatingColumns, second: TableRatings) -> Iterator[str]:
     """Yield a note on each dimension that both files rate; it counts the outputs left unrated."""
     columns = source.columns
-    names = {*chain.from_iterable(second.by_item.values())}
-    for name in sorted(names.intersection((*source.by_dimension, *source.nested_dimensions))):
+    for name in sorted({*source.by_dimension, *source.nested_dimensions} & second.dimensions):
         nested = (f"{column}{KEY_SEPARATOR}{name}" for column in source.nested)
         headers = (*source.by_dimension.get(name, ()), *nested)
         rated_ids = {
@@ -98,11 +97,10 @@ def _replacement_notes(source: RatingColumns, second: TableRatings) -> Iterator[
             for row in columns.table.rows
             if not all(is_missing_value(value_at(row.cells, header)) for header in headers)
         }
-        lost = [key for key in rated_ids if name not in second.by_item.get(key, ())]
         note = f"{name}: --annotations replaces the ratings in this file"
-        if lost:
+        if n_lost := sum(name not in second.by_item.get(item_id, ()) for item_id in rated_ids):
             note += (
-                f", {len(lost):,} of them on outputs that it does not rate; to count these, too, "
+                f", {n_lost:,} of them on outputs that it does not rate; to count these, too, "
                 "give one file with the ids and labels of both"
             )
         yield note
@@ -110,11 +108,10 @@ def _replacement_notes(source: RatingColumns, second: TableRatings) -> Iterator[
 
 def _merge_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
     """Return the ratings of both files; a dimension in both is read from the second file only."""
-    replaced_dimensions = {name for ratings in second.by_item.values() for name in ratings}
     by_item = dict(second.by_item)
     for item_id, ratings in first.by_item.items():
-        by_item[item_id] = without_keys(ratings, replaced_dimensions) | by_item.get(item_id, {})
-    words = without_keys(first.words, replaced_dimensions) | second.words
+        by_item[item_id] = without_keys(ratings, second.dimensions) | by_item.get(item_id, {})
+    words = without_keys(first.words, second.dimensions) | second.words
     return replace(first, by_item=by_item, words=words)
 
 
@@ -150,31 +147,27 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         return read_comments(
             columns, lambda _, row: [options.dimension_in(columns.cell(row, "dimension"))]
         )
-    all_dimensions = [
-        *(options.dimensions or (*rating_columns.by_dimension, *rating_columns.nested_dimensions))
+    all_dimensions = options.dimensions or (
+        *rating_columns.by_dimension,
+        *rating_columns.nested_dimensions,
+    )
+    # The names of each dimension and its columns; the dimension is "" if it is not read.
+    names = [
+        *((name, "") for name in rating_columns.numeric),
+        *((name, name) for name in all_dimensions),
+        *((c, name) for name, headers in rating_columns.by_dimension.items() for c in headers),
     ]
-    # Maps the words of each dimension's name to the dimension, or to "" if it is not read.
-    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.numeric), "")
-    dimension_by_words |= {name_words(name): name for name in all_dimensions}
-    for name, column_names in rating_columns.by_dimension.items():
-        dimension_by_words |= dict.fromkeys(map(name_words, column_names), name)
-    dimensions_by_column = {
-        column: _commented_dimensions(column, dimension_by_words, all_dimensions)
-        for column in columns.comment_columns
-    }
+    dimension_by_words = {name_words(name): dimension for name, dimension in names}
+    dimensions_by_column: dict[str, Iterable[str]] = {}
+    for column in columns.comment_columns:
+        column_words = {*name_words(column)}
+        commented = {
+            dimension
+            for words, dimension in dimension_by_words.items()
+            if words and column_words.issuperset(words)
+        }
+        dimensions_by_column[column] = sorted(commented - {""}) if commented else all_dimensions
     return read_comments(columns, lambda column, _: dimensions_by_column[column])
-
-
-def _commented_dimensions(
-    column: str, dimension_by_words: Mapping[tuple[str, ...], str], all_dimensions: list[str]
-) -> list[str]:
-    column_words = {*name_words(column)}
-    matches = {
-        dimension
-        for dimension_words, dimension in dimension_by_words.items()
-        if dimension_words and column_words.issuperset(dimension_words)
-    }
-    return sorted(matches - {""}) if matches else all_dimensions
 
 
 def _check_rated_ids(
@@ -234,20 +227,19 @@ def _scores_remark(columns: Columns) -> str:
 def _label_advice(columns: Columns) -> str:
     """Return advice to name the column of labels, or to say which of its two words is good."""
     used_columns = columns.used_columns(OUTPUT_ROLES).union(columns.comment_columns)
-    nested_ratings = columns.of_kind(columns.nested_keys, "rating")
-    label_columns = nested_ratings or columns.of_kind(columns.columns_except(used_columns), "label")
+    label_columns = columns.of_kind(columns.nested_keys, "rating")
+    label_columns = label_columns or columns.of_kind(columns.columns_except(used_columns), "label")
     for name in label_columns:
-        candidates = [c for c in columns.table.columns if c in columns.cells(name)]
-        if len(candidates) == 2:  # each annotator's column names the better of two other columns
-            votes = [c for c in label_columns if not {*candidates}.isdisjoint(columns.cells(c))]
-            names = "votes", "response_a", "response_b"
-            roles = zip(names, (votes, *zip(candidates)), strict=True)
-            columns_of_pairs = " ".join(starmap(map_flag, roles))
-            return f"these are pairs: name their columns with {columns_of_pairs}"
+        answers = [column for column in columns.table.columns if column in columns.cells(name)]
+        if len(answers) == 2:  # the cells name the better one of two other columns
+            votes = [c for c in label_columns if not {*answers}.isdisjoint(columns.cells(c))]
+            pair_columns = (votes, answers[:1], answers[1:])
+            pair_flags = map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)
+            return f"these are pairs: name their columns with {' '.join(pair_flags)}"
     readers = [RatingReader(columns.cells(name)) for name in label_columns]
-    pair_flags = [reader.values_flag for reader in readers if reader.has_two_unknown_words]
-    if len(pair_flags) == 1:
-        return f"say which word is good, as in {pair_flags[0]} (or the other way round)"
+    word_flags = [reader.values_flag for reader in readers if reader.has_two_unknown_words]
+    if len(word_flags) == 1:
+        return f"say which word is good, as in {word_flags[0]} (or the other way round)"
     flags = [
         f"{map_flag('label', [name])}{f' {reader.values_flag}' if reader.has_faults else ''}"
         for name, reader in zip(label_columns[:3], readers, strict=False)

@@ -16,7 +16,7 @@ from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
-from judges.tables.problems import Problems, count, joined_names
+from judges.tables.problems import Problems, UnreadableError, count, joined_names
 
 _VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
 # The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
@@ -39,23 +39,20 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
 
     If the table has several such pairs of columns, a pair named like a text is preferred.
     """
-    column_a, column_b = columns.mapping.get("response_a"), columns.mapping.get("response_b")
-    if column_a is not None and column_b is not None:
-        return CandidateColumns("response", (column_a[0], column_b[0]))
+    if columns.mapping.keys() >= {*RESPONSE_NAMES}:
+        column_a, column_b = (columns.mapping[name][0] for name in RESPONSE_NAMES)
+        return CandidateColumns("response", (column_a, column_b))
     possible_pairs = []
     for match in filter(None, map(_FIRST_CANDIDATE_NAME.fullmatch, columns.table.columns)):
         pair = match[0], f"{match[1]}{match[2]}{_SECOND_SUFFIX_BY_FIRST[match[3]]}"
-        are_texts = columns.is_certain_text(name_key(match[1])) or not columns.of_kind(
-            pair, "rating"
+        holds_labels = match[0] in columns.comment_columns or (
+            columns.of_kind(pair, "rating") and not columns.is_certain_text(name_key(match[1]))
         )
-        are_available = columns.has(pair[1]) and pair[0] not in columns.comment_columns
-        if are_available and are_texts and _SYSTEM_WORDS.isdisjoint(name_words(match[1])):
+        is_system = not _SYSTEM_WORDS.isdisjoint(name_words(match[1]))
+        if columns.has(pair[1]) and not holds_labels and not is_system:
             possible_pairs.append(CandidateColumns(name_key(match[1]), pair))
-    return min(
-        possible_pairs,
-        key=lambda candidate: not columns.is_certain_text(candidate.shared_name),
-        default=None,
-    )
+    texts = [pair for pair in possible_pairs if columns.is_certain_text(pair.shared_name)]
+    return next(iter(texts or possible_pairs), None)
 
 
 def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
@@ -80,76 +77,70 @@ def holds_pairs(columns: Columns) -> bool:
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read the pairs that have a vote, or all pairs if people have yet to label the file."""
     check_mapping(columns, problems)
-    candidates, all_vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
-    vote_columns = all_vote_columns if options.reads_labels else ()
-    _check_columns(columns, problems, candidates, options)
+    candidates, vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
+    if candidates is None:
+        names = joined_names(columns.table.columns)
+        advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
+        fault = f"there are no two columns of candidates among {names}"
+        raise UnreadableError("no-column", fault, advice)
+    label_columns = {*vote_columns, *columns.find_all(VOTE_COLUMNS)}
+    if options.reads_labels:
+        _check_vote_columns(columns, vote_columns, problems)
+    else:
+        vote_columns = ()
     reader = RowReader(
         columns,
         problems,
         roles=PAIR_ROLES,
-        label_columns={*all_vote_columns, *columns.find_all(VOTE_COLUMNS)},
+        label_columns=label_columns,
         judge_texts=options.texts,
-        candidates=dict(zip(RESPONSE_NAMES, candidates.columns, strict=True)) if candidates else {},
+        candidates=dict(zip(RESPONSE_NAMES, candidates.columns, strict=True)),
     )
-    pairs, notes = list[LabelledPair](), list[str]()
-    if candidates is not None:
-        vote_readers = {
-            column: VoteReader(columns.cells(column), options.values, candidates.columns)
-            for column in vote_columns
-        }
-        votes = _read_votes(columns, vote_readers, problems)
-        comments = read_comments(columns, lambda *_: ["votes"]) if options.reads_labels else {}
-        pairs += (
-            _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
-            for fields in reader.items()
-        )
-        notes += dict.fromkeys(
-            chain.from_iterable(reader.notes() for reader in vote_readers.values())
-        )
+    vote_readers = {
+        column: VoteReader(columns.cells(column), options.values, candidates.columns)
+        for column in vote_columns
+    }
+    votes = _read_votes(columns, vote_readers, problems)
+    comments = read_comments(columns, lambda *_: ["votes"]) if options.reads_labels else {}
+    pairs = [
+        _make_pair(fields, votes[fields.id], comments.get(fields.id, {}))
+        for fields in reader.items()
+    ]
+    notes = [*dict.fromkeys(chain.from_iterable(each.notes() for each in vote_readers.values()))]
     if options.reads_labels:
-        pairs = _only_with_votes(pairs, problems, notes)
+        n_all, pairs = len(pairs), [pair for pair in pairs if pair.votes]
+        if n_all > len(pairs):
+            notes.insert(0, f"left out {count(n_all - len(pairs), 'pair')} without a vote")
+        if not pairs and not problems:
+            advice = "give people's votes in a column votes or preferred"
+            problems.add("no-vote", "no pair has a vote", advice)
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(pairs),
-        candidate=judge_name(candidates.shared_name if candidates else "") or "response",
+        candidate=judge_name(candidates.shared_name) or "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.file_reading({"votes": vote_columns}),
     )
 
 
-def _only_with_votes(
-    pairs: list[LabelledPair], problems: Problems, notes: list[str]
-) -> list[LabelledPair]:
-    """Return the pairs that have a vote; add a note on the others, or a problem if all lack one."""
-    kept_pairs = [pair for pair in pairs if pair.votes]
-    if n_without_votes := len(pairs) - len(kept_pairs):
-        notes.insert(0, f"left out {count(n_without_votes, 'pair')} without a vote")
-    if not kept_pairs and not problems:
-        advice = "give people's votes in a column votes or preferred"
-        problems.add("no-vote", "no pair has a vote", advice)
-    return kept_pairs
-
-
-def _check_columns(
-    columns: Columns, problems: Problems, candidates: CandidateColumns | None, options: ReadOptions
+def _check_vote_columns(
+    columns: Columns, vote_columns: tuple[str, ...], problems: Problems
 ) -> None:
-    names = joined_names(columns.table.columns)
-    if candidates is None:
-        advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two columns of candidates among {names}", advice)
-    vote_columns = _find_vote_columns(columns)
-    for column in vote_columns if options.reads_labels else ():
+    """Add a problem if there are no votes, or if they are on one side of the pair only."""
+    all_columns = columns.table.columns
+    for column in vote_columns:
         # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
         other_side = f"{column[:-1]}{_SECOND_SUFFIX_BY_FIRST.get(column[-1:], '')}"
-        if column[-1:] in ("a", "A") and other_side in {*columns.table.columns} - {*vote_columns}:
+        if column[-1:] in ("a", "A") and other_side in {*all_columns} - {*vote_columns}:
             fault = f"is on one side of the pair, and {other_side} on the other"
             advice = "write a column of votes from both: A, B or, if they are equal, tie"
             problems.add("no-vote", fault, advice, field=column)
-    if options.reads_labels and not vote_columns:
+    if not vote_columns:
         advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there is no column of votes among {names}", advice)
+        fault = f"there is no column of votes among {joined_names(all_columns)}"
+        problems.add("no-column", fault, advice)
 
 
 def _make_pair(

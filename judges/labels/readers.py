@@ -174,85 +174,64 @@ def check_file(
     table = read_table(STARTER_FILE_BY_NAME.get(problems.file, path), problems)
     second_ratings = _read_annotations_file(options, annotation_problems)
     labelled: LabelledSet | LabelledPairs | None = None
-    if options.annotations and second_ratings is None:
-        return None, (*annotation_problems, *problems)
-    if table is not None:
+    if table is not None and (second_ratings is not None or not options.annotations):
         if problems.file in STARTER_FILE_BY_NAME:
             table = replace(table, name=problems.file)
-        kind = item_kind or ("outputs" if options.dimensions or options.annotations else "")
+        if not item_kind and (options.dimensions or options.annotations):
+            item_kind = "outputs"
         with problems.collect():
-            table = convert_tool_export(table, options)
-            if second_ratings is not None:
-                # The mapping may name columns of both files.
-                second_mapping = second_ratings.rating_columns.columns.mapping
-                only_second = second_mapping.keys() - mapping_in_table(table, options.map)
-                options = replace(options, map=without_keys(options.map, only_second))
-            columns = _prepare_columns(table, options)
-            if kind == "pairs" or (not kind and holds_pairs(columns)):
-                labelled = _read_pairs(columns, problems, options)
-            else:
-                labelled = _read_outputs(columns, problems, options, second_ratings)
+            labelled = _read_items(table, problems, options, item_kind, second_ratings)
     if second_ratings is not None and isinstance(labelled, LabelledSet):
-        labelled = _add_annotations_file(labelled, second_ratings, options, annotation_problems)
+        labelled = _add_annotations_file(labelled, second_ratings, annotation_problems)
     return labelled, (*annotation_problems, *problems)
 
 
-def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read pairs from a table; raises UnreadableError if it holds rated outputs instead."""
-    if (
-        options.reads_labels
-        and find_candidate_columns(columns) is None
-        and columns.has_nested_or_long_ratings
-    ):
-        advice = "read it with read_labels, or tune on it with --dimension NAME"
-        raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
-    return read_pair_rows(columns, problems, options)
+def _read_items(
+    table: Table,
+    problems: Problems,
+    options: ReadOptions,
+    item_kind: ItemKind,
+    second_ratings: TableRatings | None,
+) -> LabelledSet | LabelledPairs:
+    """Read a table as outputs or as pairs; raises UnreadableError if it holds the other kind.
 
-
-def _read_outputs(
-    columns: Columns, problems: Problems, options: ReadOptions, second_ratings: TableRatings | None
-) -> LabelledSet:
-    """Read outputs from a table; raises UnreadableError if it holds pairs instead.
-
-    A table with two columns of candidates is read as outputs, not as pairs, in two cases: the
-    second file rates outputs, or the table has ratings but no votes, and the user names columns or
-    dimensions.
+    A table with two columns of candidates is read as outputs in two cases: the second file rates
+    outputs, or the table has ratings but no votes, and the user names columns or dimensions.
     """
-    candidates = (
-        None if second_ratings and second_ratings.by_item else find_candidate_columns(columns)
-    )
+    table = convert_tool_export(table, options)
+    if second_ratings is not None:
+        # The mapping may name columns of both files.
+        second_mapping = second_ratings.rating_columns.columns.mapping
+        only_second = second_mapping.keys() - mapping_in_table(table, options.map)
+        options = replace(options, map=without_keys(options.map, only_second))
+    columns = _prepare_columns(table, options)
+    candidates, are_pairs = find_candidate_columns(columns), holds_pairs(columns)
+    if item_kind == "pairs" or (not item_kind and are_pairs):
+        if options.reads_labels and not candidates and columns.has_nested_or_long_ratings:
+            advice = "read it with read_labels, or tune on it with --dimension NAME"
+            raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
+        return read_pair_rows(columns, problems, options)
     ratings_are_named = (
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
-    if candidates is not None and not (ratings_are_named and not holds_pairs(columns)):
-        advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
-        if options.reads_labels:
-            votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
-            name = votes if votes and judge_name(votes) == votes else "NAME"
-            pairwise_flag = f"--pairwise {name}"
-            if not votes:
-                pairwise_flag += " and name the votes with --map votes=COLUMN"
-            advice = f"use {pairwise_flag}, or name a column of ratings: --dimension COLUMN"
+    has_second_ratings = second_ratings is not None and second_ratings.by_item
+    if candidates and not has_second_ratings and (are_pairs or not ratings_are_named):
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
-        raise UnreadableError("pairs", fault, advice)
-    labelled = read_outputs(columns, problems, options, second_ratings)
-    labelled = with_weights(labelled, columns, problems)
+        raise UnreadableError("pairs", fault, _pairs_advice(columns, options))
+    labelled = with_weights(
+        read_outputs(columns, problems, options, second_ratings), columns, problems
+    )
     return replace(labelled, scales=stated_scales(columns))
 
 
-def _add_annotations_file(
-    labelled: LabelledSet, second_ratings: TableRatings, options: ReadOptions, problems: Problems
-) -> LabelledSet:
-    """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
-    labelled = with_weights(labelled, second_ratings.rating_columns.columns, problems)
-    notes = [f"{options.annotations}: {note}" for note in problems.notes]
-    both_hashes = f"{labelled.sha256}{second_ratings.rating_columns.columns.table.sha256}"
-    return replace(
-        labelled,
-        notes=(*labelled.notes, *notes),
-        sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
-        scales=stated_scales(second_ratings.rating_columns.columns),
-    )
+def _pairs_advice(columns: Columns, options: ReadOptions) -> str:
+    """Return advice for a table of pairs that was to be read as outputs."""
+    if not options.reads_labels:
+        return "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
+    votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
+    name = votes if votes and judge_name(votes) == votes else "NAME"
+    votes_text = "" if votes else " and name the votes with --map votes=COLUMN"
+    return f"use --pairwise {name}{votes_text}, or name a column of ratings: --dimension COLUMN"
 
 
 def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
@@ -279,8 +258,7 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     with problems.collect():
         table = convert_tool_export(table, options, has_outputs=False)
         mapping = mapping_in_table(table, options.map)
-        columns = Columns(table, mapping, rating_words=options.number_by_word)
-        columns = with_latest_labels(columns)
+        columns = with_latest_labels(Columns(table, mapping, rating_words=options.number_by_word))
         if columns.find("id") is None:
             fault = f"has no column of ids; the columns are {columns.names_for_message}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
@@ -299,8 +277,10 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
 
 def _check_rated_once(columns: Columns, problems: Problems) -> None:
     """Add a problem for each output with two rows, unless each row comes from one annotator."""
+    if columns.has_row_per_annotator:
+        return
     seen_ids = set[str]()
-    for row in () if columns.has_row_per_annotator else columns.table.rows:
+    for row in columns.table.rows:
         item_id = columns.item_key(row)
         if item_id in seen_ids:
             advice = "keep one of the two rows, or say who gave each: --map annotator=COLUMN"
@@ -308,6 +288,21 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
                 "twice", "is rated twice", advice, line=row.line, field="id", value=item_id
             )
         seen_ids.add(item_id)
+
+
+def _add_annotations_file(
+    labelled: LabelledSet, second_ratings: TableRatings, problems: Problems
+) -> LabelledSet:
+    """Add the weights, scales and notes of the annotations file to the outputs that it rates."""
+    columns = second_ratings.rating_columns.columns
+    labelled = with_weights(labelled, columns, problems)
+    both_hashes = f"{labelled.sha256}{columns.table.sha256}"
+    return replace(
+        labelled,
+        notes=(*labelled.notes, *(f"{problems.file}: {note}" for note in problems.notes)),
+        sha256=hashlib.sha256(both_hashes.encode()).hexdigest(),
+        scales=stated_scales(columns),
+    )
 
 
 _STARTER_FOLDER = PROJECT_FOLDER / "data" / "starter"

@@ -32,19 +32,20 @@ def merge_rows_by_id(
     unequal_columns: dict[str, None] = {}
     for row in columns.table.rows:
         item_id = columns.item_key(row)
-        cells = {name: row.cells.get(name) for name in item_columns}
-        first_cells = merged_rows.setdefault(item_id, row._replace(cells=cells)).cells
-        for name, cell in cells.items():
+        first_row = row._replace(cells=dict.fromkeys(item_columns))
+        first_cells = merged_rows.setdefault(item_id, first_row).cells
+        for name in item_columns:
+            cell = row.cells.get(name)
             if is_blank(first_cells[name]):
                 first_cells[name] = cell
-            if is_blank(cell) or cell == first_cells[name]:
+            elif is_blank(cell) or cell == first_cells[name]:
                 continue
-            if name not in constant_columns:
+            elif name in constant_columns:
+                fault = f"differs from another row with the id {item_id!r:.60}"
+                advice = "write the same in all its rows, or give each output an id of its own"
+                problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
+            else:
                 unequal_columns[name] = None
-                continue
-            fault = f"differs from another row with the id {item_id!r:.60}"
-            advice = "write the same in all rows with this id, or give each output an id of its own"
-            problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
     dropped |= unequal_columns.keys()
     kept_columns = tuple(columns.columns_except(dropped))
     table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
@@ -65,37 +66,35 @@ def note_repeated_rows(
     rows should have the same id, so a problem is added.
     """
     groups = _repeated_rows(columns, texts)
-    repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
-    if not repeat_lines:
+    if not groups:
         return []
-    unit, are_few = problems.unit, 2 * len(repeat_lines) < len(columns.table.rows) - 1
+    unit = problems.unit
+    repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
+    are_few = 2 * len(repeat_lines) < len(columns.table.rows) - 1
     if columns.find("annotator") and not (columns.find("id") and are_few):
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
         advice = "give all rows of one output the same id: --map id=COLUMN"
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
-    note = f"{len(repeat_lines):,} {'row repeats' if len(repeat_lines) == 1 else 'rows repeat'}"
-    note += f" another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
-    if columns.reads_labels:
-        note += _describe_agreement(groups, label_columns, unit)
-    return [note]
-
-
-def _describe_agreement(
-    groups: Iterable[list[TableRow]], label_columns: Iterable[str], unit: str
-) -> str:
-    """Return a sentence on whether the labels in each group of rows agree; "" without labels."""
-    disagreements, has_labels = list[str](), False
-    for group, column in product(groups, sorted(label_columns)):
-        labels = _distinct_labels(group, column)
-        has_labels = has_labels or bool(labels)
-        if len(labels) > 1:
-            lines = joined_names([str(row.line) for row in group])
-            disagreements.append(f"{joined_names(labels)} ({unit}s {lines})")
+    rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
+    note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
+    labels_of_groups = [
+        (labels, group)
+        for group, column in product(groups, sorted(label_columns))
+        if (labels := _distinct_labels(group, column))
+    ]
+    if not (columns.reads_labels and labels_of_groups):
+        return [note]
+    disagreements = [
+        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
+        for labels, group in labels_of_groups
+        if len(labels) > 1
+    ]
     if not disagreements:
-        return ". Their labels agree" if has_labels else ""
+        return [f"{note}. Their labels agree"]
     verb = "disagree" if len(disagreements) > 1 else "disagrees"
-    return f". {count(len(disagreements), 'pair')} {verb}: {'; '.join(disagreements[:10])}"
+    pairs_text = f"{count(len(disagreements), 'pair')} {verb}"
+    return [f"{note}. {pairs_text}: {'; '.join(disagreements[:10])}"]
 
 
 def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:

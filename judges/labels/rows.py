@@ -27,6 +27,10 @@ from judges.tables.problems import NO_VALUE, Problems, count, excerpt
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# Advice on an empty cell in a column that must be filled in every row.
+_ADVICE_IF_EMPTY = {"id": "give every row an id", "group": "name the document in every row"}
+# Maps the id of an output or pair to people's comments by dimension (`votes` for pairs).
+CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,12 @@ class RowReader:
     ) -> None:
         self._problems, self._file_columns, self._roles = problems, columns, roles
         self.notes: list[str] = []
-        candidate_columns = {*candidates.values()}
-        used_columns = columns.used_columns(roles) | candidate_columns
+        used_columns = columns.used_columns(roles).union(candidates.values())
         texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
-        certain_columns = candidate_columns | {
-            c for n, c in texts.items() if columns.is_certain_text(n) or n in columns.mapping
+        certain_columns = {
+            column
+            for name, column in texts.items()
+            if name in candidates or name in columns.mapping or columns.is_certain_text(name)
         }
         if not problems:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
@@ -82,23 +87,12 @@ class RowReader:
         # text is empty, that is a problem.
         self._output_texts = {*filter(is_output_name, self._required_texts)} | candidates.keys()
         self._candidates = candidates
-        self.notes += self._note_empty_texts()
         if not other_texts and judge_texts != ():
-            self._report_no_texts()
-
-    def _note_empty_texts(self) -> Iterator[str]:
-        """Yield a note on each optional text with a usual name that is empty in some rows."""
-        for name in sorted(self.texts.keys() - self._required_texts):
-            n_empty = sum(map(is_blank, self.columns.cells(self.texts[name])))
-            if n_empty and is_text_name(name):
-                yield f"{name} is empty in {count(n_empty, 'row')}"
-
-    def _report_no_texts(self) -> None:
-        advice = "name the columns that hold the texts, as in --map document=COLUMN"
-        if self._file_columns.is_long:
-            advice = "give the file of outputs, and this one with --annotations FILE"
-        fault = f"no column holds texts; the columns are {self.columns.names_for_message}"
-        self._problems.add("no-text", fault, advice)
+            advice = "name the columns that hold the texts, as in --map document=COLUMN"
+            if self._file_columns.is_long:
+                advice = "give the file of outputs, and this one with --annotations FILE"
+            names = self._file_columns.names_for_message
+            problems.add("no-text", f"no column holds texts; the columns are {names}", advice)
 
     @property
     def grouped_by(self) -> str:
@@ -135,40 +129,24 @@ class RowReader:
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of each row that has no problem and no empty output.
 
-        After the last row, add a note that counts the rows with an empty output.
+        After the last row, add notes that count the rows in which a usual text is empty.
         """
-        lines_with_empty_output: dict[str, list[int]] = defaultdict(list)
+        lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_problems = len(self._problems)
             fields = self._read_row(row)
-            missing_texts = without_keys(self.texts, fields.texts)
-            empty_outputs = [
-                column
-                for name, column in missing_texts.items()
-                if name in self._output_texts and is_blank(value_at(row.cells, column))
-            ]
-            for column in empty_outputs:
-                lines_with_empty_output[column].append(row.line)
-            if fields.id and not empty_outputs and len(self._problems) == n_problems:
+            if len(self._problems) > n_problems:
+                continue
+            empty_texts = [name for name in self.texts if name not in fields.texts]
+            for name in empty_texts:
+                lines_by_empty_text[name].append(row.line)
+            if self._output_texts.isdisjoint(empty_texts):
                 yield fields
-        for column, lines in lines_with_empty_output.items():
-            self._report_empty_outputs(column, lines)
-
-    def _read_row(self, row: TableRow) -> ItemFields:
-        system_roles = (role for role in self._roles if role.startswith("system"))
-        systems = tuple(self._read_name(row, self.columns.find(role)) for role in system_roles)
-        item_id = self._read_id(row)
-        texts_or_none = {
-            name: self._read_text(row, name, column) for name, column in self.texts.items()
-        }
-        texts = {name: text for name, text in texts_or_none.items() if text is not None}
-        advice = "name the document in every row"
-        document_id = self._read_name(row, self.columns.find("group"), "no-group", advice)
-        draw = {
-            name: row.cells[name] for name in (*SAMPLING_COLUMNS, SWAP_COLUMN) if name in row.cells
-        }
-        document_id = document_id or _document_id(item_id, texts, self._source_text)
-        return ItemFields(item_id, document_id, systems, texts, draw)
+        for name, lines in lines_by_empty_text.items():
+            if name in self._output_texts:
+                self._report_empty_outputs(self.texts[name], lines)
+            elif is_text_name(name):
+                self.notes.append(f"{name} is empty in {count(len(lines), 'row')}")
 
     def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)
@@ -180,30 +158,60 @@ class RowReader:
         rows = count(len(lines), "row")
         self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({line_list})")
 
-    def _read_name(
-        self, row: TableRow, column: str | None, kind: str = "", advice: str = ""
-    ) -> str | None:
-        """Return the name in a cell, or None if the cell is blank or not a name.
+    def _read_row(self, row: TableRow) -> ItemFields:
+        item_id = self._read_id(row)
+        texts_or_none = {name: self._read_text(row, name) for name in self.texts}
+        texts = {name: text for name, text in texts_or_none.items() if text is not None}
+        return ItemFields(
+            id=item_id,
+            document_id=self._read_name(row, "group")
+            or _document_id(item_id, texts, self._source_text),
+            systems=tuple(
+                self._read_name(row, role) for role in self._roles if role.startswith("system")
+            ),
+            texts=texts,
+            draw={
+                name: row.cells[name]
+                for name in (*SAMPLING_COLUMNS, SWAP_COLUMN)
+                if name in row.cells
+            },
+        )
 
-        A cell that is not a name is always a problem. A blank cell is a problem only if `kind` and
-        `advice` for that problem are given.
-        """
+    def _read_id(self, row: TableRow) -> str:
+        """Return a row's id, or ""; add a problem if the id is missing or not unique."""
+        if self.columns.ids_are_row_numbers:
+            return str(row.number)
+        item_id = self._read_name(row, "id") or ""
+        first_line = self._line_by_id.setdefault(item_id, row.line)
+        if item_id and first_line != row.line:
+            fault = f"is the id of {self._problems.unit} {first_line} too"
+            advice = "give every row an id of its own"
+            if self.columns.find("annotator") is None:
+                advice += ", or name the column of annotators with --map annotator=COLUMN"
+            column = self.columns.find("id")
+            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
+        return item_id
+
+    def _read_name(self, row: TableRow, role: str) -> str | None:
+        """Return the name in the column for `role`, or None; a name of a system may be missing."""
+        column = self.columns.find(role)
         if column is None:
             return None
-        value, line = value_at(row.cells, column), row.line
-        if is_blank(value):
-            if kind:
-                self._problems.add(kind, "is empty", advice, line=line, field=column)
-            return None
-        if not is_id_or_name(value):
+        value = value_at(row.cells, column)
+        if is_id_or_name(value):
+            # Spaces around a name are invisible, so they are ignored.
+            return self._check_unicode(str(value).strip(), row, column)
+        if not is_blank(value):
             fault, advice = "is not a name", "write a string or a whole number"
-            self._problems.add("no-name", fault, advice, line=line, field=column, value=value)
-            return None
-        # Spaces around a name are invisible, so they are ignored.
-        return self._check_unicode(str(value).strip(), row, column)
+            self._problems.add("no-name", fault, advice, line=row.line, field=column, value=value)
+        elif role in _ADVICE_IF_EMPTY:
+            advice = _ADVICE_IF_EMPTY[role]
+            self._problems.add(f"no-{role}", "is empty", advice, line=row.line, field=column)
+        return None
 
-    def _read_text(self, row: TableRow, name: str, column: str) -> str | None:
+    def _read_text(self, row: TableRow, name: str) -> str | None:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
+        column = self.texts[name]
         value = as_text(value_at(row.cells, column))
         # People may have voted on a pair in which one system wrote nothing. In a typed file such as
         # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
@@ -214,34 +222,15 @@ class RowReader:
             return self._check_unicode(value, row, column)
         is_counted = name in self._output_texts and is_blank(value)
         if name in self._required_texts and not is_counted:
-            self._report_missing_text(row, name, column, value)
+            fault, advice = "is not a text", "write the text, or remove the row"
+            if is_blank(value):
+                fault = "is missing" if value is None else "is empty"
+            if key := next(iter(as_object(value) or ()), None):
+                flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{key}"])
+                advice = f"name the key with the text, as in {flag}"
+            value = value or NO_VALUE
+            self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
         return None
-
-    def _report_missing_text(self, row: TableRow, name: str, column: str, value: object) -> None:
-        """Add a problem for a cell without a text; the advice names a key of an object in it."""
-        fault, advice = "is not a text", "write the text, or remove the row"
-        if is_blank(value):
-            fault = "is missing" if value is None else "is empty"
-        if key := next(iter(as_object(value) or ()), None):
-            flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{key}"])
-            advice = f"name the key with the text, as in {flag}"
-        value = value or NO_VALUE
-        self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
-
-    def _read_id(self, row: TableRow) -> str:
-        """Return a row's id, or ""; add a problem if the id is missing or not unique."""
-        if self.columns.ids_are_row_numbers:
-            return str(row.number)
-        column = self.columns.find("id")
-        item_id = self._read_name(row, column, "no-id", "give every row an id") or ""
-        first_line = self._line_by_id.setdefault(item_id, row.line)
-        if item_id and first_line != row.line:
-            fault = f"is the id of {self._problems.unit} {first_line} too"
-            advice = "give every row an id of its own"
-            if self.columns.find("annotator") is None:
-                advice += ", or name the column of annotators with --map annotator=COLUMN"
-            self._problems.add("twice", fault, advice, line=row.line, field=column, value=item_id)
-        return item_id
 
     def _check_unicode(self, text: str, row: TableRow, column: str) -> str | None:
         if not text.isascii() and _LONE_SURROGATE.search(text):
@@ -249,26 +238,6 @@ class RowReader:
             self._problems.add("bad-text", fault, advice, line=row.line, field=column, value=text)
             return None
         return text
-
-
-# Maps the id of an output or pair to people's comments by dimension (`votes` for pairs).
-CommentsByItem = dict[str, dict[str, tuple[str, ...]]]
-
-
-def read_comments(
-    columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
-) -> CommentsByItem:
-    """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
-    comments: CommentsByItem = {}
-    for row in columns.table.rows:
-        for column in columns.comment_columns:
-            cell = value_at(row.cells, column)
-            comment = join_texts(cell) or cell
-            if isinstance(comment, str) and not is_blank(comment):
-                by_dimension = comments.setdefault(columns.item_key(row), {})
-                for dimension in dimensions_of(column, row):
-                    by_dimension[dimension] = (*by_dimension.get(dimension, ()), comment.strip())
-    return comments
 
 
 def _find_required_texts(
@@ -301,3 +270,19 @@ def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> 
         return item_id
     content = f"{texts[str(source)]}\0{texts.get('input', '')}"
     return f"{source}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+def read_comments(
+    columns: Columns, dimensions_of: Callable[[str, TableRow], Iterable[str]]
+) -> CommentsByItem:
+    """Return people's comments; `dimensions_of(column, row)` gives a comment's dimensions."""
+    comments: CommentsByItem = {}
+    for row in columns.table.rows:
+        for column in columns.comment_columns:
+            cell = value_at(row.cells, column)
+            comment = join_texts(cell) or cell
+            if isinstance(comment, str) and not is_blank(comment):
+                by_dimension = comments.setdefault(columns.item_key(row), {})
+                for dimension in dimensions_of(column, row):
+                    by_dimension[dimension] = (*by_dimension.get(dimension, ()), comment.strip())
+    return comments

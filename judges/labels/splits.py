@@ -5,6 +5,7 @@ A split does not depend on the order of the rows in the file.
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
@@ -108,10 +109,9 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
         LabelError: If there are too few documents.
     """
     rng = np.random.default_rng(seed)
-    documents_by_split = _split_documents(labelled, rng)
     ids_by_split = [
         {item.id for item in labelled.items if item.document_id in documents}
-        for documents in documents_by_split
+        for documents in _split_documents(labelled, rng)
     ]
     if (
         isinstance(labelled, LabelledSet)
@@ -134,9 +134,8 @@ def split(labelled: AnyLabelledItems, *, seed: int) -> Splits[AnyLabelledItems]:
 
 def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[set[str]]:
     """Assign documents to train, dev and test at random; equal source texts stay together."""
-    # A unit is a set of documents with equal source texts, under the name of its first document.
-    documents_by_unit = {min(unit): unit for unit in _documents_with_equal_texts(labelled.items)}
-    units = sorted(documents_by_unit)
+    unit_by_document = _unit_by_document(labelled.items)
+    units = sorted({*unit_by_document.values()})
     n_units = len(units)
     if n_units < MIN_DOCUMENTS_TO_SPLIT:
         documents_are = "1 document is" if n_units == 1 else f"{n_units} documents are"
@@ -147,37 +146,25 @@ def _split_documents(labelled: LabelledItems, rng: np.random.Generator) -> list[
             "more documents, correct the grouping with --map group=COLUMN, or measure a judge with "
             "dspy-judges verify"
         )
-    shuffled_units = rng.permutation(units).tolist()
     n_train = min(max(round(SPLIT_FRACTIONS[0] * n_units), 2), n_units - 4)
     n_dev = min(max(round(SPLIT_FRACTIONS[1] * n_units), 2), n_units - n_train - 2)
-    dev_end = n_train + n_dev
-    splits: Sequence[list[str]] = (
-        shuffled_units[:n_train],
-        shuffled_units[n_train:dev_end],
-        shuffled_units[dev_end:],
-    )
+    units_by_split = np.split(rng.permutation(units), [n_train, n_train + n_dev])
     return [
-        set().union(*(documents_by_unit[unit] for unit in split_units)) for split_units in splits
+        {document for document, unit in unit_by_document.items() if unit in split_units}
+        for split_units in map(set, units_by_split)
     ]
 
 
-def _documents_with_equal_texts(items: Sequence[LabelledItem]) -> list[set[str]]:
-    """Return the sets of documents that equal source texts link; each document is in one set."""
-    group_by_document = {item.document_id: {item.document_id} for item in items}
-    # Maps each tuple of texts to the first document that has them.
-    document_by_texts: dict[tuple[str, ...], str] = {}
+def _unit_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
+    """Map each document to its unit: the first of the documents that equal source texts link."""
+    documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
-        linked_documents = (
-            item.document_id,
-            document_by_texts.setdefault(_source_texts(item), item.document_id),
-        )
-        smaller_group, larger_group = sorted(
-            (group_by_document[document] for document in linked_documents), key=len
-        )
-        if smaller_group is not larger_group:
-            larger_group |= smaller_group
-            group_by_document |= dict.fromkeys(smaller_group, larger_group)
-    return list({id(group): group for group in group_by_document.values()}.values())
+        documents_by_texts[_source_texts(item)].add(item.document_id)
+    unit_by_document = {item.document_id: {item.document_id} for item in items}
+    for documents in documents_by_texts.values():
+        linked = set().union(*(unit_by_document[document] for document in documents))
+        unit_by_document |= dict.fromkeys(linked, linked)
+    return {document: min(linked) for document, linked in unit_by_document.items()}
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
