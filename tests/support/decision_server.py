@@ -4,7 +4,6 @@ A request is refused for whatever its form's documentation does not allow.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -80,18 +79,6 @@ def complaint(body: Body) -> str | None:
     if form == "decisions" and size > MOST_BYTES:
         return f"{size} bytes of JSON - at `$.input[...].content[...].data`"
     return None
-
-
-def names_twice(raw: bytes) -> list[str]:
-    """The keys that occur twice in an object of a JSON document."""
-    twice = list[str]()
-
-    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        twice.extend(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        return dict(pairs)
-
-    json.loads(raw, object_pairs_hook=read)
-    return twice
 
 
 def believe(state: Any, name: str, options: Sequence[str]) -> list[float]:
@@ -228,11 +215,6 @@ class DecisionServer(OpenAIServer):
         if not self.moved:
             app.router.add_post("/v1/systemone", self._chat)
         return app
-
-    async def _answer(self, request: web.Request, body: Body) -> tuple[str, web.StreamResponse]:
-        if twice := names_twice(await request.read()):
-            return "422", self._error(body, 422, f"{twice[0]!r} occurs twice")
-        return await super()._answer(request, body)
 
     def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
         key = request.headers.get("Authorization", "").removeprefix("Bearer ")
