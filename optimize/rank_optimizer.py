@@ -31,9 +31,7 @@ from optimize.report.tuning import tuning_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
-from optimize.tuning.active_run import ActiveRun, reserve_budget
-from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import TRIALS_FILE, Trials
+from optimize.tuning.active_run import ActiveRun
 from optimize.tuning.models import open_models
 from optimize.tuning.preparation import Labels, prepare_for_prompt
 from optimize.tuning.program import Example, UserProgram, slug
@@ -196,16 +194,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(folder), open_models(settings, folder, opened_models) as models:
                 scorer = program.item_scorer(models, settings)
-                budget = plan_budget(prepared, models.judge.model.native_n)
-                run = ActiveRun(
-                    prepared=prepared,
-                    folder=folder,
-                    models=models,
-                    trials=Trials(folder / TRIALS_FILE),
-                    scorer=scorer,
-                    budget=reserve_budget(budget, models, scorer, print_line),
-                    print_line=print_line,
-                    may_add_questions=False,
+                run = ActiveRun.start(
+                    prepared, folder, models, scorer, print_line, may_add_questions=False
                 )
                 result = run.search()
                 tuning_result = summarize_run(run, result, None, time.monotonic() - start_time)
@@ -277,5 +267,4 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         run_settings = read_settings(settings)
         if "judge" in opened_models and run_settings.proposer.lm == run_settings.lm:
             opened_models.setdefault("proposer", opened_models["judge"])
-        program.check_decisions(run_settings.lm)
         return run_settings, opened_models

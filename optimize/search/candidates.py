@@ -63,13 +63,11 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that the search tries and that may become the tuned judge.
+    """A judge that the search tries; it is never evaluated on documents that it shows.
 
-    A candidate is never evaluated on documents that its demonstrations show. If `reasoning` or
-    `questions` is None, it has those of the untuned judge.
-
-    The instruction was written in round `round_number`; 0 for the untuned judge's. If `weights` is
-    None, only the judge's own answer counts. `threshold` is the lowest passing score.
+    If `reasoning` or `questions` is None, it has those of the untuned judge. The instruction was
+    written in round `round_number`; 0 for the untuned judge's. If `weights` is None, only the
+    judge's own answer counts. `threshold` is the lowest passing score.
     """
 
     instruction: str
@@ -114,10 +112,10 @@ class Candidate:
 
 
 def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str:
-    """Return why the search may not try an instruction; "" if it may try the instruction.
+    """Return why the search may not try an instruction; "" if it may.
 
-    `text_hashes` are the hashes of all word runs in the labelled texts (see `word_run_hashes`), and
-    `earlier` the instructions that the search has already tried.
+    `text_hashes` are the `word_run_hashes` of all labelled texts, and `earlier` the instructions
+    that were already tried.
     """
     if not instruction:
         return "empty"

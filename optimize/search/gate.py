@@ -1,9 +1,8 @@
 """The gate: decide whether the tuned judge ships instead of the untuned judge.
 
 The test uses every labelled document of train and dev, but no judge is tested on a document that it
-learned from: the search runs once on train, with a test on dev, and once on dev, with a test on
-train. If it finds no better judge, swapping the two judges on a document is as likely to raise the
-gain as to lower it (`optimize.statistics.intervals`).
+learned from. If the search finds no better judge, swapping the two judges on a document is as
+likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
 A single test decides about the mean gain of all finalists of both halves, which has a smaller error
 than the gain of a single finalist, and which no selection among them biases. Judges that ask
@@ -41,10 +40,7 @@ GAIN_PER_EXTRA_COST = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
-    """A candidate that is tested against the untuned judge on items that it did not learn from.
-
-    The scores of both judges are on these items; for balanced accuracy, they are verdicts.
-    """
+    """A candidate and the untuned judge's scores (or verdicts) on items neither learned from."""
 
     candidate: Candidate
     items: Items
@@ -68,10 +64,7 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
-    """A judge that asks the useful questions, with weights learned from all labels, and its tests.
-
-    In the tests, each document is scored with questions and weights learned from other documents.
-    """
+    """A judge that asks the useful questions, with weights from all labels, and its two tests."""
 
     candidate: Candidate
     finalists: tuple[Finalist, ...]
@@ -81,8 +74,8 @@ class QuestionTest:
 class Gain:
     """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    The low end is above 0 exactly if the test is passed. `kind_index` tells which of the
-    tested kinds of change has the largest gain.
+    The low end is above 0 exactly if the test is passed. `kind_index` is the kind of change with
+    this gain.
     """
 
     value: float
@@ -134,13 +127,13 @@ def decide(
     """
     question_halves = [[finalist] for finalist in questions.finalists] if questions else []
     kinds = [kind for kind in (halves, question_halves) if any(kind)]
+    goal, risk = problem.goal, problem.options.risk
     if not kinds:
         reason = (
             "No reliable candidate within the limit beat the untuned judge on train "
             f"({n_tried} tried)."
         )
         return problem.untuned, ShipDecision(ships=False, reason=reason)
-    goal, risk = problem.goal, problem.options.risk
     contrasts = [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
     decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)
     gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
@@ -181,11 +174,10 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
 
 
 def rate_objection(tests: Sequence[Finalist]) -> str | None:
-    """Return an objection if the tuned judge has a clearly worse TPR or TNR; else None.
+    """Return an objection if balanced accuracy rises although TPR or TNR clearly falls; else None.
 
-    Balanced accuracy can rise although TPR or TNR falls. That is an objection only if the rate is
-    clearly lower, by a sign test on the outputs on which the judges differ, and below both the TPR
-    and the TNR of the untuned judge.
+    The rate has to be clearly lower, by a sign test on the outputs on which the judges differ, and
+    below both rates of the untuned judge.
     """
     human = np.concatenate([test.items.human for test in tests])
     tuned, untuned = np.hstack([(test.scores, test.untuned_scores) for test in tests])
@@ -218,10 +210,7 @@ def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
 def decide_by_gain(
     kinds: Sequence[HalfContrasts], goal: Goal, rng: np.random.Generator, risk: float = DEFAULT_RISK
 ) -> ShipDecision:
-    """Decide whether the tuned judges beat the untuned judge on documents they did not learn from.
-
-    `kinds` are the contrasts with the untuned judge, for each kind of change.
-    """
+    """Decide by the contrasts with the untuned judge, for each kind of change."""
     gain = largest_gain(kinds, rng, risk)
     n_needed = max(fewest_documents(risk), MIN_UNTIED_DOCUMENTS if goal == "dataset" else 0)
     subject = f"Cross-validated on {gain.n_documents} documents, tuned prompts"
@@ -295,16 +284,15 @@ def largest_gain(
         signs = np.vstack([np.ones(len(documents)), signs])
         for kind, contrasts in enumerate(half):
             defined = [each for each in contrasts if each.documents]
-            if not defined:
-                continue
-            n = len(_document_ids(defined))
-            swapped = [
-                each.swapped(signs[:, np.searchsorted(documents, each.documents)])
-                for each in defined
-            ]
-            gain_sums[:, kind] += n * np.mean(swapped, axis=0)
-            n_untied_by_kind[kind] += min(each.n_untied for each in defined)
-            n_documents_by_kind[kind] += n
+            if defined:
+                columns = [np.searchsorted(documents, each.documents) for each in defined]
+                swapped = [
+                    each.swapped(signs[:, c]) for each, c in zip(defined, columns, strict=True)
+                ]
+                n = len(_document_ids(defined))
+                gain_sums[:, kind] += n * np.mean(swapped, axis=0)
+                n_untied_by_kind[kind] += min(each.n_untied for each in defined)
+                n_documents_by_kind[kind] += n
     tested_kinds = np.flatnonzero(n_documents_by_kind)
     if not tested_kinds.size:
         return NO_GAIN

@@ -86,10 +86,7 @@ class GepaAdapter:
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> EvaluationBatch:
-        """Score the documents of the batch, in order.
-
-        Raises SearchBudgetSpentError if this costs more than is left of the budget.
-        """
+        """Score the documents of the batch, in order."""
         candidate, problem = Candidate(instruction=texts[INSTRUCTION_NAME]), self.problem
         items = problem.train.of_documents(batch)
         scores = problem.evaluator.scores(candidate, items)
@@ -155,34 +152,28 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     system level, and if all scores or labels are equal, it is the objective over all documents.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
+    score_of = dict.fromkeys(items.documents, value)
     scored = np.flatnonzero(~np.isnan(scores))
     judge, human = scores[scored], items.human[scored]
     if goal == "summary":
-        scored_document_ids = np.array(items.document_ids)[scored]
-        terms = document_terms(read_rows(judge, human, scored_document_ids), goal)
-        rho_of = dict(zip(np.unique(scored_document_ids).tolist(), terms.tolist(), strict=True))
-        scores_by_position = [
-            value if np.isnan(rho_of.get(name, np.nan)) else rho_of[name]
-            for name in items.documents
-        ]
-    elif goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
-        scores_by_position = [value] * len(items.documents)
+        document_ids = np.array(items.document_ids)[scored]
+        terms = document_terms(read_rows(judge, human, document_ids), goal)
+        rhos = zip(np.unique(document_ids).tolist(), terms.tolist(), strict=True)
+        return score_of | {name: rho for name, rho in rhos if not np.isnan(rho)}
+    if goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
+        return score_of
+    output_terms = np.zeros(len(items))
+    if goal == "balanced":
+        is_right = verdicts(judge, best_threshold(judge, human)) == human
+        label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
+        output_terms[scored] = is_right / label_shares / 2
     else:
-        output_terms = np.zeros(len(items))
-        if goal == "balanced":
-            is_right = verdicts(judge, best_threshold(judge, human)) == human
-            label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
-            output_terms[scored] = is_right / label_shares / 2
-        else:
-            ranks = midranks(np.array([judge, human]))
-            ranks -= ranks.mean(axis=1, keepdims=True)
-            ranks /= ranks.std(axis=1, keepdims=True)
-            output_terms[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-        output_terms *= len(items.documents) / scored.size
-        scores_by_position = [
-            float(output_terms[indices].sum()) for indices in items.document_rows.values()
-        ]
-    return dict(zip(items.documents, scores_by_position, strict=True))
+        ranks = midranks(np.array([judge, human]))
+        ranks -= ranks.mean(axis=1, keepdims=True)
+        ranks /= ranks.std(axis=1, keepdims=True)
+        output_terms[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+    output_terms *= len(items.documents) / scored.size
+    return {name: float(output_terms[rows].sum()) for name, rows in items.document_rows.items()}
 
 
 def explore(problem: SearchProblem) -> Exploration:

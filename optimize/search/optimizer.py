@@ -120,10 +120,10 @@ class ByJudge(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """The last round of a search: how much it improved the best candidate, measured on train.
+    """How much the last round of a search improved the best candidate, measured on train.
 
-    `error` is the standard error of the best candidate's gain over the untuned judge. If a limit
-    ended the search, the round is not `is_final`.
+    `error` is the standard error of the best candidate's gain. If a limit ended the search, the
+    round is not `is_final`.
     """
 
     gain: float
@@ -137,10 +137,13 @@ class LastRound:
         rounds = list(filter(None, halves))
         if not rounds:
             return None
-        figures = [(last_round.gain, last_round.error, last_round.cost) for last_round in rounds]
-        gain, error, cost = np.mean(figures, axis=0).tolist()
-        is_final = all(last_round.is_final for last_round in rounds)
-        return cls(gain=gain, error=error, cost=len(rounds) * cost, is_final=is_final)
+        gain, error, cost = np.mean([(each.gain, each.error, each.cost) for each in rounds], axis=0)
+        return cls(
+            gain=float(gain),
+            error=float(error),
+            cost=float(len(rounds) * cost),
+            is_final=all(each.is_final for each in rounds),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

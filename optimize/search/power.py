@@ -18,19 +18,15 @@ PLANNED_GAIN, TARGET_POWER = 0.1, 0.8
 # The assumed share of outputs to which the tuned and the untuned judge give different verdicts.
 DISAGREEMENT_SHARE = 0.25
 # The assumed standard deviation, over documents, of the difference between two judges' rho within a
-# document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 between
-# GPT-4o-mini and Llama 3.1 on SummEval's four dimensions (documents of 4, 8 or 16 outputs), and .91
-# between tuned and untuned judges in benchmarks/simulated.py (documents of 5 or 12 outputs). At
-# dataset level the factor is sqrt(outputs in the document) (benchmarks/gate.py).
+# document, multiplied by sqrt(outputs in the document - 1). Measured values are .79 to 1.02 on
+# SummEval, and .91 in benchmarks/simulated.py. At dataset level the factor is sqrt(outputs in the
+# document) (benchmarks/gate.py).
 RHO_DIFFERENCE_SD = 1.0
 
 
 def fewest_documents(risk: float) -> int:
-    """Return the fewest documents with which the permutation test can be significant at this risk.
-
-    The judges can be swapped on n documents in 2^n ways, so the smallest possible p-value is 1 /
-    2^n: with 4 documents 1/16, which suffices for a risk of .10.
-    """
+    """Return the fewest documents with which the gate's test can be significant."""
+    # The judges can be swapped on n documents in 2^n ways, so the smallest p-value is 1 / 2^n.
     return max(2, math.ceil(-math.log2(risk)))
 
 
@@ -60,11 +56,10 @@ def documents_needed(chance: float, outputs: float, gain: float, risk: float) ->
 def power_text(
     everything: Items, items: Items, *, goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
-    """Describe how likely a gain of `PLANNED_GAIN` is to ship, and how many documents suffice.
+    """Return a sentence on how likely a gain of `PLANNED_GAIN` is to ship, and a sufficient number.
 
-    `everything` holds all labelled items, and `items` those of train and dev. Returns a sentence
-    with the probability and, if more are needed, the number of labelled documents with which it is
-    `TARGET_POWER`; and this number.
+    This is the number of labelled documents with which the chance is `TARGET_POWER`. `everything`
+    holds all labelled items, and `items` those of train and dev.
     """
     n, metric = len(items.documents), "rho"
     outputs = len(items) / n

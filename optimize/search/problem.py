@@ -40,8 +40,7 @@ class SearchOptions:
 
     The proposer is asked for `proposals` instructions in a round. All demonstrations in a prompt
     have at most `max_demo_characters` characters, and judging one item has at most the price
-    `max_item_price`. `reasoning` has the forms of reasoning to try besides the untuned judge's. A
-    judge ships with the probability `risk` although it is no better.
+    `max_item_price`. `reasoning` has the forms of reasoning to try besides the untuned judge's.
     """
 
     seed: int = 0

@@ -73,10 +73,9 @@ class Race:
         return items, self.evaluator.scores(candidate, items)
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """Return the cost of scoring each candidate, and the untuned judge, on `size` documents.
+        """Return the cost of scoring the candidates, each on `size` documents it does not show.
 
-        A candidate is not scored on documents in its demonstrations, so candidates may have
-        different documents. The untuned judge is scored on all of them.
+        The untuned judge is scored on all of these documents.
         """
         documents = [self.documents(candidate, size) for candidate in candidates]
         untuned_documents = set().union(*documents) or self.document_ids[:size]

@@ -1,7 +1,6 @@
 """A tuning run while its models are open: plan the budget, search, and measure once."""
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,9 +20,9 @@ from optimize.search.evaluator import ITEMS_FOR_MEAN_COST, Evaluator, JudgeItems
 from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
-from optimize.tuning.budget import CALL_SECONDS, RunBudget, plan_budget
+from optimize.tuning.budget import RunBudget, plan_budget
 from optimize.tuning.budget_text import planned_line, tuning_notes
-from optimize.tuning.folder import Trials
+from optimize.tuning.folder import TRIALS_FILE, Trials
 from optimize.tuning.models import SEARCH, TEST, RunModels
 from optimize.tuning.preparation import PreparedRun
 
@@ -32,59 +31,63 @@ PrintLine = Callable[[str], None]
 ScoredSplits = ByJudge[HeldOut[ScoredItems]]
 
 
-def reserve_budget(
-    budget: RunBudget, models: RunModels, scorer: JudgeItems, print_line: PrintLine
-) -> RunBudget:
-    """Return the planned budget, after reserving the cost of the final measurement.
-
-    If the judge's model is paid, it first judges a few labelled rows. The budget is then planned
-    from the measured cost of these judgements, and printed.
-    """
-    if not budget.pricing.is_free:
-        prepared, start_time = budget.prepared, time.monotonic()
-        stride = max(1, len(prepared.labels.train) // ITEMS_FOR_MEAN_COST)
-        items = prepared.labels.train.items[::stride][:ITEMS_FOR_MEAN_COST]
-        n_calls_before = models.judge.account.total.calls
-        with models.judge.account.spending_on(SEARCH):
-            judgements = list(scorer(prepared.untuned, items))
-        seconds, n_calls = time.monotonic() - start_time, models.judge.account.total.calls
-        # Some endpoints report no token counts; one token is assumed for them.
-        measured = (
-            max(1.0, sum(judgement.tokens_in for judgement in judgements) / len(items)),
-            max(1.0, sum(judgement.tokens_out for judgement in judgements) / len(items)),
-        )
-        # If the run continues, its store may hold these replies already: then no call was timed.
-        n_waves = math.ceil((n_calls - n_calls_before) / prepared.settings.concurrency)
-        call_seconds = seconds / n_waves if n_waves else CALL_SECONDS
-        budget = plan_budget(prepared, models.judge.model.native_n, measured, call_seconds)
-        print_line(planned_line(budget))
-    for note in tuning_notes(budget):
-        print_line(f"note: {note}")
-    budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
-    budget.search.on_reserve(0)
-    return budget
-
-
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
-    `scorer` judges items with any prompt of the search, and `budget` is what `reserve_budget`
-    planned. `may_add_questions` says whether candidates may ask further questions.
+    `scorer` judges items with any prompt of the search. `may_add_questions` says whether candidates
+    may ask further questions.
     """
 
     prepared: PreparedRun
     folder: Path
     models: RunModels
-    trials: Trials
     scorer: JudgeItems
     budget: RunBudget
     print_line: PrintLine
     may_add_questions: bool = True
 
+    @classmethod
+    def start(
+        cls,
+        prepared: PreparedRun,
+        folder: Path,
+        models: RunModels,
+        scorer: JudgeItems,
+        print_line: PrintLine,
+        *,
+        may_add_questions: bool = True,
+    ) -> "ActiveRun":
+        """Plan the budget of a run, and reserve the cost of the final measurement.
+
+        If the judge's model is paid, it first judges a few labelled rows. The budget is then
+        planned from the measured cost of these judgements, and printed.
+        """
+        budget = plan_budget(prepared, models.judge.model.native_n)
+        if not budget.pricing.is_free:
+            budget = _plan_by_measured_cost(prepared, models, scorer)
+            print_line(planned_line(budget))
+        for note in tuning_notes(budget):
+            print_line(f"note: {note}")
+        budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
+        budget.search.on_reserve(0)
+        return cls(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            scorer=scorer,
+            budget=budget,
+            print_line=print_line,
+            may_add_questions=may_add_questions,
+        )
+
+    @cached_property
+    def trials(self) -> Trials:
+        return Trials(self.folder / TRIALS_FILE)
+
     @cached_property
     def problem(self) -> SearchProblem:
-        """The search problem that the optimizer gets: labels, questions, models and budget."""
+        """What the optimizer gets: labels, questions, models and budget."""
         prepared = self.prepared
         # The embedded model computes features of the texts, and cannot answer questions.
         can_ask = self.may_add_questions and not is_embedded(prepared.settings.lm)
@@ -165,3 +168,17 @@ class ActiveRun:
             weights=candidate.weights,
             threshold=candidate.threshold,
         )
+
+
+def _plan_by_measured_cost(
+    prepared: PreparedRun, models: RunModels, scorer: JudgeItems
+) -> RunBudget:
+    """Judge a few labelled rows, and plan the budget from their tokens."""
+    stride = max(1, len(prepared.labels.train) // ITEMS_FOR_MEAN_COST)
+    items = prepared.labels.train.items[::stride][:ITEMS_FOR_MEAN_COST]
+    with models.judge.account.spending_on(SEARCH):
+        judgements = list(scorer(prepared.untuned, items))
+    # Some endpoints report no token counts; one token is assumed for them.
+    tokens_in = max(1.0, sum(judgement.tokens_in for judgement in judgements) / len(items))
+    tokens_out = max(1.0, sum(judgement.tokens_out for judgement in judgements) / len(items))
+    return plan_budget(prepared, models.judge.model.native_n, (tokens_in, tokens_out))

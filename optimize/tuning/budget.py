@@ -68,8 +68,7 @@ class RunBudget:
     """What a run may spend, and what it is expected to spend, in the unit of `pricing`.
 
     The whole run may spend `limit`. `reserved_cost` and `reserved_calls` are kept for the final
-    measurement. `rows` has the expected spending for each purpose, and `call_seconds` is the
-    expected duration of a call.
+    measurement. `rows` has the expected spending for each purpose.
     """
 
     prepared: PreparedRun
@@ -79,7 +78,6 @@ class RunBudget:
     reserved_cost: float
     reserved_calls: int
     rows: Sequence[Spending]
-    call_seconds: float
 
     @property
     def pricing(self) -> Pricing:
@@ -95,7 +93,7 @@ class RunBudget:
         """The expected duration of the run in minutes."""
         n_proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
         n_judge_calls = self.expected.calls - n_proposals
-        judge_seconds = n_judge_calls / self.calls_in_flight * self.call_seconds
+        judge_seconds = n_judge_calls / self.calls_in_flight * CALL_SECONDS
         return (judge_seconds + n_proposals / self.options.proposals * PROPOSAL_SECONDS) / 60
 
     @property
@@ -124,7 +122,6 @@ def plan_budget(
     prepared: PreparedRun,
     native_n: bool | None = None,
     measured: PromptAndReplyTokens | None = None,
-    call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
     """Plan what a tuning run spends.
 
@@ -161,7 +158,6 @@ def plan_budget(
         reserved_cost=reserve,
         reserved_calls=(2 * n_held_out + n_probes) * pricing.item_calls,
         rows=_expected_spending(prepared, search, n_probes),
-        call_seconds=call_seconds,
     )
 
 

@@ -1,14 +1,13 @@
 """A run's budget as lines for a terminal, and as the JSON object of a dry run."""
 
 from dspy_judges.errors import option_name
-from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision
 from judges.terminal import dollars_text
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
 from optimize.search.power import power_text
-from optimize.tuning.budget import PROPOSAL_SECONDS, RunBudget
+from optimize.tuning.budget import CALL_SECONDS, PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
 
 # A row of the table of expected spending: a purpose and four figures.
@@ -26,7 +25,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
     if not budget.pricing.is_free:
         sentences.append(
             f"It takes about {budget.minutes:.1f} minutes if {budget.calls_in_flight} calls are in "
-            f"flight, a call takes {budget.call_seconds:g} s, and a proposal {PROPOSAL_SECONDS} s."
+            f"flight, a call takes {CALL_SECONDS:g} s, and a proposal {PROPOSAL_SECONDS} s."
         )
     return [
         *table,
@@ -52,19 +51,13 @@ def _limit_text(budget: RunBudget) -> str:
 
 
 def tuning_notes(budget: RunBudget) -> list[str]:
-    """Return a note on what can be tuned if the judge is a decision model without a proposer."""
-    settings, prepared = budget.prepared.settings, budget.prepared
+    """Return a note on what is not tuned if the judge is a decision model without a proposer."""
+    settings = budget.prepared.settings
     if not is_decision(settings.lm) or settings.proposer_lm:
         return []
-    tunable = {
-        "questions": bool(candidate_questions(prepared.subject, 1)),
-        "demonstrations": budget.options.max_demos > 0,
-        "the threshold": prepared.goal == "balanced",
-    }
-    tuned = " and ".join(name for name, can_tune in tunable.items() if can_tune)
     return [
-        f"{settings.lm} writes no instruction: {tuned or 'nothing'} can be tuned. Name a chat "
-        f"model with {option_name('proposer_lm')} for instructions and questions."
+        f"{settings.lm} writes no instruction, so the instruction stays as it is. Name a chat "
+        f"model with {option_name('proposer_lm')} for new instructions and questions."
     ]
 
 

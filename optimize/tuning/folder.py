@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,23 +77,21 @@ def open_run(
     """
     folder = Path(out) if out is not None else _default_folder(name, config)
     folder.mkdir(parents=True, exist_ok=True)
-    has_lock = False
+    is_ours = False
     try:
         with exclusive_lock(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
             if is_continued := _can_continue(folder, config):
                 started = first_start_time(folder)
                 (folder / REPORT_FILE).unlink(missing_ok=True)
-            has_lock = True
-            write_json(
-                folder / CONFIG_FILE,
-                msgspec.to_builtins(msgspec.structs.replace(config, started=started)),
-            )
+            is_ours = True
+            config = msgspec.structs.replace(config, started=started)
+            write_json(folder / CONFIG_FILE, msgspec.to_builtins(config))
             if is_continued:
                 print_line(f"continues with {folder} (delete the folder to start afresh)")
             yield folder
-    except Exception:  # raised again below
-        if has_lock:
+    except Exception:
+        if is_ours:
             _delete_if_unbilled(folder)
         raise
 
@@ -178,10 +175,7 @@ class Trials:
 
 
 def _can_continue(folder: Path, config: RunConfig) -> bool:
-    """Return whether the folder holds an unfinished run of this configuration; False if empty.
-
-    Raises RunFolderError if the folder holds anything else.
-    """
+    """Return whether the folder holds this unfinished run; raise RunFolderError if another."""
     if not (folder / CONFIG_FILE).exists():
         if file_names := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(
@@ -224,14 +218,8 @@ def _default_folder(name: str, config: RunConfig) -> Path:
             if _can_continue(folder, config):
                 return folder
     suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS_FOLDER.glob(f"{name}-*")]
-    numbers = (int(suffix) for suffix in suffixes if suffix.isdecimal())
-    for number in count(1 + max(numbers, default=0)):
-        folder = RUNS_FOLDER / f"{name}-{number:03d}"
-        # If another run has just made the same folder, try the next number.
-        with suppress(FileExistsError):
-            folder.mkdir(parents=True)
-            return folder
-    raise AssertionError("count() is endless")
+    number = 1 + max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
+    return RUNS_FOLDER / f"{name}-{number:03d}"
 
 
 def _delete_if_unbilled(folder: Path) -> None:

@@ -23,9 +23,8 @@ from optimize.measuring.tuning_result import TuningResult
 from optimize.search.gate import metric_name
 from optimize.search.two_fold_search import SearchResult
 from optimize.tuning import folder as run_folder
-from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits, reserve_budget
-from optimize.tuning.budget import plan_budget
-from optimize.tuning.folder import Trials, write_json
+from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits
+from optimize.tuning.folder import write_json
 from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
 from optimize.tuning.preparation import PreparedRun, prepare_run
 from optimize.tuning.results import save_judges, summarize_run
@@ -85,28 +84,21 @@ def run_prepared(
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
     with open_models(prepared.settings, folder, opened_models) as models:
-        budget = plan_budget(prepared, models.judge.model.native_n)
-        with _progress_line(models, budget.expected.calls, stderr) as progress:
+        with _progress_line(models, stderr) as progress:
             scorer = item_scorer(prepared, models, progress)
-            active_run = ActiveRun(
-                prepared=prepared,
-                folder=folder,
-                models=models,
-                trials=Trials(folder / run_folder.TRIALS_FILE),
-                scorer=scorer,
-                budget=reserve_budget(budget, models, scorer, print_line),
-                print_line=print_line,
-            )
-            search_result = active_run.search()
-            scored_splits = active_run.measure(search_result)
-            probes = _probe(active_run, search_result, scored_splits)
+            run = ActiveRun.start(prepared, folder, models, scorer, print_line)
+            if progress:
+                progress.total = run.budget.expected.calls
+            search_result = run.search()
+            scored_splits = run.measure(search_result)
+            probes = _probe(run, search_result, scored_splits)
             if progress:
                 progress.total = models.budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - started
-        tuning_result = summarize_run(active_run, search_result, scored_splits, seconds)
+        tuning_result = summarize_run(run, search_result, scored_splits, seconds)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    tuning_result = save_judges(active_run, search_result, scored_splits, tuning_result)
+    tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
     tuned_splits = scored_splits.tuned.by_name
     rows = [
         as_json(row) + "\n"
@@ -128,7 +120,7 @@ def run_prepared(
 
 
 def _progress_line(
-    models: RunModels, n_expected: int, stderr: TextIO | None
+    models: RunModels, stderr: TextIO | None
 ) -> AbstractContextManager[Progress | None]:
     """Return the progress line of a run, which counts calls; None if no stream shows it."""
     if stderr is None:
@@ -138,8 +130,7 @@ def _progress_line(
         progress.name = models.purpose or progress.name
         progress.n_done = models.budget.calls
 
-    budget = models.budget
-    return Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
+    return Progress(SEARCH, 0, stderr, unit="calls", budget=models.budget, refresh=refresh)
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:

@@ -35,9 +35,8 @@ from optimize.tuning.settings import Objective, Settings, rescale_subject
 class Labels:
     """The labels of a run: as they were read, and as items, all together and by split.
 
-    Prompts that are tuned on train are tested on dev, and the other way round. `held_out` are the
-    splits on which both judges are measured once. `splits` are the splits as they were drawn; None
-    if no labels were held out.
+    Both judges are measured once on `held_out`. `splits` are the splits as they were drawn; None if
+    no labels were held out.
     """
 
     labelled: AnyLabels
@@ -50,7 +49,7 @@ class Labels:
     @property
     def train_and_dev(self) -> Items:
         """All labels to learn from: train and dev together."""
-        return Items((*self.train.items, *self.dev.items))
+        return self.train + self.dev
 
     @property
     def n_held_out(self) -> int:
@@ -79,8 +78,7 @@ def prepare_for_prompt(
 ) -> PreparedRun:
     """Prepare a run that tunes this prompt, with the level and the objective that fit the labels.
 
-    `is_choice` says whether the answer is one of two outputs or two labels. Raises
-    SettingsError if the labels do not fit the level or the objective that the settings name.
+    `is_choice` says whether the answer is one of two outputs or two labels.
     """
     check_level(settings.level, labels.everything, pairs=is_choice)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
@@ -130,10 +128,7 @@ def prepare_run(
 
 
 def _new_judge_note(subject: Subject, argument: str) -> str:
-    """Return a note on what a judge that was made from the labels reads and answers.
-
-    `argument` is the value of --dimension or --pairwise: NAME, or NAME=DEFINITION.
-    """
+    """Return a note on a judge that was made from the labels and NAME or NAME=DEFINITION."""
     answers, option = " or ".join(subject.words or ()), "dimension"
     if isinstance(subject, Comparison):
         answers, option = "which is better", "pairwise"

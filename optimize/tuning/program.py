@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import dspy
-from dspy.adapters.decision_state import DecisionState
 from dspy.adapters.types.decision import decision_type
 from dspy.experimental import Noul
 from dspy.utils.usage_tracker import UsageTracker
@@ -27,9 +26,9 @@ from judges.dimension import Dimension
 from judges.frozen import texts_digest
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
-from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
+from judges.modules import ScoredProgram, Scoring, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, utf8_text
-from judges.protocol import FatalModelError, is_decision, is_embedded
+from judges.protocol import FatalModelError, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 from optimize.search.candidates import Demo
@@ -48,10 +47,7 @@ MAX_REPLY_TOKENS = 4096
 
 
 def _only_predictor(module: dspy.Module) -> dspy.Predict:
-    """Return the program's only predictor that can be tuned.
-
-    Raises ProgramError unless the program has exactly one predictor that is not compiled.
-    """
+    """Return the program's only predictor that is not compiled, or raise ProgramError."""
     named_predictors = module.named_predictors() if isinstance(module, dspy.Module) else ()
     predictors = {
         path: predictor
@@ -95,11 +91,8 @@ class UserProgram:
         if output is None and scoring is not None:
             output = scoring.choices[-1].name
         self.answer = answer_of(type(module).__name__, self.signature, output)
-        questions = [
-            answer
-            for answer in read_answers(self.signature)
-            if answer.values and answer != self.answer
-        ]
+        answers = read_answers(self.signature)
+        questions = [each for each in answers if each.values and each != self.answer]
         self.answers = {answer.name: answer for answer in (*questions, self.answer)}
         other_names = (name for name in self.signature.output_fields if name not in self.answers)
         self.reason = next(other_names, None)
@@ -114,24 +107,8 @@ class UserProgram:
         computes_inputs = {*self.text_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
 
-    def check_decisions(self, lm: str) -> None:
-        """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
-        # A judge's program already leaves out the fields that a decision model cannot write.
-        if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
-            return
-        try:
-            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
-            for name, output_type in state.types.items():
-                state._question(name, self.signature.output_fields[name], output_type)
-        except ValueError as error:
-            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
-
     def read_examples(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
-        """Convert the examples to items, and keep their inputs for calls of the program.
-
-        Raises LabelError if an example lacks a field or has a wrong label; the message names the
-        example.
-        """
+        """Convert the examples to items, and keep their inputs for calls of the program."""
         if label is None:
             label = HUMAN_FIELD if rows and HUMAN_FIELD in rows[0] else self.answer.name
         return Items(tuple(self._read_example(n, row, label, group) for n, row in enumerate(rows)))
@@ -192,7 +169,7 @@ class UserProgram:
         """Return a function that judges items, in order, with a given prompt in the program."""
         client, temperature = models.judge, models.plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=MAX_REPLY_TOKENS, seed=settings.seed)
-        # The embedded model runs in this process, and answers one request at a time, in order.
+        # The embedded model answers one request at a time, in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
         monitor = FailureMonitor()
 
@@ -217,11 +194,7 @@ class UserProgram:
         return judge_items
 
     def _judge(self, module: dspy.Module, choices: Sequence[Field], item: Item) -> ItemJudgement:
-        """Judge one item.
-
-        Errors that end the run are raised; any other error of the program becomes a failed
-        judgement.
-        """
+        """Judge one item; errors that do not end the run become failed judgements."""
         trace: list[tuple[dspy.Predict, Example, dspy.Prediction]] = []
         predictor, usage = _only_predictor(module), UsageTracker()
         try:
@@ -257,8 +230,7 @@ class UserProgram:
 
         If the program or the search has weights, each prediction of the copy gets a `score`, which
         is computed from all answers and shifted by the threshold. Otherwise the predictor itself
-        decides at the threshold. Weights, threshold or demonstrations that are not given stay as
-        they are in the program.
+        decides at the threshold. What is not given stays as it is in the program.
         """
         compiled = self.module.deepcopy()
         predictor = _only_predictor(compiled)

@@ -30,7 +30,7 @@ class ProgramAnswer:
     """An output field of the program that is a rating, or a choice between two labels.
 
     `values` are the values that the program may write, in order; () if the type is int or float.
-    The first of the two values of a choice counts 1, and the second one 0.
+    The first value of a choice counts 1, and the second one 0.
     """
 
     name: str
@@ -38,10 +38,7 @@ class ProgramAnswer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """Convert a value that the program wrote to a score.
-
-        Raises ValueError if the value is not on the scale.
-        """
+        """Convert a value that the program wrote to a score; raise ValueError if it is none."""
         if probability_of := choice_probabilities(value, self.values):
             return math.fsum(
                 p * self.score(possible_value) for possible_value, p in probability_of.items()
@@ -54,11 +51,10 @@ class ProgramAnswer:
         return score
 
     def label_score(self, label: Value | float) -> float:
-        """Convert people's label to a score.
+        """Convert people's label to a score; raise ValueError if it is not a label.
 
         If the field is a choice, the label may be one of its two values, "tie", the share of people
-        who chose the first value, or (for pairs) a margin; otherwise it is a rating. Raises
-        ValueError if it is anything else.
+        who chose the first value, or (for pairs) a margin; otherwise it is a rating.
         """
         if self.is_choice and label in (*self.values, "tie"):
             return 0.5 if label == "tie" else self.score(label)
@@ -92,10 +88,7 @@ class ProgramAnswer:
 
 
 def answer_of(program: str, signature: dspy.Signature, output: str | None = None) -> ProgramAnswer:
-    """Return the output field that people labelled: `output`, else the only rating or choice.
-
-    Raises ProgramError if there is no such output, or if there are several.
-    """
+    """Return the output field that people labelled: `output`, else the only rating or choice."""
     outputs = signature.output_fields
     answers = [answer for answer in read_answers(signature) if output in (None, answer.name)]
     if len(answers) == 1:
@@ -135,10 +128,9 @@ def _read_answer(name: str, info: FieldInfo) -> ProgramAnswer | None:
 
 
 def _level_ratings(criteria: Sequence[str]) -> tuple[int, ...]:
-    """Return the ratings for the levels of a dspy Score.
+    """Return the ratings for the levels of a dspy Score: ascending numbers before them, or indices.
 
-    If all levels begin with a number, as in "1: poor", and the numbers ascend, these numbers are
-    the ratings; otherwise the indices of the levels are.
+    A level with a number is written "1: poor".
     """
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
     ratings = [int(match[0]) for match in matches if match]

@@ -30,35 +30,30 @@ def summarize_run(
     run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits | None, seconds: float
 ) -> TuningResult:
     """Return the content of summary.json; `scored_splits` is None if no labels were held out."""
-    prepared, models = run.prepared, run.models
+    prepared, models, tuned = run.prepared, run.models, search_result.tuned
     settings, labels = prepared.settings, prepared.labels
     judge_account, proposer_account = models.judge.account, models.proposer.account
-    split_results: dict[str, SplitResult] = {}
+    splits: dict[str, SplitResult] = {}
     if scored_splits:
         shipped = scored_splits.of(search_result.shipped).test
-        tuned_splits = scored_splits.tuned.by_name
-        split_results = {
-            name: _split_result(untuned, tuned_splits[name], shipped, prepared.objective)
-            for name, untuned in scored_splits.untuned.by_name.items()
-        }
+        for name, untuned_split in scored_splits.untuned.by_name.items():
+            tuned_split = scored_splits.tuned.by_name[name]
+            splits[name] = _split_result(untuned_split, tuned_split, shipped, prepared.objective)
     has_limit, last_round = settings.max_cost or settings.max_calls, search_result.last_round
     limit_ended_rounds = bool(has_limit and last_round and not last_round.is_final)
-    cost_per_1000_rows = search_result.judges.map(
-        lambda judge: round(1000 * run.problem.evaluator.item_price(judge), JSON_DECIMALS)
-    )
-    request_changes = [
-        *read_summary(run.folder).request_changes,
-        *(
-            f"{client.model.name} takes {change}"
-            for client in (models.judge, models.proposer)
-            for change in getattr(client.model, "changes", ())
-        ),
-    ]
-    tuned, answers = search_result.tuned, None
+    cost_per_1000_rows = None
+    if run.budget.has_price:
+        cost_per_1000_rows = search_result.judges.map(
+            lambda judge: round(1000 * run.problem.evaluator.item_price(judge), JSON_DECIMALS)
+        )
+    request_changes = [*read_summary(run.folder).request_changes]
+    for client in (models.judge, models.proposer):
+        changes = getattr(client.model, "changes", ())
+        request_changes += [f"{client.model.name} takes {change}" for change in changes]
+    answers = None
     if tuned.weights:
         loss_of = question_losses(run.problem, tuned, labels.train_and_dev)
-        choices = tuned.prompt(prepared.untuned).choices
-        answers = tuned.weights.describe(choices, loss_of)
+        answers = tuned.weights.describe(tuned.prompt(prepared.untuned).choices, loss_of)
     return TuningResult(
         dimension=prepared.subject.name,
         lm=settings.lm,
@@ -67,8 +62,8 @@ def summarize_run(
         level=prepared.level,
         objective=prepared.objective,
         data=DataCounts.of(labels.labelled, labels.everything),
-        test=split_results.get("test"),
-        unseen=split_results.get("test_unseen_systems"),
+        test=splits.get("test"),
+        unseen=splits.get("test_unseen_systems"),
         shipped=search_result.shipped,
         why=search_result.decision.why,
         limit_reached=search_result.decision.limit_reached or limit_ended_rounds,
@@ -79,9 +74,9 @@ def summarize_run(
         cached_calls=judge_account.total.cached_calls + proposer_account.total.cached_calls,
         spending=spending_summary(judge_account, proposer_account),
         seconds=round(seconds, 1),
-        last_round=search_result.last_round,
+        last_round=last_round,
         max_cost=run.budget.limit_in_dollars,
-        cost_per_1000_rows=cost_per_1000_rows if run.budget.has_price else None,
+        cost_per_1000_rows=cost_per_1000_rows,
         request_changes=list(dict.fromkeys(request_changes)) or None,
         answers=answers,
     )
@@ -90,9 +85,9 @@ def summarize_run(
 def _split_result(
     untuned: ScoredItems, tuned: ScoredItems, shipped: ScoredItems, objective: Objective
 ) -> SplitResult:
-    """Return both judges' scorecards on a split, and the tuned judge's gain.
+    """Return both judges' scorecards on a split; `shipped` are the scores of the judge that ships.
 
-    `shipped` has the judgements on test of the judge that ships.
+    Its scorecard on test has figures on annotators and scales, too.
     """
     human, documents, balanced_gain = untuned.human, untuned.documents, None
     if objective == "balanced":
@@ -101,30 +96,13 @@ def _split_result(
     gain = contrast_judges(
         tuned.scores, untuned.scores, human, documents, untuned.systems, level=untuned.level
     )
-    return SplitResult(
-        untuned=_split_card(untuned, shipped),
-        tuned=_split_card(tuned, shipped),
-        gain=gain,
-        balanced_gain=balanced_gain,
-    )
-
-
-def _split_card(scored: ScoredItems, shipped: ScoredItems) -> Scorecard:
-    """Return a judge's scorecard; that of `shipped` has figures on annotators and scales, too."""
-    card = Scorecard.brief(scored, has_verdicts=shipped.has_verdicts)
-    if scored is not shipped:
-        return card
-    return replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
-
-
-def _test_errors(scored: ScoredItems) -> JsonObject:
-    """Return a binary judge's errors on test, for its provenance; {} if the judge gives ratings.
-
-    With these errors, the command `score` corrects the rate of passes that the judge gives.
-    """
-    if not scored.has_verdicts:
-        return {}
-    return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
+    cards = []
+    for scored in (untuned, tuned):
+        card = Scorecard.brief(scored, has_verdicts=shipped.has_verdicts)
+        if scored is shipped:
+            card = replace(card, scales=scale_figures(scored), people=PeopleFigures.of(scored))
+        cards.append(card)
+    return SplitResult(untuned=cards[0], tuned=cards[1], gain=gain, balanced_gain=balanced_gain)
 
 
 def save_judges(
@@ -179,6 +157,13 @@ def save_judges(
     judge = run.freeze(search_result.tuned, provenance | own_provenance.tuned)
     judge.save(run.folder / TUNED_FILE, overwrite=True)
     return replace(tuning_result, tuned_file=TUNED_FILE)
+
+
+def _test_errors(scored: ScoredItems) -> JsonObject:
+    """Return a binary judge's errors on test, by which `score` corrects its rate of passes."""
+    if not scored.has_verdicts:
+        return {}
+    return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
 
 
 def package_versions() -> dict[str, str]:

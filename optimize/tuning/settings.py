@@ -44,7 +44,7 @@ Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class ModelSettings(NamedTuple):
-    """The settings with which a run opens one of its models; the price is None if it is unknown."""
+    """The settings with which a run opens one of its models."""
 
     lm: str
     api_base: str | None
@@ -178,6 +178,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SETTING_TYPES: Mapping[str, object] = get_type_hints(Settings, include_extras=True)
+# The settings that only suit a judge's model that writes text.
+OPTIONS_FOR_TEXT = ["plan", "samples", "temperature", "max_tokens", "reasoning_effort", "reasoning"]
 # The settings that may differ when an unfinished run is started again.
 CHANGEABLE_SETTINGS = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
@@ -232,8 +234,7 @@ def _plain_value(setting: str, value: object) -> object:
     """Convert a setting's value: paths and pairs of numbers to text, numbers in text to numbers."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, tuple | list) and len(value) == 2:
-        # A scale or a price may be given as a pair of numbers.
+    if isinstance(value, tuple | list) and len(value) == 2:  # a scale or a price
         return (":" if setting == "scale" else ",").join(map(str, value))
     if setting.endswith("price"):
         return str(value)
@@ -266,21 +267,17 @@ def _check_settings(settings: Settings) -> None:
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give either --dimension NAME or --pairwise NAME")
     scale_bounds(settings.scale)
-    for prefix in ("", "proposer_"):
-        _check_model(prefix, settings)
-    for price, model in (("price", settings.judge), ("proposer_price", settings.proposer)):
-        if settings.max_cost is not None and model.price is None:
-            raise SettingsError(
-                f"{option_name('max_cost')}: the price of {model.lm} is not known; give "
-                f"{option_name(price, 'IN,OUT')}, or {option_name('max_calls')}"
-            )
+    _check_model(settings, "")
+    _check_model(settings, "proposer_")
     read_plan(settings.plan, settings.samples, settings.temperature)
     find_optimizer(settings.optimizer)
-    if is_decision(settings.lm) and (options := _options_for_text(settings)):
-        raise SettingsError(
-            f"{options[0]} is not for {settings.lm}: a decision model gives probabilities and "
-            "does not write text"
-        )
+    if is_decision(settings.lm):
+        for name in OPTIONS_FOR_TEXT:
+            if getattr(settings, name) not in (None, "auto", "none"):
+                raise SettingsError(
+                    f"{option_name(name)} is not for {settings.lm}: a decision model gives "
+                    "probabilities and does not write text"
+                )
     if is_embedded(settings.lm) and settings.proposer_lm:
         raise SettingsError(
             f"{option_name('proposer_lm')}: the embedded model cannot follow a proposed "
@@ -294,22 +291,8 @@ def _check_settings(settings: Settings) -> None:
         )
 
 
-def _options_for_text(settings: Settings) -> list[str]:
-    """Return the options in the settings that only suit a judge's model that writes text."""
-    names = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
-    options = [option_name(name) for name in names if getattr(settings, name) is not None]
-    if settings.reasoning not in ("auto", "none"):
-        options.append(option_name("reasoning"))
-    return options
-
-
-def _check_model(prefix: str, settings: Settings) -> None:
-    """Check the settings of one model.
-
-    `prefix` is "" for the judge and "proposer_" for the proposer. Raises SettingsError if a name or
-    address is or holds an API key, if the price is malformed, or if the proposer is a decision
-    model.
-    """
+def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
+    """Raise SettingsError if the settings of the judge ("") or of the proposer are wrong."""
     names = ("lm", "api_key_env", "price", "api_base")
     lm, variable, price, api_base = (getattr(settings, prefix + name) for name in names)
     redactor = Redactor()
@@ -329,10 +312,16 @@ def _check_model(prefix: str, settings: Settings) -> None:
         option = option_name(prefix + "price", price)
         raise SettingsError(f"{option}: write IN,OUT, as in 0.40,1.60") from None
     refuse_secret(api_base)
+    model = settings.proposer if prefix else settings.judge
+    if settings.max_cost is not None and model.price is None:
+        raise SettingsError(
+            f"{option_name('max_cost')}: the price of {model.lm} is not known; give "
+            f"{option_name(prefix + 'price', 'IN,OUT')}, or {option_name('max_calls')}"
+        )
 
 
 def rescale_subject(subject: Subject, settings: Settings) -> Subject:
-    """Return the subject on the scale that the settings name; without a scale, the same subject.
+    """Return the subject on the scale that the settings name, if they name one.
 
     Raises SettingsError if the subject needs --pairwise instead of --dimension or the reverse, or
     if a comparison gets a scale.
