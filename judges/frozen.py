@@ -21,6 +21,7 @@ from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import read_bytes
 from judges.client import Redactor
+from judges.definition import Identifier, NonBlankText, Rating
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
 from judges.prompt import MAX_DEMOS, SLOT_PATTERN, Prompt, Value, utf8_text
 from judges.protocol import Message
@@ -40,9 +41,6 @@ CUSTOM_TYPE_MARK = "<<CUSTOM-TYPE-"
 # The order in which the roles of a judge's messages may occur, each role after a space.
 ROLE_ORDER = re.compile(r"( system)?( user assistant)* user")
 
-Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
-NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
-Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # The name of a model, a panel's member or a data set, on one line.
 Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
 JsonObject = dict[str, object]

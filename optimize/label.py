@@ -12,6 +12,7 @@ from random import Random
 from judges import catalog, loading
 from judges.cli.flags import JUDGE_HELP, add_model_flags, constructed_labels_note, read_map_flags
 from judges.client import BudgetSpentError
+from judges.definition import make_comparison, make_dimension
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.flags import split_mapping
@@ -198,10 +199,10 @@ def _new_subject(
             f"{name}: did you mean {similar}? If not, say what it means: '{name}=...'"
         )
     if isinstance(labelled, LabelledPairs):
-        return loading.make_comparison(name, texts, labelled.candidate, definition)
+        return make_comparison(name, texts, labelled.candidate, definition)
     ratings = ratings_of_scale(scale)
     answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-    return loading.make_dimension(name, answers, texts, definition)
+    return make_dimension(name, answers, texts, definition)
 
 
 def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:

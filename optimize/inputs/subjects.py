@@ -8,6 +8,7 @@ from pathlib import Path
 from dspy_judges.column_names import name_key
 from dspy_judges.errors import option_name
 from judges import loading
+from judges.definition import make_comparison, make_dimension
 from judges.dimension import Subject, UnknownDimensionError
 from judges.labels.cells import without_keys
 from judges.labels.columns import ROW_NUMBER_COLUMN, ColumnNames
@@ -103,16 +104,14 @@ def _make_subject(
 ) -> Subject:
     if isinstance(labelled, LabelledPairs):
         texts = shared_texts(labelled)
-        return loading.make_comparison(name, texts, labelled.candidate, definition)
+        return make_comparison(name, texts, labelled.candidate, definition)
     if name not in labelled.words and not definition:
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     answers = verdict_words(labelled, name) or judge_scale(labelled, name, scale)
-    return loading.make_dimension(
-        name, answers, text_names_for_judge(labelled, columns), definition
-    )
+    return make_dimension(name, answers, text_names_for_judge(labelled, columns), definition)
 
 
 def shared_texts(pairs: LabelledPairs) -> list[str]:

@@ -4,13 +4,13 @@ import asyncio
 
 import dspy
 import pytest
+from catalogue import RELEVANCE
 from dspy.utils.exceptions import AdapterParseError
 from dspy_engine import Engine, lm_of
 from hypothesis import given
 from hypothesis import strategies as st
 from prompts import reprompt
 
-from judges.catalog import RELEVANCE
 from judges.judge import Judge
 from judges.modules import RatingJudge, prompt_of, signature_of
 from judges.prompt import (

@@ -8,19 +8,19 @@ from dataclasses import replace
 import dspy
 import pytest
 from behaving_model import Model
+from catalogue import RELEVANCE, TLDR_CONCISE
 from deciding_lm import DecidingLM
 from dspy.teleprompt import BootstrapFewShot
 from dspy_engine import Engine, lm_of
 
 import judges
-from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
 from judges.decisions import fill_template_for, template_for
+from judges.definition import make_dimension
 from judges.judge import Judge
-from judges.loading import make_dimension
 from judges.questions import AnswerWeights, Question
 
 KEY = "ts-Zq81LmXv47TbRw93KdPc"

@@ -22,7 +22,7 @@ from judges import Judge
 from judges.__main__ import main
 from judges.client import open_model
 from judges.client.prices import find_price
-from judges.loading import make_dimension
+from judges.definition import make_dimension
 from judges.protocol import FatalModelError
 from optimize import verify
 from optimize.__main__ import command as tune

@@ -8,13 +8,13 @@ import dspy
 import pandas as pd
 import pytest
 from behaving_model import Model
+from catalogue import RELEVANCE
 from dspy import lm15
 from dspy.utils.dummies import DummyLM
 from openai_replies import completion, error
 
 import judges
 from judges.base_judge import FailedJudgementWarning
-from judges.catalog import RELEVANCE
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy

@@ -12,12 +12,12 @@ from scipy.stats import spearmanr
 import data
 from judges.catalog import find_subject, names
 from judges.client.event_loop import run_at_once
+from judges.definition import make_dimension
 from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_INDEX, FACET_NAMES, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
 from judges.embedded.model import make_judge, read_prompt
-from judges.loading import make_dimension
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED, judgement_of_samples, read_sample

@@ -18,7 +18,7 @@ from question_cases import FULL, KINDER, PAIR, PAIRED, ROW, WEIGHED
 
 from dspy_judges.errors import OptionError
 from judges import Judge, SamplingPlan, load
-from judges.loading import make_dimension
+from judges.definition import make_dimension
 from judges.scoring import ONE, WEIGHTED
 
 MEAN = SamplingPlan(kind="mean", samples=3, temperature=1.0)

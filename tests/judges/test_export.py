@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from catalogue import RELEVANCE, TLDR_CONCISE
 from openai_replies import complaints
 from prompts import reprompt
 
 from judges.__main__ import main
-from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.protocol import Message
 from judges.scoring import ONE, WEIGHTED, SamplingPlan

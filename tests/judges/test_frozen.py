@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from catalogue import FLUENCY, RELEVANCE
 from frozen_cases import KINDS, MEAN, SAVED, TEXTS, forge, load_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from refusals import refuses
 
 import judges
 from dspy_judges.errors import OptionError
-from judges.catalog import FLUENCY, RELEVANCE
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.scoring import ONE

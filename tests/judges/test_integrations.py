@@ -13,10 +13,10 @@ from typing import Any
 
 import dspy
 import pytest
+from catalogue import RELEVANCE, TLDR_CONCISE
 from tool_cases import JUDGE, ROWS, SCORES, VERDICT
 
 from judges import integrations as tools
-from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.questions import AnswerWeights, Question

@@ -12,16 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from behaving_model import Model, rate, rating_of_choice
+from catalogue import FLUENCY, RELEVANCE, TLDR_CONCISE
 from openai_server import OpenAIServer, Serving
 from question_cases import form
 
 import judges
 from dspy_judges.errors import OptionError
 from judges.base_judge import FailedJudgementWarning, MissingColumnError
-from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
+from judges.definition import make_dimension
 from judges.integrations import OpenJudge
 from judges.judge import Judge
-from judges.loading import make_dimension
 from judges.ray import JudgeBatch
 from judges.scoring import ONE
 

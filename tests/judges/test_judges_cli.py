@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from catalogue import FLUENCY
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 from scipy.stats import spearmanr
 from table_folder import LM, score_of
 
 from judges.__main__ import main
-from judges.catalog import FLUENCY, names
+from judges.catalog import names
 from judges.judge import Judge
 from judges.scoring import ONE, THOUGHT_TOKENS
 from judges.tables.formats import RowWriter

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from behaving_model import Behave, Model, rate
+from catalogue import FLUENCY
+from catalogue import TLDR_CONCISE as CONCISE
 
-from judges.catalog import FLUENCY
-from judges.catalog import TLDR_CONCISE as CONCISE
 from judges.client import Client
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.store import Store

@@ -6,16 +6,16 @@ from typing import Any
 
 import dspy
 import pytest
+from catalogue import RELEVANCE, TLDR_CONCISE
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy_engine import Engine, lm_of
 from question_cases import form
 from refusals import refuses
 
 import judges
-from judges.catalog import RELEVANCE, TLDR_CONCISE
+from judges.definition import make_dimension
 from judges.dimension import DimensionError
 from judges.judge import Judge
-from judges.loading import make_dimension
 from judges.modules import RatingJudge, ScoredProgram, Scoring, scoring_of
 from judges.prompt import Field
 from judges.questions import AnswerWeights, Question

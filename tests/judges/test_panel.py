@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from catalogue import COHERENCE, RELEVANCE, TLDR_CONCISE
 from frozen_cases import forge
 from prompts import reprompt
 from refusals import refuses
 
-from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
 from judges.client import Client, open_model
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from catalogue import COHERENCE, RELEVANCE
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 from prompts import reprompt
@@ -17,7 +18,7 @@ from refusals import refuses
 import judges
 from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
-from judges.catalog import RELEVANCE, candidate_questions, same_source_questions
+from judges.catalog import candidate_questions, same_source_questions
 from judges.client.event_loop import run_at_once
 from judges.dimension import DimensionError
 from judges.embedded import EmbeddedModel
@@ -101,8 +102,8 @@ def test_siblings_judge_the_same_text_by_the_same_source():
     assert names("fluency") == ["coherence", "consistency", "relevance"]
     assert names("tldr_concise") == []
     first = same_source_questions(RELEVANCE)[0]
-    assert (first.text, first.answers) == (catalog.COHERENCE.definition, (1, 2, 3, 4, 5))
-    assert first.anchors == catalog.COHERENCE.anchors
+    assert (first.text, first.answers) == (COHERENCE.definition, (1, 2, 3, 4, 5))
+    assert first.anchors == COHERENCE.anchors
     assert (
         same_source_questions(HELPFUL)
         == same_source_questions(replace(RELEVANCE, definition="mine"))

@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 import pytest
 from behaving_model import Behave, Model
+from catalogue import COHERENCE, TLDR_CONCISE
 from frozen_cases import load_raw
 from hypothesis import given
 from hypothesis import strategies as st
 from question_cases import DEADLINE, FULL, PAIR, PAIRED, PLAIN, ROW, TONE, WEIGHED, WEIGHTS, form
 
 from judges import AnswerWeights, Judge, Question, QuestionError
-from judges.catalog import COHERENCE, TLDR_CONCISE
 from judges.client import Client
 from judges.dimension import DimensionError, check_prompt, untuned_prompt
 from judges.judgement import NoScoreError

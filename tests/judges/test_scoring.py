@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from behaving_model import Model
+from catalogue import FLUENCY
 from prompts import reprompt
 
 import judges
-from judges.catalog import FLUENCY
 from judges.client import Client
 from judges.dimension import Dimension, DimensionError, untuned_prompt
 from judges.judge import Judge

@@ -14,9 +14,9 @@ from jsonl import read_jsonl, write_jsonl
 from tuned_judges import tuned_on
 
 import judges
+from judges.definition import make_dimension
 from judges.frozen import texts_digest
 from judges.labels.readers import read_items
-from judges.loading import make_dimension
 from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.verify import command
 

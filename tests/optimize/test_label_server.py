@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonl import read_jsonl
 
-from judges import loading
+from judges import definition
 from optimize.label_page.label_log import ClickError
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import LabelSession
@@ -27,7 +27,7 @@ CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": No
 def server(tmp_path: Path) -> Iterator[LabelServer]:
     texts = {"summary": MARKUP, "dimension": "helpful"}
     rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
-    subject = loading.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
+    subject = definition.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
     session = LabelSession(
         subject=subject,

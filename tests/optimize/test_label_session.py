@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 
-from judges import loading
+from judges import definition
 from judges.labels.readers import read_labels, read_pairs
 from judges.labels.types import LabelError
 from optimize.label_page.label_log import ClickError
@@ -24,9 +24,9 @@ from optimize.label_page.session import Click, JudgeAnswer, LabelSession
 TEXTS = ["document", "summary"]
 N = 6
 SUBJECTS: dict[str, Any] = {
-    "rating": loading.make_dimension("helpful", (1, 5), TEXTS, "It helps."),
-    "verdict": loading.make_dimension("helpful", ("pass", "fail"), TEXTS),
-    "pairwise": loading.make_comparison("better", ["document"], "response"),
+    "rating": definition.make_dimension("helpful", (1, 5), TEXTS, "It helps."),
+    "verdict": definition.make_dimension("helpful", ("pass", "fail"), TEXTS),
+    "pairwise": definition.make_comparison("better", ["document"], "response"),
 }
 ANSWERS = {"rating": [1, 2, 3, 4, 5], "verdict": ["pass", "fail"], "pairwise": ["A", "B", "tie"]}
 COUNTS = {"pass": 1, "fail": 0}

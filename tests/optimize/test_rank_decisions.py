@@ -12,7 +12,7 @@ from dspy.experimental import Choice, Noul, Score
 from rated_programs import ROWS, compile_with, form
 
 import judges
-from judges.loading import make_dimension
+from judges.definition import make_dimension
 from judges.modules import ScoredProgram
 from optimize.tuning.program_answer import ProgramAnswer, ProgramError, answer_of
 

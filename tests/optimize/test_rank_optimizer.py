@@ -13,7 +13,7 @@ from rated_programs import INPUTS, ROWS, compile_with, form
 
 import judges
 from dspy_judges.errors import JudgesError
-from judges.loading import make_dimension
+from judges.definition import make_dimension
 from optimize import RankOptimizer
 from optimize.tuning.program import UserProgram
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from catalogue import FLUENCY, RELEVANCE, TLDR_CONCISE
 from prompts import reprompt
 from question_cases import PAIRED, PLAIN, WEIGHED
 
 from judges import frozen
-from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.frozen import JudgeFile
 from judges.judge import Judge

@@ -1,8 +1,9 @@
 """A judge that rates, rows with its scores, and a judge that passes or fails, for other tools."""
 
+from catalogue import RELEVANCE
+
 import data
 from judges import Dimension, Judge
-from judges.catalog import RELEVANCE
 from judges.scoring import ONE, WEIGHTED
 
 JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
