@@ -1,6 +1,5 @@
 """What a label set can bear: the figures with an interval, the chance of a gain, what to label."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,25 +8,15 @@ from command_runs import json_of, output_of
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
+from rating_files import rated_items
 
 import data
 from optimize.__main__ import command as tune
 from optimize.check import command as check
-from optimize.items import Item, Items
 from optimize.measuring.capacity import capacity_texts, n_missing_for_intervals
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import stream
 from optimize.statistics.verdict_rates import verdict_agreement
-
-
-def items(documents: Sequence[Sequence[float]]) -> Items:
-    return Items(
-        tuple(
-            Item(id=f"{d}-{i}", document_id=f"d{d}", system=None, texts={}, human=human)
-            for d, labels in enumerate(documents)
-            for i, human in enumerate(labels)
-        )
-    )
 
 
 def sheet(path: Path, *rows: str, header: str = "label") -> Path:
@@ -44,7 +33,7 @@ DOCUMENTS = st.lists(
 @pytest.mark.parametrize("level", ["summary", "dataset"])
 @given(DOCUMENTS)
 def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, documents):
-    labels = items(documents)
+    labels = rated_items(documents)
     scores = labels.human + stream(0, "judge").normal(0, 2, len(labels))
     cell = correlation(level, scores, labels.human, labels.document_ids)
     # A rho of 1 in each of 15 documents with two outputs has no interval for another reason.
@@ -56,7 +45,7 @@ def test_check_asks_for_documents_exactly_if_rho_has_no_interval(level, document
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
 def test_check_asks_for_labels_exactly_if_a_rate_has_no_interval(documents):
-    labels = items(documents)
+    labels = rated_items(documents)
     figures = verdict_agreement(labels.human, labels.human, labels.document_ids)
     n_missing = n_missing_for_intervals(labels, ("pass", "fail"), "dataset")
     assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)

@@ -2,35 +2,25 @@
 
 import numpy as np
 import pytest
+from rating_files import rated_items
 from scipy.stats import spearmanr
 
-from optimize.items import Item, Items, choose_level
+from optimize.items import choose_level
 from optimize.search.problem import contrast, objective
 
 LEVELS = ("summary", "dataset", "system")
 
 
-def items(human):
-    """One document a list, one system a place."""
-    return Items(
-        tuple(
-            Item(id=f"{d}-{s}", document_id=f"d{d}", system=f"s{s}", texts={}, human=value)
-            for d, values in enumerate(human)
-            for s, value in enumerate(values)
-        )
-    )
-
-
 def test_a_document_counts_0_if_only_the_judge_ties_it_and_is_left_out_if_people_do():
-    those, scores = items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
+    those, scores = rated_items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
     assert objective(scores, those, "summary") == pytest.approx(1)
-    assert contrast(scores, -scores, those, "summary").documents == ("d1",)
+    assert contrast(scores, -scores, those, "summary").documents == ("d001",)
     for level in LEVELS:
-        assert objective(np.array([4.0, 4, 4]), items([[1, 2, 3]]), level) == 0
+        assert objective(np.array([4.0, 4, 4]), rated_items([[1, 2, 3]]), level) == 0
 
 
 def test_failed_outputs_are_missing_and_failing_never_helps_a_candidate():
-    those = items([[1, 2, 3, 4]])
+    those = rated_items([[1, 2, 3, 4]])
     seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
     # In order among the three that it judged; the seed, too, among those.
     assert objective(candidate, those, "summary") == pytest.approx(1)
@@ -55,7 +45,7 @@ def test_a_documents_dataset_level_term_is_the_derivative_of_rho_by_its_weight()
 
     whole = weighted_rho(np.ones(30))
     assert whole == pytest.approx(spearmanr(judge, human).statistic)
-    those = items([[float(value)] for value in human])
+    those = rated_items([[float(value)] for value in human])
     # A judge without a rho, so that the contrast is the first judge's terms alone.
     gap = contrast(judge, np.zeros(30), those, "dataset")
     step = 1e-6
@@ -79,12 +69,12 @@ def test_a_documents_dataset_level_term_is_the_derivative_of_rho_by_its_weight()
     ],
 )
 def test_the_default_level_depends_on_outputs_per_document_and_ties(human, level):
-    assert choose_level(items(human)) == level
+    assert choose_level(rated_items(human)) == level
 
 
 def test_a_system_level_contrast_has_an_error_from_two_documents_on():
-    those = items([[1, 2, 3, 4], [2, 1, 4, 3]])
+    those = rated_items([[1, 2, 3, 4], [2, 1, 4, 3]])
     one, other = np.array([1.0, 2, 3, 4, 1, 3, 2, 4]), np.array([4.0, 3, 2, 1, 1, 2, 3, 4])
     assert 0 < contrast(one, other, those, "system").error < np.inf
-    alone = contrast(one[:4], other[:4], items([[1, 2, 3, 4]]), "system")
+    alone = contrast(one[:4], other[:4], rated_items([[1, 2, 3, 4]]), "system")
     assert alone.error == np.inf

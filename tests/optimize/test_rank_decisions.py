@@ -9,7 +9,8 @@ import dspy
 import pytest
 from deciding_lm import DecidingLM
 from dspy.experimental import Choice, Noul, Score
-from rated_programs import ROWS, compile_with, form
+from question_cases import form
+from rated_programs import ROWS, compile_with
 
 import judges
 from judges.definition import make_dimension

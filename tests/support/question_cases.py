@@ -36,6 +36,7 @@ PAIR = {"query": "When?", "reply_a": "Good morning, on Friday.", "reply_b": "Fri
 
 
 def form(**values: object) -> str:
+    """A reply that gives these outputs."""
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
 

@@ -16,12 +16,6 @@ ROWS = [
 INPUTS = {"document": "A document.", "summary": "A summary of quality 2."}
 
 
-def form(**values: object) -> str:
-    """A reply that gives these outputs."""
-    blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
-    return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
-
-
 def compile_with(program: Any, rows: Any, *, ships: bool = True, **options: Any) -> Any:
     """The compiled program, which is a tuned one unless told otherwise."""
     settings = {"label": "score", "group": "source", "quiet": True, **options}

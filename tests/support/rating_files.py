@@ -1,4 +1,4 @@
-"""People's ratings and a judge's scores of documents by systems, as rows and in files."""
+"""People's ratings and a judge's scores of documents by systems: items, rows and files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,20 @@ from typing import Any
 
 from jsonl import write_jsonl
 
+from optimize.items import Item, Items
+
 Table = Sequence[Sequence[float | None]]
+
+
+def rated_items(human: Sequence[Sequence[float]]) -> Items:
+    """Items of these labels, a list of systems for each document."""
+    return Items(
+        tuple(
+            Item(id=f"{d}-{s}", document_id=f"d{d:03}", system=f"s{s}", texts={}, human=label)
+            for d, labels in enumerate(human)
+            for s, label in enumerate(labels)
+        )
+    )
 
 
 def write_ratings(path: Path | str, human: Table) -> str:
