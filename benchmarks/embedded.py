@@ -10,7 +10,7 @@ systems say little of new ones, so all are dealt several times.
 
 import argparse
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ import data
 from judges.dimension import Dimension
 from judges.embedded.facets import FACET_NAMES, FloatArray
 from judges.embedded.features import FACET_OF_FEATURE
-from judges.embedded.model import judged_features, make_judge, read_prompt
+from judges.embedded.model import EmbeddedJudge, judged_features, make_judge, read_prompt
 from judges.labels.types import LabelledOutput
 from judges.loading import load
 from optimize.statistics.correlations import summary_level
@@ -84,7 +84,7 @@ def taught(
     maker = np.array([output.system for output in outputs])
     rng, task = np.random.default_rng(0), read_prompt(system)
     scale, untuned = np.array(subject.scale), make_judge(task, [])
-    before = np.array([untuned.judge(output.texts)[0] for output in outputs])
+    before = np.array([_latent(untuned, output.texts) for output in outputs])
     known, unknown = [], []
     for _ in range(deals):
         documents = np.array_split(rng.permutation(np.unique(document)), DOCUMENT_FOLDS)
@@ -99,11 +99,15 @@ def taught(
             judge = make_judge(task, demos)
             after = np.full(len(outputs), np.nan)
             for i in np.flatnonzero(test):
-                after[i] = judge.judge(outputs[i].texts)[0]
+                after[i] = _latent(judge, outputs[i].texts)
             for figures, rows in ((known, test & ~new), (unknown, test & new)):
                 sides = human[rows], document[rows]
                 figures.append([rho_of(scores[rows], *sides) for scores in (before, after)])
     return [*np.nanmean(known, axis=0), *np.nanmean(unknown, axis=0)]
+
+
+def _latent(judge: EmbeddedJudge, texts: Mapping[str, str]) -> float:
+    return judge.regression.predict(judged_features(judge.roles, texts))[0]
 
 
 def rho_of(judge: FloatArray, human: FloatArray, document: np.ndarray) -> float:

@@ -53,8 +53,8 @@ def estimate_costs(
 ) -> list[CostEstimate]:
     """Return an estimate for each model that a judge sends requests to.
 
-    `characters` is the total length of the texts in all rows. `price` is the price that the user
-    gave, if any, and `models` has all models that the command asks (see `choose_price`).
+    `characters` is the length of the texts in all rows. For `models` and `price`, see
+    `choose_price`.
     """
     estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
     for part in judge.parts:
@@ -85,10 +85,9 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 
 class RunCost(NamedTuple):
-    """The calls, tokens, cost and time of a run, including those of starts that were interrupted.
+    """The calls, tokens, cost and time of a run and its earlier starts; the keys in --json.
 
-    The field names are the keys in the output of --json. `cost_unconfirmed_usd` is the worst-case
-    cost of requests that were not answered.
+    `cost_unconfirmed_usd` is the worst-case cost of requests that were not answered.
     """
 
     lm: list[str]

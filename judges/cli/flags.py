@@ -61,8 +61,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports wrong usage in one line and exits with code 2.
 
     Flags cannot be abbreviated, and a flag for one file to read cannot be repeated. An argument
-    such as `-1:1` is read as a value, not as a flag. In messages, API keys are redacted and control
-    characters are escaped.
+    such as `-1:1` is read as a value, not as a flag.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -207,10 +206,7 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 def read_plan(
     kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """Return the sampling plan for the values of --plan, --samples and --temperature.
-
-    Returns None if no value is set. Raises UsageError if the values do not fit together.
-    """
+    """Return the sampling plan for the values of --plan, --samples and --temperature, if any."""
     from judges.scoring import SamplingPlan
 
     if (kind == "mean") != (samples is not None):
@@ -258,10 +254,7 @@ def add_reporting_flags(run: Flags) -> None:
 
 
 def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
-    """Return the judge with the form of reasoning that --reasoning names, if the flag is set.
-
-    Raises UsageError if the judge is frozen, since the prompt of a frozen judge must not change.
-    """
+    """Return the judge with the form of reasoning that --reasoning names, if the flag is set."""
     if args.reasoning is None:
         return judge
     if judge.is_frozen:
@@ -286,9 +279,9 @@ def constructed_labels_note(judge: "AnyJudge") -> str | None:
 def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
     """Return the judge with the model, server, plan and reasoning that the flags choose.
 
-    Prints a note if the judge was tuned on constructed labels, or if it was frozen for another
-    model or plan. Raises UsageError if the judge cannot have the plan or the reasoning, and
-    FatalModelError if the judge's file names a model or server that only the user may choose.
+    Prints a note if the judge was tuned on constructed labels, or was frozen for another model or
+    plan. Raises UsageError if it cannot have the plan or the reasoning, and FatalModelError if its
+    file names a model or server that only the user may choose.
     """
     from judges.judge import Judge
 
@@ -320,8 +313,7 @@ def with_model_flags(judge: "AnyJudge", name: str, args: argparse.Namespace) -> 
 def split_name(text: str) -> tuple[str, str]:
     """Split NAME=VALUE into the name and the value; the name is "" if the text has none.
 
-    A text has no name if it lacks "=", has a "/" before "=", or is the path of a file. Raises
-    UsageError if the name or the value is empty.
+    A text has no name if it lacks "=", has a "/" before "=", or is the path of a file.
     """
     name, equals, value = text.partition("=")
     if not equals or Path(text).exists() or "/" in name:

@@ -46,9 +46,8 @@ Results = Scores | Preferences
 class TableRun:
     """The judges of a run, and what is known about the table that they judge.
 
-    `columns` are the columns to write. `text_columns` has, for each judge's name, a mapping from
-    the names of the judge's texts to columns of the table. `id_column` is the column with the rows'
-    ids; if it is None, the id of a row is its number.
+    `columns` are the columns to write, and `text_columns` maps the texts of each judge, by its
+    name, to columns of the table. Without an `id_column`, the id of a row is its number.
     """
 
     judges: tuple[AnyJudge, ...]
@@ -82,9 +81,8 @@ class TableRun:
 def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
     """Run the command score or winrate, and return the exit code.
 
-    With --dry-run, the command only prints an estimate. With --batch-api, the command submits the
-    requests or collects the answers, and continues only if all requests have answers. Then
-    the command judges all rows and prints the summary.
+    With --dry-run, only print an estimate. With --batch-api, submit the requests or collect the
+    answers, and judge the rows only once all requests have answers.
     """
     if not args.dry_run:
         if args.out is None:
@@ -159,8 +157,7 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
 def _read_text_mapping(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
-    Other names in a mapping file are ignored, since the file may also map labels. Raises
-    UsageError for any other name in an argument NAME=COLUMN.
+    Other names are refused in NAME=COLUMN, and ignored in a file, which may also map labels.
     """
     columns = read_map_flags(arguments)
     valid_names = {ID_COLUMN}
@@ -195,17 +192,15 @@ def _store_path(out: Path) -> Path:
 
 @contextmanager
 def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
-    """Open a session with the run's store of replies, and lock the output file.
+    """Open a session, with a store of replies next to the output file, which is locked.
 
-    The session has a store, next to the output file, if a judge needs a model outside of this
-    process. At the end, the store is removed if a later start could use nothing in it, or if this
-    is the run's last session (`is_last`) and no error was raised.
+    At the end, the store is removed if a later start could use nothing in it, or if this is the
+    run's last session (`is_last`) and no error was raised.
     """
     args = run.args
     path = _store_path(args.out) if run.external_models else None
     options = request_options(args)
-    options["max_calls"], options["max_cost"] = args.max_calls, args.max_cost
-    options["store"] = path
+    options |= {"max_calls": args.max_calls, "max_cost": args.max_cost, "store": path}
     asked = run.estimate.models
     with exclusive_lock(args.out), Session(keep_going=False, lms=asked, **options) as session:
         store, settings = session.store, {"run": run.digest()}

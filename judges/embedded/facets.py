@@ -15,10 +15,9 @@ FloatArray = NDArray[np.float64]
 class Facet(NamedTuple):
     """How much a facet counts in the overall impression that a text makes.
 
-    `is_content` is true if the facet is about what the text says, and not about how it says it.
-    `document_weight` holds for a text that was made from a document, and `turn_weight` for a turn
-    of a conversation or an answer. `bonus` is the gain of a text that is better than usual in the
-    facet, relative to the loss of one that is equally worse; it is small for what readers expect.
+    `is_content`: it is about what the text says, and not how. `document_weight` is for a text that
+    was made from a document, `turn_weight` for an answer. `bonus` is the gain of a text that is
+    better than usual, relative to the loss of one that is equally worse: small for what all expect.
     """
 
     is_content: bool
@@ -63,7 +62,7 @@ FacetShares = dict[int, float]
 def _read_facet_words() -> tuple[dict[str, FacetShares], dict[str, FacetShares]]:
     """Return the shares of facets by words, and by phrases, which are regular expressions.
 
-    A word that ends in a full stop is a whole word; any other is the beginning of a word.
+    A word is the beginning of words, unless it ends in a full stop.
     """
     words: dict[str, FacetShares] = {}
     phrases: dict[str, FacetShares] = {}
@@ -92,8 +91,7 @@ _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
     """Return the weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
-    `texts` are pairs of a text from the prompt and the text's weight. `is_turn` is true if the
-    judged text is a turn of a conversation or an answer.
+    `texts` are pairs of a text and its weight. `is_turn`: the judged text is an answer.
     """
     requested = np.zeros(len(FACETS))
     for text, text_weight in texts:

@@ -32,9 +32,9 @@ MAX_SENTENCES = 60
 class SentenceMatch(NamedTuple):
     """The sentence of a source that is most similar to a given sentence of the judged text.
 
-    `source_index` is -1 if no source sentence shares a stem with the given sentence. `share` is the
-    weight that the two sentences share, divided by the weight of the given sentence.
-    `shared_weights` has the weight that each source sentence shares, by the sentence's index.
+    `source_index` is -1 without a shared stem. `share` is the weight that the two sentences share,
+    divided by the weight of the given sentence. `shared_weights` has the weight that each source
+    sentence shares, by its index.
     """
 
     source_index: int
@@ -46,9 +46,8 @@ class SentenceMatch(NamedTuple):
 class OutputText:
     """The text that is judged, with the sources that it is compared with.
 
-    `sentences` are the first MAX_SENTENCES sentences of the text, and `matches` has a match for
-    each of them. `document` is the text that the judged text was made from, `turns` the
-    conversation that it answers, `knowledge` the facts that it should use, and `source` all three.
+    `matches` has a match for each of `sentences`. `document` is what the text was made from,
+    `turns` the conversation that it answers, `knowledge` what it should use, `source` all three.
     """
 
     text: SplitText
@@ -84,9 +83,8 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
     """Return three features: similarity to the document, coverage of it, and mean salience.
 
     The similarity is 1 minus the Jensen-Shannon divergence, in bits, between the distributions of
-    stems in the text and in the document. Of the measures that need no reference text, this
-    similarity ranks summarizers most like people who judge content (Louis and Nenkova 2013,
-    doi:10.1162/COLI_a_00123).
+    stems. Without a reference text, it ranks summarizers most like people who judge content (Louis
+    and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
     n_stems, frequency = len(output.text.stems), document.frequency
     similarity = salience = 0.0
@@ -114,9 +112,9 @@ def _content_features(output: OutputText, document: SourceIndex) -> Iterable[flo
 def _support_features(output: OutputText, source: SourceIndex) -> Iterable[float]:
     """Return four features of how far the source supports the text.
 
-    These are the shares of the sentences' stems and of the word pairs that are in the source, the
-    share of new word pairs, and the number of new names and numbers per sentence. A name is a
-    capitalised word within a sentence; a name or number is new if the source lacks it.
+    These are the shares of stems and of word pairs that are in the source, the share of new word
+    pairs, and the number of names and numbers per sentence that the source lacks. A name is a
+    capitalised word within a sentence.
     """
     sizes = [len(sentence.stems) for sentence in output.sentences]
     support = sum([match.share * size for match, size in zip(output.matches, sizes, strict=True)])
@@ -142,10 +140,7 @@ def _count_new_names(sentence: Sentence, source: SourceIndex) -> float:
 
 
 def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
-    """Return three features of an answer: its content, its overlap with the last turn, its facts.
-
-    Facts count only if the turns do not mention them.
-    """
+    """Return an answer's content, its overlap with the last turn, and its facts not in turns."""
     stems, salience = output.stems, (output.last_turn or turns).salience
     overlap = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
     facts = (output.knowledge or output.document or turns).frequency.keys() - turns.frequency
@@ -156,9 +151,9 @@ def _answer_features(output: OutputText, turns: SourceIndex) -> Iterable[float]:
 def _order_features(output: OutputText, document: SourceIndex) -> Iterable[float]:
     """Return four features of how well the text follows the order of the document.
 
-    These are the share of sentence pairs in reversed order, how late in the document the matching
-    sentences are, how near to each other the matches of neighbouring sentences are, and the log
-    number of sentences, since more sentences can more often be in a wrong order.
+    These are the share of sentence pairs in reversed order, how late in the document the matches
+    are, how near the matches of neighbouring sentences are, and the log number of sentences, since
+    more sentences can more often be in a wrong order.
     """
     indices = [match.source_index for match in output.matches if match.share > 0.2]
     reversed_pairs = [a > b for a, b in combinations(indices, 2)]
@@ -181,12 +176,9 @@ def _mean(values: Sequence[float], *, default: float) -> float:
 
 
 def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Return seven features of the wording of the text.
+    """Return seven features of the wording of the text, in the order of FEATURES.
 
-    These are the strength of the links between neighbouring sentences, the share of short
-    sentences, the share of repeated stems, the share of repeated stem pairs, the log mean length of
-    sentences, the variety of stems, and the share of sentences that begin with the same word as an
-    earlier sentence. Two sentences are linked by shared stems, or by a connective in the second.
+    Two sentences are linked by shared stems, or by a connective in the second.
     """
     stems, sentences = text.stems, output.sentences
     links: list[float] = []
@@ -294,22 +286,12 @@ FACET_OF_FEATURE = np.array([FACET_INDEX[feature.facet] for feature in FEATURES]
 MAX_SDS = 3.0
 # The value of all features of a text without words.
 EMPTY_TEXT_VALUE = -2.0
-# The features of texts with more characters than this are not cached, to save memory.
-MAX_CACHED_CHARACTERS = 20_000
 
 
+# Cached, since a search judges the same texts with many prompts.
+@lru_cache(maxsize=4096)
 def measure_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
     """Return a text's features, in SDs above the mean of ordinary texts; a source may be ""."""
-    n_characters = len(text) + len(document) + len(turns) + len(knowledge)
-    measure = (
-        _cached_features if n_characters <= MAX_CACHED_CHARACTERS else _cached_features.__wrapped__
-    )
-    return measure(text, document, turns, knowledge)
-
-
-@lru_cache(maxsize=4096)
-def _cached_features(text: str, document: str, turns: str, knowledge: str) -> FloatArray:
-    """Return a text's features, cached, since a search judges the same texts with many prompts."""
     split_text = split_sentences(text)
     if not split_text.sentences:
         return np.full(len(FEATURES), EMPTY_TEXT_VALUE)

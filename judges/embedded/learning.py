@@ -52,9 +52,9 @@ MAX_SDS = 3.0
 
 
 class ExampleSimilarity:
-    """Computes how similar texts are to examples, by the distance between their features.
+    """Computes how similar texts are to examples (n, features), by the distance of their features.
 
-    `examples` has the shape (n, features). Features that are equal in all examples are ignored.
+    Features that are equal in all examples are ignored.
     """
 
     def __init__(self, examples: FloatArray) -> None:
@@ -79,9 +79,9 @@ class ExampleSimilarity:
 
 @dataclass(frozen=True, slots=True)
 class LocalCorrections:
-    """The offset of the score and the shift of the weights near each of n examples.
+    """The offset of the score and the shift of the weights (n, features) near each of n examples.
 
-    They are multiplied by a text's similarity to the example. `shifts` has the shape (n, features).
+    They are multiplied by a text's similarity to the example.
     """
 
     similarity: ExampleSimilarity
@@ -117,8 +117,7 @@ def fit_regression(
 ) -> Regression:
     """Return the posterior mean of the weights, the intercept and the local corrections.
 
-    There are n examples; `features` has the shape (n, features). For pairs, the features are
-    differences, first minus second.
+    `features` has a row for each example; for pairs, these are differences, first minus second.
     """
     variances = (PRIOR_FRACTION * np.abs(prior_weights) + PRIOR_CONSTANT) ** 2
     prior_scores = features @ prior_weights
@@ -174,10 +173,9 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: FloatArray, solution: FloatArray, groups: Sequence[NDArray[np.intp]]
 ) -> float:
-    """Return the cross-validated log-likelihood, up to a constant.
+    """Return the log-likelihood of each group, predicted from the others, up to a constant.
 
-    Each group of examples with the same source, given by their indices, is predicted from all other
-    groups. If all examples have the same source, each example is predicted from all others.
+    If all examples have the same source, each example is predicted from all others.
     """
     if len(groups) == 1:
         errors = solution / np.diag(precision)

@@ -134,8 +134,7 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 class TextRoles(NamedTuple):
     """The names of the texts that a judge reads: the candidates are judged or compared.
 
-    `documents` are the texts that the candidates were made from, `turns` the query or dialogue that
-    they answer, and `knowledge` the facts that they should use.
+    Candidates were made from `documents`, answer `turns` and should use `knowledge`.
     """
 
     candidates: tuple[str, ...]
@@ -155,10 +154,7 @@ _KNOWLEDGE_WORDS = re.compile(
 
 
 def read_roles(fields: Sequence[Field], *, is_pairwise: bool) -> TextRoles:
-    """Return the role of each text, by its name and description.
-
-    The last text is the candidate; if the judge compares texts, the last two are the candidates.
-    """
+    """Return the role of each text; the last text, or the last two of a pair, are candidates."""
     descriptions = {field.name: f"{field.name} {field.description}".lower() for field in fields}
     first_candidate = len(fields) - (2 if is_pairwise else 1)
     names = [*descriptions]
@@ -180,11 +176,10 @@ _RATING_WORDS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from
 
 
 def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
-    """Return the prior weight of each feature for an output field of a judge.
+    """Return the prior weight of each feature for an output field, by the words of the prompt.
 
-    The weights depend on the words of the instruction, of the field's definition and of its
-    anchors. The instruction counts only for the judge's rating or choice, since it does not
-    describe the answers to questions.
+    The instruction counts only for the judge's rating or choice, since it does not describe the
+    answers to questions.
     """
     choices = "|".join([re.escape(str(choice)) for choice in field.options])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
@@ -204,8 +199,8 @@ def prior_weights(prompt: Prompt, field: Field, roles: TextRoles) -> FloatArray:
 class EmbeddedJudge:
     """A prompt that was read, and can judge texts: its output fields, and a regression.
 
-    `answer` is the output field that the regression predicts, and `choices` are its possible values
-    as strings, the worst first. `questions` are the judges that answer the prompt's questions.
+    `answer` is the field that the regression predicts, and `choices` its values, the worst first.
+    `questions` are the judges that answer the prompt's questions.
     """
 
     outputs: tuple[Field, ...]
@@ -215,10 +210,6 @@ class EmbeddedJudge:
     roles: TextRoles
     regression: Regression
     questions: tuple["EmbeddedJudge", ...] = ()
-
-    def judge(self, texts: Mapping[str, str]) -> tuple[float, FloatArray]:
-        """Return the latent score of the texts, and each feature's contribution to the score."""
-        return self.regression.predict(judged_features(self.roles, texts))
 
 
 def judged_features(roles: TextRoles, texts: Mapping[str, str]) -> FloatArray:

@@ -67,7 +67,7 @@ _CLOSING_TOKENS = frozenset({*"\"'”’)]", "''", "``"})
 class Sentence:
     """A sentence: its tokens as written, its words in lower case, the stems of its content words.
 
-    `has_end_mark` is true if the sentence ends with a full stop, a question mark or a similar mark.
+    `has_end_mark` is true if it ends with a full stop, a question mark or the like.
     """
 
     tokens: tuple[str, ...]
@@ -199,10 +199,9 @@ def total_weight(stems: Iterable[str]) -> float:
 class SourceIndex:
     """The index of a source, which is a text that judged texts were made from, or that they answer.
 
-    `sentence_indices` has, for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences
-    with the stem. `salience` says how much each stem matters; the `n_salient` largest values sum to
-    1. `importances` says how much each sentence matters, and `covering_weights` the weight that a
-    text must share with each sentence to cover the sentence.
+    `sentence_indices` has the first sentences with each stem. `salience` says how much each stem
+    matters; the `n_salient` largest values sum to 1. `importances` says how much each sentence
+    matters, and `covering_weights` the weight that a text must share with it to cover it.
     """
 
     n_stems: int

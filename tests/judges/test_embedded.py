@@ -17,7 +17,7 @@ from judges.dimension import Comparison, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_INDEX, FACET_NAMES, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
-from judges.embedded.model import make_judge, read_prompt
+from judges.embedded.model import judged_features, make_judge, read_prompt
 from judges.prompt import Field, Prompt
 from judges.protocol import FatalModelError, Sampling
 from judges.scoring import WEIGHTED, judgement_of_samples, read_sample
@@ -185,12 +185,6 @@ def test_a_facet_prefers_the_better_of_two(name, sources, texts):
     assert better > worse
 
 
-@pytest.mark.parametrize("document", ["", " . ", "?!", "x"])
-def test_parts_are_finite_and_bounded_whatever_the_source(document):
-    values = measure_features("Some text.", document, "", "")
-    assert all(math.isfinite(value) and abs(value) <= 3 for value in values)
-
-
 @pytest.mark.parametrize(
     ("instruction", "facet"),
     [
@@ -235,8 +229,12 @@ def demo(output, rating):
     return {**output.texts, "rating": str(rating)}
 
 
+def predict(judge, texts):
+    return judge.regression.predict(judged_features(judge.roles, texts))
+
+
 def latents(judge, outputs):
-    return np.array([judge.judge(output.texts)[0] for output in outputs])
+    return np.array([predict(judge, output.texts)[0] for output in outputs])
 
 
 def within(judge, outputs, target):
@@ -253,15 +251,6 @@ def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents(
     taught = make_judge(TASK, [demo(one, quality(one)) for one in TEACHING])
     assert before < 0.2
     assert within(taught, TESTED, target) > before + 0.3
-
-
-def test_eight_demos_hardly_move_the_order():
-    untuned, rhos = latents(make_judge(TASK, []), TESTED), []
-    for seed in range(5):
-        rng = random.Random(seed)
-        few = [demo(one, round(one.rating("relevance"))) for one in rng.sample(TEACHING, 8)]
-        rhos.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
-    assert min(rhos) > 0.9
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
@@ -289,10 +278,10 @@ def test_learning_is_the_same_each_time_and_in_any_order():
 def test_any_demos_leave_a_judge_that_judges(demos):
     judge = make_judge(TASK, demos)
     for one in TESTED[:3]:
-        latent, shares = judge.judge(one.texts)
+        latent, shares = predict(judge, one.texts)
         assert math.isfinite(latent)
         assert np.isfinite(shares).all()
-    assert make_judge(TASK, demos).judge({})[0] == judge.judge({})[0]
+    assert predict(make_judge(TASK, demos), {})[0] == predict(judge, {})[0]
 
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
@@ -312,5 +301,5 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     first, second = TESTED[:2]
     texts = pair(first, second)
     mirror = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
-    assert judge.judge(texts)[0] != make_judge(task, []).judge(texts)[0]
-    assert judge.judge(mirror)[0] == pytest.approx(-judge.judge(texts)[0])
+    assert predict(judge, texts)[0] != predict(make_judge(task, []), texts)[0]
+    assert predict(judge, mirror)[0] == pytest.approx(-predict(judge, texts)[0])
