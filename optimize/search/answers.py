@@ -35,9 +35,9 @@ FOLD_SEED = 0
 class LabelledAnswers:
     """A judge's answers and the human labels on the same outputs (or pairs), as arrays.
 
-    `answers` has a row for each output and a column for each of the `fields`: the questions, and
-    last the judge's own answer. A row is NaN if the judgement failed. Outputs are ranked within
-    groups: each document, or all outputs together. A cross-validation fold holds whole documents.
+    `answers` has a row for each output (NaN if the judgement failed) and a column for each of the
+    `fields`: the questions, and last the judge's own answer. `group` holds the outputs that are
+    ranked together, and `fold` whole documents.
     """
 
     answers: Matrix
@@ -69,8 +69,8 @@ class LabelledAnswers:
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.
 
-        The weights are scaled so that the scores have the same mean and standard deviation as the
-        labels, unless scores could then leave the rating scale.
+        The scores get the mean and standard deviation of the labels, if they can stay on the rating
+        scale.
         """
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
         if not has_answers.any():
@@ -96,10 +96,7 @@ class LabelledAnswers:
         return AnswerWeights(intercept=intercept, slopes=slopes_by_name)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
-        """Return the relative slopes of the answers in the score, fitted on the outputs in `rows`.
-
-        If nothing can be learned from the labels, only the judge's own answer has a slope.
-        """
+        """Return the answers' relative slopes; only the judge's own if labels teach nothing."""
         own_answer_only = np.zeros(len(self.fields))
         own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
@@ -141,10 +138,7 @@ class LabelledAnswers:
         return replace(self, answers=self.answers[:, columns], fields=fields)
 
     def of_useful_questions(self) -> "LabelledAnswers":
-        """Select the answers with a share of the weights of at least `MIN_WEIGHT_SHARE`.
-
-        The weights are fitted again without the others, until no share is too small.
-        """
+        """Drop questions with too small a share of the weights, fitting anew each time."""
         questions = self.fields[:-1]
         shares = self.fit_weights().shares(self.fields)
         useful = [field for field in questions if shares[field.name] >= MIN_WEIGHT_SHARE]

@@ -52,8 +52,7 @@ class Evaluator:
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item: measured if possible, else estimated.
 
-        For a candidate with questions, only the price of the questions is estimated if the price
-        without them was measured.
+        If the price without the candidate's questions was measured, only theirs is estimated.
         """
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_FOR_MEAN_COST:
@@ -84,10 +83,9 @@ class Evaluator:
         return items.of_ids(self._judgements[candidate.id])
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """Judge the items with the candidate, and apply the candidate's answer weights.
+        """Judge the items that the candidate has not judged yet, and return all of its judgements.
 
-        Items that the candidate has judged are not judged again. Raises SearchBudgetSpentError if
-        judging costs more than is left of the budget.
+        Raises SearchBudgetSpentError if judging costs more than is left of the budget.
         """
         item_judgements = self._judgements[candidate.id]
         unjudged = [item for item in items.items if item.id not in item_judgements]

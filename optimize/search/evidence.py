@@ -41,13 +41,10 @@ EQUAL_RANK_SHARE = 0.05
 class JudgedItems:
     """Items and the judgements of one judge on these items, in the same order.
 
-    The outputs of a document are ranked among each other. If no document has three outputs, or if
-    the items are pairs or verdicts, all items are ranked together.
-
-    `ranks` has the ranks by people's labels (row 0) and by the judge's scores (row 1); 1 is the
-    best, and NaN stands for a failed judgement. `gaps` is how much the judge overrates each output:
-    the difference between the two ranks, in standard deviations of ranks; for pairs, the judge's
-    margin minus people's margin.
+    Outputs are ranked within their documents; all together if no document has three outputs, or for
+    pairs and verdicts. `ranks` has the ranks by people's labels (row 0) and by the judge's scores
+    (row 1); 1 is the best. `gaps` is how much the judge overrates each output, in standard
+    deviations of ranks; for pairs, the judge's margin minus people's margin.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -141,8 +138,8 @@ class JudgedItems:
     def _select_outputs(self, rows: Indices) -> list[int]:
         """Choose the outputs to show, and sort them by people's labels, best first.
 
-        People's best and worst come before those that the judge overrates and underrates most, and
-        the one that it ranks most accurately.
+        After people's best and worst come those that the judge overrates, underrates and ranks
+        best.
         """
         best_first = rows[np.argsort(-self.items.human[rows], kind="stable")]
         weighted_gaps, gaps = self.weighted_gaps[rows], np.abs(self.gaps[rows])

@@ -96,8 +96,8 @@ NO_GAIN = Gain(value=math.nan, low=math.nan, high=math.nan, n_documents=0)
 class ShipDecision:
     """Whether the tuned judge ships, and the reason in a sentence.
 
-    `limit_reached` is true if the decision may change under a larger limit, and `is_forced` if the
-    tuned judge ships only because the user asked for it.
+    `limit_reached` is true if a larger limit may change the decision, and `is_forced` if the tuned
+    judge ships only because the user asked for it.
     """
 
     ships: bool
@@ -121,9 +121,8 @@ def decide(
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    The tuned judge is the judge that asks questions, if these have the largest gain; otherwise the
-    finalist with the largest gain after a deduction for cost. It ships if it passes the test and
-    `_objection` finds no reason against it.
+    It is the judge that asks questions, if these have the largest gain; otherwise the finalist with
+    the largest gain after a deduction for cost.
     """
     question_halves = [[finalist] for finalist in questions.finalists] if questions else []
     kinds = [kind for kind in (halves, question_halves) if any(kind)]
@@ -238,10 +237,10 @@ def metric_name(goal: Goal) -> str:
 
 
 def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
-    """Return the candidate with the highest objective after a deduction for its cost.
+    """Return the candidate with the highest objective after a deduction of `GAIN_PER_EXTRA_COST`.
 
-    The deduction is `GAIN_PER_EXTRA_COST`. If any candidate beats the untuned judge, the others are
-    ignored. Two candidates are compared on the items that both have scored and neither shows.
+    If any candidate beats the untuned judge, the others are ignored. Two candidates are compared on
+    the items that both have scored and neither shows.
     """
     tests_by_id: dict[str, list[Finalist]] = {}
     for finalist in finalists:
@@ -272,7 +271,7 @@ def largest_gain(
 
     The gain on a half is the mean of its contrasts, and halves are weighted by their documents. The
     interval lies above zero if less than the share `risk` of the random permutations reach the
-    gain. It is infinite for fewer than two documents, or for too few untied ones (dataset level).
+    gain, and is infinite for too few documents.
     """
     # The first draw swaps no judges: its gains are those in the data.
     gain_sums = np.zeros((1 + N_PERMUTATIONS, len(kinds)))

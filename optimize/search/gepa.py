@@ -44,9 +44,9 @@ INSTRUCTION_NAME = "instruction"
 class GepaAdapter:
     """The adapter through which GEPA scores documents, draws minibatches and asks the proposer.
 
-    GEPA learns from the documents in `learning`, and selects on those in `selection`. `values` is
-    the objective of each candidate that was scored on all of `selection`. `fatal_error` ends the
-    search; it is kept here, because GEPA would treat it as a single bad reply.
+    GEPA learns from the documents in `learning`, and selects on those in `selection`, where
+    `values` is the objective of each candidate. `fatal_error` ends the search; it is kept here,
+    because GEPA would treat it as a single bad reply.
     """
 
     propose_new_texts = None  # None: GEPA uses its own prompt for proposals
@@ -145,11 +145,10 @@ class GepaAdapter:
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
     """Return a score for each document, by its id, so that the mean score is the objective.
 
-    If the objective is undefined, the mean is 0. At summary level, the score is the rho within the
-    document. At dataset level, it is a scaled sum over the document's outputs of 1 minus half the
-    squared difference between the judge's and people's standardised mid-ranks. For balanced
-    accuracy, it is a scaled sum over the right verdicts, which count more for the rarer label. At
-    system level, and if all scores or labels are equal, it is the objective over all documents.
+    At summary level, the score is the rho within the document. Otherwise it is a sum over the
+    document's outputs of what each adds to the objective: at dataset level 1 minus half the squared
+    difference of the standardised mid-ranks, for balanced accuracy the weight of a right verdict.
+    If the objective is no such sum, each document gets its value; 0 if it is undefined.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
     score_of = dict.fromkeys(items.documents, value)

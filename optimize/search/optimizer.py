@@ -42,8 +42,7 @@ class CrossValidation:
     """The cross-validation of a judge that shows all labels of train and dev as demonstrations.
 
     Each fold of documents is scored by a version of the judge that does not show the fold.
-    `demo_set` are the demonstrations of the judge itself. The cross-validation is not feasible if
-    the prompt cannot show all labels, or if there are too few documents.
+    `demo_set` are the judge's own demonstrations.
     """
 
     def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
@@ -150,9 +149,9 @@ class LastRound:
 class Exploration:
     """The result of an optimizer: finalists, best first, and the ids of all scored candidates.
 
-    `cross_validation` tests a finalist whose demonstrations are from dev as well as train; None if
-    there is no such finalist. `questions` are those that the proposer wrote from train.
-    `limit_reached` is true if the limit was too small for proposals, or for a test of better ones.
+    `cross_validation` tests a finalist whose demonstrations are from dev as well as train.
+    `questions` are those that the proposer wrote from train. `limit_reached` is true if the limit
+    was too small for proposals, or for a test of better ones.
     """
 
     finalists: Sequence[Candidate] = ()

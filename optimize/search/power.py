@@ -31,10 +31,9 @@ def fewest_documents(risk: float) -> int:
 
 
 def power(n_documents: int, outputs: float, gain: float, risk: float = DEFAULT_RISK) -> float:
-    """Return the probability, in [0, 1], that a tuned judge with this true gain ships.
+    """Return the probability that a tuned judge with this true gain ships: a t test's power.
 
-    It is the power of a one-sided t test over documents. `outputs` is the effective number of
-    outputs in a document; at summary level, the number of outputs minus one.
+    `outputs` is the effective number of outputs in a document: one less at summary level.
     """
     from scipy.special import nctdtr, stdtrit
 

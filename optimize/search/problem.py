@@ -57,10 +57,10 @@ class SearchOptions:
 class SearchProblem:
     """The task of an optimizer: find a prompt that judges outputs as people do.
 
-    The optimizer learns from `train`, and its finalists are tested on `dev`; `test_reserve` is how
-    much the budget reserves for that test. `proposer` is the language model that writes
-    instructions. Candidates may ask the `questions`, of which the most promising come first;
-    without `may_add_questions`, only those of the untuned judge.
+    The optimizer learns from `train`, and its finalists are tested on `dev`, for which
+    `test_reserve` is reserved. `proposer` is the language model that writes instructions.
+    Candidates may ask the `questions`, the most promising first; without `may_add_questions`, only
+    those of the untuned judge.
     """
 
     evaluator: Evaluator
@@ -129,9 +129,8 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """Return the ids of documents that can tell judges apart; the first few alone can do so, too.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, the labels alternate, and at most twice as many
-    documents have the commoner label, because the rarer label limits the precision. In all other
-    cases, and if no document can tell judges apart, all documents are returned.
+    accuracy, if every document has only one label, the labels alternate, and the commoner label has
+    at most twice as many. In all other cases, all documents are returned.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.document_rows.items()}
     varied = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
@@ -158,8 +157,7 @@ def first_documents(
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """Return rho at the goal's level, or balanced accuracy; NaN if the metric is undefined.
 
-    Scores other than 0 and 1 become verdicts by the threshold that is best on these same items,
-    which is biased upwards, so use it on train only.
+    Scores become verdicts by the threshold that is best on these items, so use it on train only.
     """
     if goal == "balanced":
         return balanced_accuracy(_best_verdicts(scores, items), items.human)

@@ -133,10 +133,7 @@ _FENCE_PATTERN = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """The outcome of one request: a usable instruction, or the fault that makes it unusable.
-
-    `reply` is empty if the model did not answer.
-    """
+    """The outcome of a request: an instruction, or its fault; no reply if the model gave none."""
 
     instruction: str = ""
     fault: str = ""
@@ -166,10 +163,7 @@ class Proposer:
     def write_evidence(
         self, candidate: Candidate, items: Items, generators: Sequence[np.random.Generator]
     ) -> list[str]:
-        """Write one version of the evidence for each of the `generators`.
-
-        The evidence shows how the candidate judged those of the items that it has been scored on.
-        """
+        """Write a version of the evidence on scored items for each of the `generators`."""
         evaluator = self._problem.evaluator
         items = evaluator.scored_items(candidate, items)
         judgements = evaluator.judgements(candidate, items)
@@ -186,10 +180,8 @@ class Proposer:
     ) -> list[str]:
         """Ask for instructions that are better than the `current` one, and return the usable ones.
 
-        Each version of the evidence makes one request. With `ask_questions`, the model also
-        proposes questions, and usable ones are added to `questions`.
-
-        Raises SearchBudgetSpentError if the requests would cost more than is left of the budget.
+        Each version of the evidence makes one request, which may also ask for `questions`. Raises
+        SearchBudgetSpentError if the requests would cost more than is left of the budget.
         """
         if not evidence or self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
             return []
@@ -320,7 +312,7 @@ def _sections_of(reply: str) -> tuple[str, dict[str, str]]:
 def read_instruction(reply: str) -> str:
     """Read the instruction under its header, or in the only code block of a reply without headers.
 
-    Raises NoScoreError if the reply has no instruction; its message is for the proposer.
+    Raises NoScoreError, with a message for the proposer, if the reply has no instruction.
     """
     text, sections = _sections_of(reply)
     if THOUGHT_START.search(text):

@@ -42,8 +42,7 @@ class QuestionsNotTestedError(JudgesError):
 def question_test_cost(problem: SearchProblem, *, proposes: bool) -> float:
     """Return the cost to reserve for the test of questions; 0 if there will be none.
 
-    The cost is in the budget's unit. `proposes` says whether the optimizer asks the proposer for
-    questions.
+    `proposes` says whether the optimizer asks the proposer for questions.
     """
     proposes = proposes and problem.may_add_questions and problem.proposer is not None
     if not (problem.questions or problem.evaluator.untuned.questions or proposes):
@@ -63,8 +62,7 @@ def ask_questions(
     that was asked all of them, and only the useful ones have a weight.
 
     Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
-    asking, or if the judge fails too often when asked; and SearchBudgetSpentError if the budget
-    cannot pay for the questions on both halves, or the limit cannot pay for them on test.
+    asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
     """
     problem, evaluator = halves[0], halves[0].evaluator
     all_judges = [
@@ -103,8 +101,8 @@ def _test_on_half(
 ) -> Finalist:
     """Compare the judge with the untuned judge on the items `tested`, and record the result.
 
-    `answers` has the judge's answers on `items`, the items of both halves. The untuned judge's
-    threshold is learned from the other half.
+    `answers` has the judge's answers on `items`, from both halves. The untuned judge's threshold is
+    learned from the other half.
     """
     is_tested = np.isin(items.document_ids, tested.documents)
     untuned = half.with_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
@@ -118,7 +116,7 @@ def _test_on_half(
 def _affordable_judges(
     problem: SearchProblem, judges: Sequence[Candidate], items: Items
 ) -> tuple[Sequence[Candidate], float]:
-    """Return the judges to ask, and on which share of the items the budget can pay for both.
+    """Return the judges to ask, and the share of the items on which the budget can pay for both.
 
     If it cannot pay for all items, reasoning is left out first, and then items. Raises
     SearchBudgetSpentError if too few would be left, so that no half is asked in vain.
@@ -152,11 +150,10 @@ def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) ->
 
 
 def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
-    """Return cross-validated scores of the outputs in the mask `tested`; NaN for all other outputs.
+    """Return cross-validated scores (or verdicts) of the outputs in `tested`; NaN for all others.
 
-    Each fold of the tested documents is scored with the questions and weights that are learned from
-    all outputs outside the fold. If the goal is balanced accuracy, the result holds verdicts, by a
-    threshold that is also learned outside the fold.
+    Each fold of the tested documents is scored with the questions, the weights and the threshold
+    that are learned from all outputs outside the fold.
     """
     scores = np.full(len(answers.human), np.nan)
     for fold in set(answers.fold[tested].tolist()):
@@ -174,10 +171,7 @@ def _of_useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> La
 
 
 def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
-    """Select at most `MAX_OUTPUTS_ASKED` items, or a share of them, in whole documents.
-
-    If the first document has more items, all items are returned.
-    """
+    """Select at most `MAX_OUTPUTS_ASKED` items in whole documents, or a share; never none."""
     n_outputs = len(first_documents(items, goal, MAX_OUTPUTS_ASKED, len)) or len(items)
     return first_documents(items, goal, share * n_outputs, len) or items
 

@@ -29,10 +29,7 @@ MIN_RACE_DOCUMENTS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """A candidate's result in a race, with its gain over the untuned judge on the same documents.
-
-    `error` is the standard error of the gain. A candidate that fails too often is unreliable.
-    """
+    """A candidate's result in a race, with its gain over the untuned judge and the gain's error."""
 
     candidate: Candidate
     value: float
@@ -45,8 +42,8 @@ class RaceResult:
 class Race:
     """A race of candidates against the untuned judge, on documents of train.
 
-    `document_ids` are those of the documents that can tell judges apart, in random order; a race on
-    n documents uses the first n. A candidate may be dropped only after `min_documents`.
+    `document_ids` are the informative documents in random order; a race on n documents uses the
+    first n. A candidate may be dropped only after `min_documents`.
     """
 
     def __init__(self, problem: SearchProblem) -> None:
@@ -133,10 +130,7 @@ class Race:
         return [result for _, result in by_size]
 
     def _estimate_cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """Estimate the cost of a race that starts on `size` documents.
-
-        Each halving doubles the documents; the first half of the candidates stands for those left.
-        """
+        """Estimate the cost of a race from `size` documents on, which double with each halving."""
         cost = self.cost(candidates, size)
         while len(candidates) > 1 and size < len(self.document_ids):
             candidates = candidates[: math.ceil(len(candidates) / 2)]

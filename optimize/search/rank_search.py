@@ -94,7 +94,7 @@ class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
     `results` holds the latest result of each candidate, by its id, and `best_reasoning` the best
-    form of reasoning so far; None if it is the untuned judge's form.
+    form of reasoning so far; None for the untuned judge's form.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -192,10 +192,7 @@ class RankSearch:
         self.problem.record_candidate("race", result.candidate, round_number, **figures)
 
     def _expected_gains(self) -> dict[str, float]:
-        """Return the expected true gain of each candidate, by the candidate's id.
-
-        It is the candidate's gain, shrunk towards the mean gain of its kind by its standard error.
-        """
+        """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
         results = list(self.results.values())
         kinds = np.unique([result.candidate.kind for result in results], return_inverse=True)[1]
         is_proposed = [result.candidate.round_number > 0 for result in results]
@@ -272,8 +269,7 @@ class RankSearch:
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
         """Return the new candidates of a round, which are made from the best candidate, `parent`.
 
-        The parent without demonstrations comes first. Then the kinds of change alternate, so that
-        even a small budget pays for some of each.
+        Kinds of change alternate, so that even a small budget pays for some of each.
         """
         instructions = self._propose_instructions(round_number, parent)
         # New instructions race without demonstrations, so that only the instruction has an effect.
@@ -317,9 +313,9 @@ class RankSearch:
     def _compare_reasoning(self, round_number: int, end_cost: float) -> None:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
-        No form is dropped early, because effects of reasoning show only on many documents. If the
-        limit does not pay for all forms, the most expensive are left out. Of the forms within a
-        standard error of the largest gain, the cheapest is chosen.
+        No form is dropped early, because effects of reasoning show only on many documents. The most
+        expensive are left out if the limit does not pay for all. Of the forms within a standard
+        error of the largest gain, the cheapest is chosen.
         """
         race, leader, limit = self.race, self._best_candidate(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]
@@ -340,10 +336,10 @@ class RankSearch:
         self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
 
     def _choose_finalists(self) -> list[Candidate]:
-        """Return the finalists: the best candidate, two cheaper versions of it, and the runners-up.
+        """Return the best candidate, two cheaper versions of it, and the runners-up.
 
-        These have no demonstrations, and the first no added reasoning either. Both add to the cost
-        of every judged row, so the test on dev has to show that they are worth it.
+        Demonstrations and reasoning add to the cost of every judged row, so the test on dev has to
+        show that they are worth it.
         """
         leaders = self._better_than_untuned()
         if not leaders:

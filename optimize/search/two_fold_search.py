@@ -29,10 +29,9 @@ HOW_TO_CONTINUE = "Tune again with a larger limit, in a new folder."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The result of a search: the tuned judge, whether it ships, and why.
+    """The result of a search: the tuned judge (or the untuned one), whether it ships, and why.
 
-    If no candidate was better, `tuned` is the untuned judge. `untuned` has the threshold that was
-    learned for it. `last_round` combines the last rounds of both halves.
+    `untuned` has the threshold that was learned for it. `last_round` combines those of both halves.
     """
 
     tuned: Candidate
@@ -140,8 +139,8 @@ def _explore_halves(
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
     """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
-    Finalists whose judgements fail too often are left out. Only as many finalists are scored as the
-    budget can pay for on all of dev, but always the first.
+    Finalists that fail too often are left out. Only as many are scored as the budget can pay for on
+    all of dev, but always the first.
     """
     if not exploration.finalists:
         return []
@@ -198,9 +197,9 @@ def _judge_items(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """Return the items of train from which a candidate's threshold is learned, if it needs one.
+    """Return the scored items of train, or else all, to learn a threshold from if one is needed.
 
-    They are those that it has been scored on, or else all; never documents that it shows.
+    Documents that the candidate shows are left out.
     """
     if problem.goal != "balanced":
         return Items(())

@@ -60,8 +60,7 @@ class ActiveRun:
     ) -> "ActiveRun":
         """Plan the budget of a run, and reserve the cost of the final measurement.
 
-        If the judge's model is paid, it first judges a few labelled rows. The budget is then
-        planned from the measured cost of these judgements, and printed.
+        If the judge's model is paid, the plan is made from the measured cost of a few judgements.
         """
         budget = plan_budget(prepared, models.judge.model.native_n)
         if not budget.pricing.is_free:

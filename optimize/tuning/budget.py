@@ -126,9 +126,9 @@ def plan_budget(
     """Plan what a tuning run spends.
 
     `native_n` says whether the judge's model gives n replies to one call; by default, its name
-    decides. `measured` are the input and output tokens for a judgement; by default, they are
-    estimated from the length of the labelled texts. Raises SettingsError if nothing is measured yet
-    and the user's limit is too small to learn anything from the labels.
+    decides. `measured` are the tokens (input, output) for a judgement; by default, they are
+    estimated. Raises SettingsError if nothing is measured yet and the user's limit is too small to
+    be useful.
     """
     settings, labels = prepared.settings, prepared.labels
     pricing = plan_pricing(prepared, native_n, measured)
@@ -194,10 +194,9 @@ def _expected_spending(
 
 
 def _usual_search(prepared: PreparedRun, search: SearchBudget) -> tuple[float, float, int]:
-    """Return what a search usually does within its budget, of which proposals take at most half.
+    """Return the outputs that a search usually judges, their relative price, and the proposals.
 
-    Returns the number of outputs judged, the price of judging one of them divided by the untuned
-    judge's price, and the number of proposals.
+    Proposals take at most half of the budget.
     """
     settings, labels, item_cost = prepared.settings, prepared.labels, search.pricing.untuned_cost
     n_learned = len(labels.train_and_dev)
@@ -254,8 +253,8 @@ def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, flo
 def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> float:
     """Return what a run may spend: the user's limit, else the default limit.
 
-    Raises SettingsError if the user's limit is too small to learn anything from the labels, unless
-    it `is_checked`: a run that has begun goes on, even if judgements prove dearer than estimated.
+    Raises SettingsError if the user's limit is too small to learn anything, unless it `is_checked`:
+    a run that has begun goes on, even if judgements prove dearer than estimated.
     """
     settings = prepared.settings
     smallest_limit, default_limit = _planned_limits(prepared, pricing)

@@ -70,10 +70,9 @@ def open_run(
 ) -> Iterator[Path]:
     """Open the folder of a run, and lock it for the time of the block.
 
-    The default is the newest folder runs/NAME-NUMBER whose run can continue, or else a new one. An
-    unfinished run in the folder continues if its config.json equals `config`. If the block raises
-    an error before a model may have been paid, the folder is deleted. Raises RunFolderError if the
-    folder holds other files, a finished run, or a run with other settings.
+    The default is the newest folder runs/NAME-NUMBER whose run can continue, or else a new one. If
+    the block raises an error before a model may have been paid, the folder is deleted. Raises
+    RunFolderError if the folder holds other files, a finished run, or a run with other settings.
     """
     folder = Path(out) if out is not None else _default_folder(name, config)
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,10 +156,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 class Trials:
-    """The trials of a search, in order; each is also appended to a file.
-
-    The file is emptied at each start, because a run that continues repeats its trials.
-    """
+    """The trials of a search, in order; each is also appended to a file, emptied at each start."""
 
     def __init__(self, path: Path) -> None:
         self.rows: list[JsonObject] = []

@@ -34,10 +34,7 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Client | None:
-        """The proposer's client; None if the judge or the proposer is the embedded model.
-
-        The embedded model neither writes instructions nor follows proposed ones.
-        """
+        """The proposer's client; None if one model is embedded, which follows no instruction."""
         both_models = (self.judge.model, self.proposer.model)
         return None if any(is_embedded(model.endpoint) for model in both_models) else self.proposer
 
@@ -55,10 +52,7 @@ class RunModels:
 def open_models(
     settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
 ) -> Iterator[RunModels]:
-    """Open the judge's and the proposer's model for the time of the block.
-
-    `models` holds models that are open already, by name or role.
-    """
+    """Open the judge's and the proposer's model; `models` are open already, by name or role."""
     # The embedded model is free, and the search itself keeps to the planned number of calls.
     is_free = is_embedded(settings.judge.lm) and is_embedded(settings.proposer.lm)
     with (

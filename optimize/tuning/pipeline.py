@@ -43,9 +43,8 @@ def tune_in_folder(
 ) -> tuple[Path, TuningResult]:
     """Tune a judge, save all results in a run folder, and return the folder and the result.
 
-    If the folder `out` has an unfinished run, this run continues. (`open_run` says which folder is
-    the default; for `subject` and `rows` see `prepare_run`.) Labels in memory are also saved in the
-    folder. `opened_models` are models that are already open, by name. `stderr` shows the progress
+    For `out` see `open_run`, and for `subject` and `rows` `prepare_run`. Labels in memory are also
+    saved in the folder. `opened_models` are open already, by name. `stderr` shows the progress
     line.
     """
     prepared = prepare_run(settings, subject, rows)

@@ -98,8 +98,7 @@ def prepare_run(
     """Read the subject and the labels of a run, split the labels, and make the untuned judge.
 
     By default, the settings name the subject and the labels; `rows` are labels in memory. Raises
-    SettingsError if the settings contradict the labels, and LabelError if the labels cannot be read
-    or there is nothing to learn from them.
+    SettingsError if the settings contradict the labels, and LabelError if the labels are no use.
     """
     source = settings.labels if rows is None else replace(settings.labels, data=rows)
     subject, notes = subject or find_subject(settings.subject), list[str]()
@@ -178,8 +177,7 @@ def choose_objective(
 ) -> Objective:
     """Return the objective of a run: for "auto", balanced accuracy if it fits the labels, else rho.
 
-    Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset". Raises
-    SettingsError if the setting is "balanced" and does not fit.
+    Balanced accuracy needs labels and a scale of 0 and 1, and the level "auto" or "dataset".
     """
     has_verdicts = subject.scale == (0, 1) and is_two_valued(items.human)
     fits_balanced = has_verdicts and level in ("auto", "dataset")

@@ -76,9 +76,9 @@ def _input_names(module: dspy.Module, inputs: Mapping[str, FieldInfo]) -> tuple[
 class UserProgram:
     """The user's program for the search: reads examples, judges items, and makes tuned copies.
 
-    `answer` is the output that people rated. `answers` are the outputs that are questions, and then
-    `answer`, by name. `reason` is the name of another output, such as the reasoning of
-    ChainOfThought, or None. `weights` are the weights of the answers that the program has, if any.
+    `answer` is the output that people rated; `answers` are the outputs that are questions, and then
+    `answer`, by name. `reason` is another output, such as the reasoning of ChainOfThought, or None.
+    `weights` are the weights of the answers that the program already has.
     """
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
@@ -100,10 +100,7 @@ class UserProgram:
 
     @property
     def takes_demos(self) -> bool:
-        """Whether the examples have all that a demonstration shows.
-
-        They have neither answers to questions nor the values of inputs that the program computes.
-        """
+        """Whether examples can be demonstrations: no answer or computed input would be missing."""
         computes_inputs = {*self.text_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
 

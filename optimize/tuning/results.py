@@ -113,9 +113,8 @@ def save_judges(
 ) -> TuningResult:
     """Save the judge that ships, and also the tuned judge if the untuned one ships.
 
-    `tuned_on` in the provenance has digests of the rows and documents that the judge was tuned on.
-    By these digests, the command `verify` recognises labels that would flatter the judge. Returns
-    the result; if the untuned judge ships, the result also names the tuned judge's file.
+    By the digests in `tuned_on`, `verify` recognises labels that would flatter the judge. Returns
+    the result, which names the tuned judge's file if the untuned judge ships.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     assert labels.splits

@@ -57,10 +57,9 @@ class ModelSettings(NamedTuple):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one tuning run, which `read_settings` makes and checks.
 
-    `scale` is LOW-HIGH, the scale of both the labels and the judge, or "any": only the order of the
-    labels then counts, and the judge keeps its own scale. `proposer_api_base` is the address of the
-    proposer; None means the judge's address, and "default" the default address of the proposer's
-    provider. If `data` is None, the labels are the starter set or are in memory.
+    `scale` is LOW-HIGH, or "any": only the order of the labels then counts. `proposer_api_base` may
+    be "default" for the default address of the proposer's provider; None means the judge's address.
+    If `data` is None, the labels are the starter set or are in memory.
     """
 
     dimension: NonEmptyText | None = None
@@ -118,11 +117,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """The forms of reasoning that the search tries besides the default form.
-
-        It is () if the user chose a form, if the optimizer is not "rank", or if the model writes no
-        text.
-        """
+        """The forms of reasoning that the search tries; () if user or model leaves no choice."""
         writes_no_text = is_embedded(self.lm) or is_decision(self.lm)
         if self.reasoning != "auto" or self.optimizer != "rank" or writes_no_text:
             return ()
@@ -142,10 +137,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proposer(self) -> ModelSettings:
-        """The model that writes instructions; the embedded model if no instructions are written.
+        """The model that writes instructions; the embedded model if none are written.
 
-        By default, the judge's model writes them, unless it is a decision model, which cannot write
-        text. The judge's key is sent only to the judge's provider and address.
+        By default, it is the judge's model, unless that is a decision model. The judge's key is
+        sent only to the judge's provider and address.
         """
         lm = self.proposer_lm or (EMBEDDED if is_decision(self.lm) else self.lm)
         api_base = self._proposer_address(lm)
@@ -215,8 +210,7 @@ def read_settings(values: Mapping[str, object]) -> Settings:
 def _read_columns(plain_values: dict[str, object]) -> None:
     """Replace the setting `map` by a mapping, and move the values and scale that it may hold.
 
-    `map` may be a mapping, a list of NAME=COLUMN texts, or the path of a mapping file. Its values
-    and its scale become the settings `values` and `scale`.
+    `map` may be a mapping, a list of NAME=COLUMN texts, or the path of a mapping file.
     """
     columns = plain_values.get("map")
     if isinstance(columns, str | os.PathLike):
@@ -321,11 +315,7 @@ def _check_model(settings: Settings, prefix: Literal["", "proposer_"]) -> None:
 
 
 def rescale_subject(subject: Subject, settings: Settings) -> Subject:
-    """Return the subject on the scale that the settings name, if they name one.
-
-    Raises SettingsError if the subject needs --pairwise instead of --dimension or the reverse, or
-    if a comparison gets a scale.
-    """
+    """Return the subject on the scale that the settings name, or raise SettingsError."""
     pairwise = isinstance(subject, Comparison)
     if pairwise != (settings.pairwise is not None):
         right_flag = "--pairwise" if pairwise else "--dimension"
