@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import chain, filterfalse, starmap
 from pathlib import Path
 
@@ -24,10 +23,11 @@ from judges.labels.types import FileReading, LabelError, LabelledPairs, Labelled
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READABLE_ENDINGS
 from judges.tables.problems import Problem, count
-from judges.terminal import print_output, run_command
-from optimize.figures.as_text import LINE_WIDTH
+from judges.terminal import DONE, FAILED, print_output, run_command
+from optimize.figures.as_text import LINE_WIDTH, wrap_lines
 from optimize.inputs.flags import (
-    add_turns_flag,
+    ANNOTATIONS_HELP,
+    add_reading_flags,
     scale_bounds,
     scale_of_labels,
     word_values,
@@ -72,23 +72,13 @@ def command(arguments: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command_parser.add_argument
-    add_repeatable = partial(add, action="append", default=[])
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(STARTER_FILE_BY_NAME)}")
-    help_text = "the column for a text, a rating, id, group or system; or FILE.yaml; repeatable"
-    add_repeatable("--map", metavar="NAME=COLUMN,...", help=help_text)
-    add_turns_flag(command_parser)
-    help_text = (
-        "the number that a word counts, as in up=1,down=0 or n/a= (no label), or a vote: left=A"
-    )
-    add_repeatable("--values", metavar="WORD=NUMBER,...", help=help_text)
+    add_reading_flags(command_parser)
     help_text = "read only labels on this dimension; there must be some; repeatable"
     add("--dimension", action="append", metavar="NAME", help=help_text)
     help_text = "the scale that people used, as in 1-5; a rating outside it is a problem (none)"
     add("--scale", metavar="LOW-HIGH", help=help_text)
-    help_text = (
-        "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
-    )
-    add("--annotations", metavar="FILE", help=help_text)
+    add("--annotations", metavar="FILE", help=ANNOTATIONS_HELP)
     help_text = "write how the columns were read as a mapping file, which --map takes everywhere"
     add("--write-map", type=Path, metavar="FILE.yaml", help=help_text)
     add("--json", action="store_true", help="print as JSON, for machines")
@@ -99,18 +89,17 @@ def _check(flags: argparse.Namespace) -> int:
     """Print the file's problems, or else what was read and what labels can show."""
     options = _read_options(flags)
     labelled, problems = check_file(flags.file, options)
-    notes = list[str]()
+    notes, capacity = list[str](), dict[str, str]()
     if labelled is not None:
         notes = [*labelled.notes, *_dimension_notes(labelled), *_document_notes(labelled)]
-    capacity: dict[str, str] = {}
     if labelled is not None and not problems:
         # A slow import that a file with problems does not need.
         from optimize.measuring.capacity import capacity_texts
 
-        measured_name = "margin for A"
+        name = "margin for A"
         if isinstance(labelled, LabelledSet):
-            measured_name = dimensions_to_tune(labelled, options)[0]
-        capacity = capacity_texts(labelled, measured_name)
+            name = dimensions_to_tune(labelled, options)[0]
+        capacity = capacity_texts(labelled, name)
         if flags.write_map is not None:
             write_atomically(flags.write_map, mapping_yaml(labelled.reading, options).encode())
     if flags.json:
@@ -129,10 +118,9 @@ def _check(flags: argparse.Namespace) -> int:
         headline = f"{Path(flags.file).stem}: no problem in {_counts_text(labelled)}"
         facts = [*_reading_facts(labelled, options.map), *(("note", note) for note in notes)]
         last_facts = [*capacity.items(), *next_step_facts(labelled, flags, options)]
-        head_lines = textwrap.wrap(headline, LINE_WIDTH)
-        lines = [*head_lines, *_fact_lines(facts), "", *_fact_lines(last_facts)]
+        lines = [*wrap_lines(headline), *_fact_lines(facts), "", *_fact_lines(last_facts)]
         print_output("\n".join(lines))
-    return 1 if problems else 0
+    return FAILED if problems else DONE
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
