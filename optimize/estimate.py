@@ -61,8 +61,8 @@ class EstimateResult:
 
     If it `is_rate`, labels and scores say pass or fail, and the mean is the share of passes.
     A system with labels on fewer than two documents has no estimate (None). Because of
-    `unlabelled_systems` the labelled outputs are hardly a random sample. `differences` compares
-    every two systems, and the system with the higher mean is named first.
+    `unlabelled_systems` the labelled outputs are hardly a random sample. In `differences` of every
+    two systems, the system with the higher mean is named first.
     """
 
     data: LabelledSet
@@ -108,9 +108,9 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
         overall = mean_of(sample)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
-    estimate_by_system: dict[str, MeanEstimate | None] = {}
-    for name in sorted(set(sample.system.tolist()) - {""}):
-        estimate_by_system[name] = None
+    systems = sorted(set(sample.system.tolist()) - {""})
+    estimate_by_system: dict[str, MeanEstimate | None] = dict.fromkeys(systems)
+    for name in systems:
         with suppress(ValueError):
             estimate_by_system[name] = mean_of(sample.select(sample.system == name))
     for note in labelled.notes:
@@ -156,15 +156,16 @@ def _read_sample(flags: argparse.Namespace, labelled: LabelledSet, dimension: st
     return PartialLabels.of(labelled, outputs, dimension, scores)
 
 
-def _half_width_target(estimate: MeanEstimate) -> tuple[float | None, int | None]:
+def _labels_for_half_width(estimate: MeanEstimate) -> tuple[float | None, int | None]:
     """Return half of the interval's width, and how many more labels give it; None if unknown."""
-    target_width = estimate.interval.half_width if estimate.interval else None
-    n_needed = labels_needed(estimate, target_width) if target_width else None
+    if not (target_width := estimate.interval.half_width):
+        return None, None
+    n_needed = labels_needed(estimate, target_width)
     return target_width, None if n_needed is None else max(n_needed - estimate.n_labels, 0)
 
 
 def _estimate_json(estimate: MeanEstimate) -> JsonObject:
-    target_width, n_more = _half_width_target(estimate)
+    target_width, n_more = _labels_for_half_width(estimate)
     record = fields_json(estimate, "label_sd", "agreement", decimals=None)
     return {**record, "target_width": target_width, "more_labels_needed": n_more}
 
@@ -173,7 +174,7 @@ def estimate_lines(result: EstimateResult) -> list[str]:
     """Return lines on all outputs, then one for each system, compared with the best system."""
     overall = result.overall
     figure_name = "true rate" if result.is_rate else "true mean"
-    text_lines = [
+    lines = [
         f"{result.dimension}: {figure_name} of outputs like these {figure_text(overall)}, if the "
         "labelled outputs are a random sample",
         f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
@@ -182,35 +183,34 @@ def estimate_lines(result: EstimateResult) -> list[str]:
         f"{number_text(overall.judge_only)}",
     ]
     if result.is_weighted:
-        text_lines.append("  Weighted: documents were drawn with unequal chances.")
+        lines.append("  Weighted: documents were drawn with unequal chances.")
     if missing := result.unlabelled_systems:
-        text_lines.append(
+        lines.append(
             f"  Warning: {len(missing):,} of {counted(len(result.systems), 'system')} have no "
             "label, so this is no random sample: trust only the systems' own estimates."
         )
-    target_width, n_more = _half_width_target(overall)
-    if target_width:
-        width_text = "Labels on all outputs would not halve the interval."
-        if n_more is not None:
-            width_text = f"An interval half as wide takes {counted(n_more, 'more label')}."
-        text_lines.append(f"  {width_text}")
+    target_width, n_more = _labels_for_half_width(overall)
+    if n_more is not None:
+        lines.append(f"  An interval half as wide takes {counted(n_more, 'more label')}.")
+    elif target_width:
+        lines.append("  Labels on all outputs would not halve the interval.")
     n_outputs = overall.n_labels + overall.n_judgements
     on_these = IntervalEstimate(overall.value, overall.given_interval)
-    text_lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
-    differences = result.differences
-    best_system = differences[0].system if differences else ""
-    difference_from_best = {pair.less: pair for pair in differences if pair.system == best_system}
+    lines.append(f"  of these {n_outputs:,} outputs themselves {figure_text(on_these)}")
+    # The first difference is that of the best system.
+    best_system = result.differences[0].system if result.differences else ""
+    from_best = {pair.less: pair for pair in result.differences if pair.system == best_system}
     for name, system_estimate in result.systems.items():
-        system_text = "too few labels (two documents or more are needed)"
+        line = f"{name}: too few labels (two documents or more are needed)"
         if system_estimate is not None:
-            system_text = f"{figure_text(system_estimate)} n={system_estimate.n_labels} labels"
-        if difference := difference_from_best.get(name):
+            line = f"{name}: {figure_text(system_estimate)} n={system_estimate.n_labels} labels"
+        if difference := from_best.get(name):
             joint = IntervalEstimate(difference.estimate.value, difference.together_interval)
-            system_text += f"; {difference.system} less {name} {figure_text(joint, signed=True)}"
-        text_lines.append(f"{name}: {system_text}")
-    if differences:
-        text_lines.append("Differences are on shared documents; their intervals hold all at once.")
-    return text_lines
+            line += f"; {best_system} less {name} {figure_text(joint, signed=True)}"
+        lines.append(line)
+    if result.differences:
+        lines.append("Differences are on shared documents; their intervals hold all at once.")
+    return lines
 
 
 if __name__ == "__main__":
