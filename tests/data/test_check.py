@@ -76,15 +76,6 @@ def test_pairs_are_told_by_their_votes_and_how_ties_count():
     assert "text response_a from Antwort A; text response_b from Antwort B; ratings votes" in read
 
 
-def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem():
-    code, out, _ = run(command, with_ratings(3, 3, 3))
-    assert code == 0
-    assert "collect    no other rating among 3 labels, so nothing to learn" in out
-    code, out, _ = run(command, "labels.jsonl", "--dimension", "fluency")
-    assert code == 1
-    assert "'fluency': no output has a rating on it" in out
-
-
 @pytest.mark.parametrize("flags", [[], ["--dimension", "rel"]])
 def test_a_files_own_words_cannot_steer_the_terminal(flags):
     row = {"id": "a", **GOOD, "system": "\x1b[2Jred", "ratings": {"rel\x1b[31m": 3}}

@@ -8,7 +8,6 @@ import pytest
 from report_cases import DATA, card, gain, on_split, one_annotator, order, outputs, rho, run_result
 
 from judges.labels.readers import starter
-from optimize.figures.as_text import wrap_lines
 from optimize.measuring.asking import JudgeEntry, JudgeUsage
 from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison
 from optimize.measuring.scorecard import Scorecard
@@ -296,7 +295,3 @@ def test_a_clearly_best_judge_is_called_the_best():
     lines = comparison_lines(clear, 3, "runs/c")
     assert max(map(len, lines)) <= 80
     assert "cheap  0.200 [0.000, 0.400]  -0.300 [-0.500, -0.100]  $0.1000" in lines
-
-
-def test_sentences_are_wrapped_at_80_columns_and_a_flag_is_not_broken():
-    assert wrap_lines("x" * 70 + " --min-spearman 0.3") == ["x" * 70, "--min-spearman 0.3"]

@@ -118,15 +118,6 @@ def test_equal_labels_do_not_show_their_scale(here):
     assert "true mean of outputs" in text_of("relevance", 5)
 
 
-def test_labels_by_id_in_a_separate_file_need_no_dimension(here):
-    rows = [{"id": f"o{n}", "output": f"text {n}"} for n in range(90)]
-    Path("l.csv").write_text("id,label\n" + "".join(f"o{n},pass\n" for n in range(30)))
-    scores = [{"id": row["id"], "label": 1} for row in rows]
-    files = ["--data", write_jsonl("o.jsonl", rows), "--scores", write_jsonl("s.jsonl", scores)]
-    out = output_of(estimate, "--annotations", "l.csv", *files)
-    assert out.startswith("label: true rate of outputs like these 1.000 [0.8")
-
-
 def test_labels_that_a_second_file_replaces_are_told(files):
     rows = read_jsonl("labels.jsonl")
     new = [

@@ -65,15 +65,6 @@ def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
     assert not is_constructed(items.sha256)
 
 
-def test_votes_are_checked():
-    pair = {"post": "p", "response_a": "a", "response_b": "b", **LABEL}
-    rows = [pair | {"id": f"p{n}", "group": f"g{n // 2}", "preferred": "A"} for n in range(68)]
-    both = [row | {"annotator": who} for row in rows for who in ("Anna", "Ben")]
-    page = output_of(check, write_jsonl("pairs.jsonl", [*both, both[0] | {"preferred": None}]))
-    assert "68 pairs for 34 documents" in page
-    assert "text post; text response_a; text response_b; ratings votes from preferred" in page
-
-
 def test_the_error_on_a_file_without_labels_says_how_to_get_some():
     result = run(check, "starter_unlabelled")
     columns = "id, group, system, document, summary"

@@ -133,14 +133,6 @@ def test_ratings_are_planned_by_mean_and_rho(capsys):
     assert max(map(len, lines[:-1])) <= 80
 
 
-def test_rows_without_ids_get_the_ids_that_labels_will_name(capsys):
-    write_jsonl("outputs.jsonl", [{"input": f"I {n}", "output": f"T {n}"} for n in range(50)])
-    lines_of(capsys)
-    rows = read_jsonl("outputs.next.jsonl")
-    assert len(rows) == 30
-    assert all(row["output"] == f"T {int(row['id']) - 1}" for row in rows)
-
-
 def test_plan_refuses_labels_with_unequal_weights(capsys):
     write_labels(range(40), lambda n: {"sampling_weight": 5 + n % 3, "sampling_from": 200})
     (error,) = lines_of(capsys, *LINE, code=2)
