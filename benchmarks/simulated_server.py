@@ -9,16 +9,16 @@ with serving(SimulatedServer(world)) as server:
 """
 
 import argparse
-import asyncio
 import contextlib
 import json
 import math
 import signal
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from aiohttp import web
@@ -27,6 +27,9 @@ from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, Vector, 
 from judges import Judge
 from judges.client import find_price
 
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from serving import serving
+
 JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
@@ -34,7 +37,6 @@ TOKENS_PER_MESSAGE = 4
 PROPOSER_THOUGHTS = 900
 # Settings of `tune` for a world's models.
 MODELS = {"lm": f"openai/{JUDGE_MODEL}", "proposer_lm": f"openai/{PROPOSER_MODEL}"}
-Server = TypeVar("Server", bound="ModelServer")
 
 
 def count_tokens(text: str) -> int:
@@ -64,6 +66,13 @@ class ModelServer:
         """What a judge that asks this endpoint gives to each row."""
         judged = judge.judge_all(rows, api_base=self.url, cache="none")
         return np.array([judgement.score for judgement in judged])
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=1 << 28)
+        for path in ("chat/completions", "systemone", "decisions"):
+            app.router.add_post(f"/v1/{path}", self.chat)
+        app.router.add_get("/dollars", self.bill)
+        return app
 
     async def bill(self, request: web.Request) -> web.Response:
         return web.Response(text=str(self.dollars))
@@ -135,35 +144,6 @@ class SimulatedServer(ModelServer):
         temperature = body.get("temperature")
         heat = self.world.judge.sampling_error * (1.0 if temperature is None else temperature)
         return [self.judge.reply(messages, temperature=heat, draw=draw) for draw in draws], 0
-
-
-@contextlib.contextmanager
-def serving(server: Server) -> Iterator[Server]:
-    """Run an endpoint in a thread for the time of the `with` block."""
-    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-
-    async def run() -> None:
-        app = web.Application(client_max_size=1 << 28)
-        for path in ("chat/completions", "systemone", "decisions"):
-            app.router.add_post(f"/v1/{path}", server.chat)
-        app.router.add_get("/dollars", server.bill)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        ready.set()
-        await stop.wait()
-        await runner.cleanup()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),), daemon=True)
-    thread.start()
-    ready.wait()
-    try:
-        yield server
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
 
 
 def main() -> None:

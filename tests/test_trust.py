@@ -10,8 +10,9 @@ import pytest
 from command_runs import run
 from jsonl import write_jsonl
 from label_files import file_of
-from openai_server import OpenAIServer, Serving, ServingBytes
+from openai_server import OpenAIServer, ServingBytes
 from rating_files import weather_rows
+from serving import serving
 
 import judges
 from judges.__main__ import main as judges_command
@@ -160,7 +161,7 @@ def test_an_opened_model_answers_where_it_is_said_to(lm, base, monkeypatch):
 
 @pytest.fixture
 def private() -> Iterator[OpenAIServer]:
-    with Serving(OpenAIServer(models=("judge-1", "proposer-1"))) as server:
+    with serving(OpenAIServer(models=("judge-1", "proposer-1"))) as server:
         yield server
 
 

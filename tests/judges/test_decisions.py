@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 from openai_replies import error
-from openai_server import Serving, some_faults
+from openai_server import some_faults
 from question_cases import PAIR, PAIRED, PLAIN, ROW, WEIGHED
 from rating_files import weather_rows
+from serving import serving
 
 import judges
 from dspy_judges.errors import OptionError
@@ -99,7 +100,7 @@ def test_questions_are_asked_in_one_request_and_weighed(lm, decision_server):
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
 def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts, total):
     p = [part / sum(parts) * total for part in parts]
-    with Serving(DecisionServer(opinion=lambda *_: p)) as server:
+    with serving(DecisionServer(opinion=lambda *_: p)) as server:
         scores = [judge_all(RELEVANCE, lm, ROWS[:1], api_base=server.url)[0].score for lm in FORMS]
     expected = math.fsum(n * part for n, part in enumerate(parts, 1)) / sum(parts)
     assert scores == pytest.approx([expected, expected])
@@ -136,7 +137,7 @@ def test_a_seed_changes_nothing_and_a_cache_or_store_answers(lm, decision_server
 
 @pytest.mark.parametrize("base", ["", "/", "/v1/"])
 def test_a_server_may_answer_system_ones_form_at_another_path(base, decision_server):
-    with Serving(DecisionServer(moved=True)) as server:
+    with serving(DecisionServer(moved=True)) as server:
         address = server.url.removesuffix("/v1") + base
         results = judge_all(RELEVANCE, FORMS[1], ROWS, api_base=address)
         # The path is looked for once for all that are in flight.

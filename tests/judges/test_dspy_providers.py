@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from jsonl import write_jsonl
 from openai_replies import completion
-from openai_server import Serving
+from serving import serving
 
 import judges
 from judges.__main__ import main
@@ -121,7 +121,7 @@ WITHHELD = {
 
 
 def judge_all(lm, respond):
-    with Serving(Provider(respond)) as provider:
+    with serving(Provider(respond)) as provider:
         options = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
         return list(judges.load("relevance").judge_all(ROWS, **options))
 
@@ -161,7 +161,7 @@ def score(lm, base, n_rows, folder, *flags):
     ],
 )
 def test_dspys_clients_are_counted_and_paid_by_kind(lm, answer, tokens, dollars, tmp_path, capsys):
-    with Serving(Provider(lambda *_: answer)) as provider:
+    with serving(Provider(lambda *_: answer)) as provider:
         assert score(lm, provider.url, 3, tmp_path, "--max-cost", "1") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["tokens"] == {"in": 3 * tokens[0], "out": 3 * tokens[1]}
@@ -176,7 +176,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(caplog):
         for example in ((), (message, {"role": "assistant", "content": "3"})):
             await model.complete([system, *example, message], Sampling(seed=7))
 
-    with Serving(Provider(lambda *_: claude("4"))) as provider:
+    with serving(Provider(lambda *_: claude("4"))) as provider:
         asyncio.run(ask(open_dspy(CLAUDE, provider.url)))
     mark = {"cache_control": {"type": "ephemeral"}}
     first, second = provider.log
@@ -204,7 +204,7 @@ def test_what_anthropic_bills_is_reported_and_within_limits(limit, tmp_path, cap
         text = "4" if stop == "end_turn" else "It is"
         return claude(text, stop=stop, counts=(40, 60, writes, reads))
 
-    with Serving(Provider(respond)) as provider:
+    with serving(Provider(respond)) as provider:
         code = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
     output = capsys.readouterr()
     assert sum(bills) <= limit

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from behaving_model import Model, rate, rating_of_choice
 from catalogue import FLUENCY, RELEVANCE, TLDR_CONCISE
-from openai_server import OpenAIServer, Serving
+from openai_server import OpenAIServer
 from question_cases import form
+from serving import serving
 
 import judges
 from dspy_judges.errors import OptionError
@@ -213,7 +214,7 @@ def test_a_second_call_opens_no_thread_no_file_and_no_connection():
     def resources() -> object:
         return threading.active_count(), sorted(Path("/proc/self/fd").iterdir())
 
-    with Serving(OpenAIServer(models=("judge-1",))) as server:
+    with serving(OpenAIServer(models=("judge-1",))) as server:
         judge: Any = judges.load("fluency", lm="openai/judge-1", api_base=server.url)
         judge(summary="The first of the calls.")
         before = resources()

@@ -9,9 +9,10 @@ from aiohttp import web
 from frozen_cases import forge
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
-from openai_server import OpenAIServer, Serving
+from openai_server import OpenAIServer
 from prompts import reprompt
 from rating_files import weather_rows
+from serving import serving
 
 from judges import load
 from judges.__main__ import main
@@ -58,7 +59,7 @@ class Careless(OpenAIServer):
 def careless() -> Iterator[OpenAIServer]:
     """Answers with the key it was shown, and fails the first few requests, each in its own way."""
     faults = dict(enumerate(KINDS, start=1))
-    with Serving(Careless(judge=echoing, fault=lambda number, body: faults.get(number))) as server:
+    with serving(Careless(judge=echoing, fault=lambda number, body: faults.get(number))) as server:
         yield server
 
 

@@ -13,7 +13,8 @@ import pytest
 from aiohttp import web
 from openai_replies import Body, place
 from openai_replies import error as openai_error
-from openai_server import OpenAIServer, Serving
+from openai_server import OpenAIServer
+from serving import serving
 
 # The limit of OpenAI's `input_json`.
 MOST_BYTES = 256 * 1024
@@ -294,7 +295,7 @@ def decision_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]
     The test fails if any request was not allowed by its form's documentation.
     """
     server = DecisionServer()
-    with Serving(server):
+    with serving(server):
         for form in ("OPENAI", "SYSTEMONE"):
             monkeypatch.setenv(f"{form}_BASE_URL", server.url)
             monkeypatch.setenv(f"{form}_API_KEY", "sk-local-test-key-0123456789")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 from openai_replies import Body, complaints, completion, error, follow, official_params
+from serving import serving
 
 from judges.client.prices import Price
 from judges.protocol import Usage
@@ -90,6 +91,7 @@ class OpenAIServer:
         return Counter(entry.text for entry in self.log if entry.is_answered)
 
     def app(self) -> web.Application:
+        official_params()  # slow the first time
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/files", self._upload)
@@ -290,42 +292,6 @@ def some_faults(
     return fault
 
 
-class Serving:
-    """Runs a server on a free port of 127.0.0.1, in a thread with its own event loop."""
-
-    def __init__(self, server: OpenAIServer) -> None:
-        self._server = server
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
-
-    def __enter__(self) -> OpenAIServer:
-        official_params()
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
-        return self._server
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _close(self) -> None:
-        await self._runner.cleanup()
-        hung = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in hung:
-            task.cancel()
-        await asyncio.gather(*hung, return_exceptions=True)
-
-    async def _open(self) -> None:
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        port = self._runner.addresses[0][1]
-        self._server.url = f"http://127.0.0.1:{port}/v1"
-
-
 class ServingBytes:
     """A server that sends, byte for byte, what `answer` makes of a request's body."""
 
@@ -361,7 +327,7 @@ def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
 
     The test fails if any request did not conform to the official types.
     """
-    with Serving(OpenAIServer()) as server:
+    with serving(OpenAIServer()) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-local-test-key-0123456789")
         yield server

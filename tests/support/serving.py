@@ -1,0 +1,47 @@
+"""Local servers in a thread of this process, for tests and benchmarks."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from aiohttp import web
+
+
+class Server(Protocol):
+    """A server says what it answers; its address is set once it runs."""
+
+    url: str
+
+    def app(self) -> web.Application: ...
+
+
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+@contextmanager
+def serving(server: AnyServer) -> Iterator[AnyServer]:
+    """Run a server on a free port of 127.0.0.1 for the time of the `with` block."""
+    ready, stop = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def run() -> None:
+        loops.append(asyncio.get_running_loop())
+        runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        ready.set()
+        await stop.wait()
+        await runner.cleanup()
+
+    # Answers that hang are cancelled when the loop ends.
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        yield server
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join()
