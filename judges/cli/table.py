@@ -99,7 +99,10 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
     run = _prepare_run(results, args)
     if args.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if args.json else run.estimate)
-        _check_max_cost(run)
+    else:
+        print_note(str(run.estimate))
+    _check_max_cost(run)
+    if args.dry_run:
         return 0
     if args.batch_api and not _run_batch_step(run):
         return 1 if args.batch_api == "collect" else 0
@@ -109,21 +112,12 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
 
 def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     """Check the flags, read the whole table once to check and count its rows; return the run."""
-    judges = results.judges
+    judges, notes = results.judges, list[str]()
     map_flags = _read_text_mapping(args.map, judges)
     is_flat = args.out is not None and writable_format(args.out).is_flat
-    notes: list[str] = []
     rows = read_table_rows(args.data, notes)
     first_rows = [*islice(rows, MAX_INSPECTED_ROWS)]
-    text_names = {name for row in first_rows for name in cells_with_texts(row.cells)}
-    # A judge may also read a text in an object, such as `inputs.question`.
-    text_names |= {
-        f"{column}{KEY_SEPARATOR}{key}"
-        for row in first_rows
-        for column, cell in row.cells.items()
-        for key, value in (as_object(cell) or {}).items()
-        if isinstance(value, str)
-    }
+    text_names = {name for row in first_rows for name in _text_names(row.cells)}
     text_columns = {
         judge.name: find_columns(judge.subject, map_flags, text_names) for judge in judges
     }
@@ -154,27 +148,32 @@ def _prepare_run(results: Results, args: argparse.Namespace) -> TableRun:
     )
 
 
+def _text_names(cells: Record) -> Iterator[str]:
+    """Yield the names of a row's texts, also of those in objects, such as `inputs.question`."""
+    yield from cells_with_texts(cells)
+    for column, cell in cells.items():
+        for key, value in (as_object(cell) or {}).items():
+            if isinstance(value, str):
+                yield f"{column}{KEY_SEPARATOR}{key}"
+
+
 def _read_text_mapping(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """Return the columns that --map gives for the judges' texts and for the id, by name.
 
     Other names are refused in NAME=COLUMN, and ignored in a file, which may also map labels.
     """
-    columns = read_map_flags(arguments)
-    valid_names = {ID_COLUMN}
+    names = {ID_COLUMN}
     for judge in judges:
-        for text_name in judge.texts:
-            valid_names.update(column_names_of(judge.subject, text_name))
+        names.update(*(column_names_of(judge.subject, text) for text in judge.texts))
     names_in_flags = {argument.partition("=")[0] for argument in arguments if "=" in argument}
-    column_by_name: dict[str, str] = {}
-    for name in sorted(names_in_flags | (valid_names & columns.keys())):
-        column = columns[name]
-        if name not in valid_names or not isinstance(column, str):
-            raise UsageError(
-                f"--map {name}: write NAME=COLUMN, where NAME is one of "
-                f"{', '.join(sorted(valid_names))}"
-            )
-        column_by_name[name] = column
-    return column_by_name
+    columns = {}
+    for name, column in read_map_flags(arguments).items():
+        if name in names and isinstance(column, str):
+            columns[name] = column
+        elif name in names | names_in_flags:
+            advice = f"write NAME=COLUMN, where NAME is one of {', '.join(sorted(names))}"
+            raise UsageError(f"--map {name}: {advice}")
+    return columns
 
 
 def _texts_by_judge(row: Record, columns: Mapping[str, Mapping[str, str]]) -> dict[str, Record]:
@@ -238,8 +237,6 @@ def _check_max_cost(run: TableRun) -> None:
 
 def _judge_table(run: TableRun, results: Results) -> RunCost:
     start_time = time.monotonic()
-    print_note(str(run.estimate))
-    _check_max_cost(run)
     with _open_session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         with (

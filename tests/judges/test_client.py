@@ -6,7 +6,6 @@ import random
 import sqlite3
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from shutil import copyfile
@@ -16,14 +15,13 @@ from answers import count_answers
 from behaving_model import Model, asks, echo, values_of
 from processes import TIMEOUT, until
 
-from judges.client import open_model, shared_client
+from judges.client import shared_client
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.event_loop import event_loop
 from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.session import Session
 from judges.client.store import Store, request_key
-from judges.client.throttle import retry_wait
 from judges.protocol import (
     FatalModelError,
     RefusedError,
@@ -104,12 +102,6 @@ def test_it_works_where_an_event_loop_is_running_and_leaves_it_free():
         return await replies, list(client.run(asks(10)))
 
     assert list(map(values_of, asyncio.run(notebook()))) == [list(range(10))] * 2
-
-
-def test_many_threads_may_ask_one_client():
-    client = Client(Model(echo, wait=0.001))
-    with ThreadPoolExecutor(4) as threads:
-        assert values_of(list(threads.map(client.ask, asks(100)))) == list(range(100))
 
 
 def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(tmp_path):
@@ -211,12 +203,6 @@ def test_a_host_nobody_ever_reached_is_given_up_after_four_attempts():
     with pytest.raises(FatalModelError, match=reason):
         run(model, 1000)
     assert max(model.prompts.values()) == 4
-
-
-def test_clients_that_fail_together_come_back_at_different_times():
-    waits = {retry_wait(TransientError("503"), 3) for _ in range(20)}
-    assert len(waits) == 20
-    assert all(0.004 <= wait <= 0.008 for wait in waits)  # of the first wait, 0.002
 
 
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(caplog, monkeypatch):
@@ -368,17 +354,6 @@ def test_a_reply_cut_at_its_limit_is_asked_once_more_with_fourfold_room(tokens, 
 
 
 @pytest.mark.parametrize(
-    ("text", "finish", "error"),
-    [("No.", "refusal", "refused: 'No.'"), ("", "content_filter", "content filter withheld")],
-)
-def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(text, finish, error):
-    model = Model(lambda *_: Reply(text=text, finish_reason=finish))
-    (response,) = run(model, 1)
-    assert error in response.error
-    assert model.calls == 1
-
-
-@pytest.mark.parametrize(
     ("lm", "variable"),
     [(LM, "OPENAI_API_KEY"), (LM, "OPENAI_BASE_URL"), ("azure/judge-1", "AZURE_OPENAI_API_KEY")],
 )
@@ -391,16 +366,3 @@ def test_another_key_or_address_in_the_environment_makes_another_client(monkeypa
     monkeypatch.setenv(variable, "http://127.0.0.1:9/v1" if "URL" in variable else "another-key")
     assert shared_client(lm) is not client
     assert shared_client(lm).model is not client.model
-
-
-@pytest.mark.parametrize("ask", [lambda: shared_client(LM), lambda: open_model(LM)])
-def test_threads_that_ask_a_model_first_get_one_of_it(ask, monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    together = threading.Barrier(16)
-
-    def find(_):
-        together.wait()
-        return ask()
-
-    with ThreadPoolExecutor(16) as threads:
-        assert len(set(map(id, list(threads.map(find, range(16)))))) == 1

@@ -195,15 +195,3 @@ def test_an_answer_without_end_is_cut_off(status):
 
     with ServingBytes(pieces) as base, pytest.raises(ModelError, match="more than 8,388,608 b"):
         complete(api_base=base)
-
-
-@pytest.mark.parametrize("depth", [400, 900, 100_000])
-@pytest.mark.parametrize("form", ['{"error":%s}', '{"error":{"message":%s}}'])
-@pytest.mark.parametrize("status", [200, 400, 429, 500])
-def test_an_error_of_any_depth_is_an_error_in_a_line(depth, form, status):
-    body = form % ("[" * depth + "]" * depth)
-    answer = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    with ServingBytes(lambda _: [answer]) as base, pytest.raises(ModelError) as error:
-        complete(api_base=base)
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 500

@@ -7,8 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jsonl import write_jsonl
 
 from judges.labels.types import FileReading, LabelledOutput, LabelledSet
@@ -283,10 +281,3 @@ def test_what_cannot_be_read_is_one_line_with_the_way_out(name, content, reason)
 )
 def test_plain_scores_and_rows_of_this_projects_judges_are_no_tools(row):
     assert read("s.jsonl", [row]) is read("o.json", {"rows": [row]}) is None
-
-
-@given(order=st.permutations(range(10)), n=st.integers(1, 10))
-def test_the_order_of_rows_changes_nothing(order, n):
-    rows = promptfoo_rows(list(range(10)))
-    scores = read("p.jsonl", [rows[place] for place in order], labels(n))
-    assert [scores[name] for name in "abcdefghij"[:n]] == list(range(n))

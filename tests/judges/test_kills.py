@@ -111,18 +111,6 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert left() == {"out.jsonl"}
 
 
-def test_an_interrupt_between_two_answers_keeps_those_in_flight(openai_server, monkeypatch):
-    openai_server.latency = 0.2
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    # When the first answer is judged, the requests of the second batch are sent.
-    monkeypatch.setattr("judges.exchange.Exchange.judgement_of", interrupt)
-    assert main(asking()) == 130
-    assert sum(count_answers(STORE).values()) == len(openai_server.log)
-
-
 def test_a_model_that_stops_answering_ends_the_run_and_among_faults_the_same_command_goes_on(
     openai_server, capsys, monkeypatch
 ):
@@ -150,16 +138,6 @@ def test_replies_that_fail_a_run_are_kept_so_it_names_another_output_and_that_on
     assert line.endswith("; fix the model or the judge, then name another --out")
     openai_server.judge = rate
     assert main(asking("--out", "another.jsonl")) == 0
-
-
-def test_what_a_parent_has_ignored_stays_ignored(openai_server):
-    """As nohup does with SIGHUP."""
-    openai_server.latency = 0.05
-    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-m", "dspy_judges"]
-    running = subprocess.Popen([*ignoring, *asking()], stdout=subprocess.DEVNULL, text=True)
-    wait_for(openai_server, 3, running)
-    running.send_signal(signal.SIGHUP)
-    assert end_of(running)[0] == 0
 
 
 def test_two_runs_on_one_output_are_refused_and_a_limit_holds_over_a_kill(openai_server, capsys):
@@ -200,9 +178,3 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(openai_se
     assert f"{STORE} is from other judges, rows or settings: use the same judges" in err
     assert f"continues with {STORE}" in err
     assert "out.jsonl exists already" in err
-
-
-def test_the_embedded_model_keeps_no_replies_and_starts_again():
-    Path("out.jsonl.partial").write_text("left of a run that was killed\n")
-    assert main([*SCORE, "--out", "out.jsonl"]) == 0
-    assert left() == {"out.jsonl"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.client.prices import FREE, Price, find_price, max_prompt_tokens
+from judges.client.prices import find_price, max_prompt_tokens
 from judges.protocol import Message, Usage
 
 
@@ -56,13 +56,6 @@ def test_prices_are_found_under_either_name_and_never_made_up():
     unknown = ("openai/no-such-model", "somewhere/gpt-4o-mini", "deepseek/claude-sonnet-4-5")
     # The last one asks a fee for every request, and not by the token alone.
     assert {price(name) for name in (*unknown, "perplexity/sonar")} == {None}
-
-
-def test_free_is_what_costs_nothing_for_any_kind_of_token():
-    assert find_price("embedded") == FREE
-    assert FREE.is_free
-    assert not Price(per_token_in=0.0, per_token_out=1e-9).is_free
-    assert not Price(per_token_in=0.0, per_token_out=0.0, per_token_cache_write=1e-9).is_free
 
 
 @given(st.text())

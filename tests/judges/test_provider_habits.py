@@ -184,15 +184,6 @@ def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
     assert {name: openai_server.log[-1].body.get(name) for name in fields} == fields
 
 
-def test_a_chat_of_a_system_message_alone_that_is_refused_is_sent_once(openai_server):
-    openai_server.habit = lambda number, body: with_system(fail(400, "No system role"))(body)
-    model = endpoint(openai_server.url)
-    ask(model, Sampling())  # requests go without a system message from now on
-    with pytest.raises(RefusedError, match="No system role"):
-        ask(model, Sampling(), messages=PROMPT[:1])
-    assert len(openai_server.log) == 3
-
-
 @pytest.mark.parametrize(("respond", "text", "finish"), REPLIES.values(), ids=REPLIES)
 def test_a_reply_of_another_shape_is_read(respond, text, finish, openai_server):
     openai_server.habit = lambda number, body: respond(body)

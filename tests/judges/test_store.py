@@ -5,16 +5,13 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from answers import count_answers
 from behaving_model import Model, asks, echo, values_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from processes import run_python, until
 from refusals import refuses
 
@@ -157,24 +154,6 @@ def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
     with closing(Store(path)) as store:
         (total,) = store.totals()
     assert (total.tokens_in, total.tokens_out) == (2**63 - 1, 0)
-
-
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
-    path, chance = tmp_path_factory.mktemp("damaged") / "s", Random(seed)
-    with closing(Store(path)) as store:
-        store.write_settings({"lm": "m"})
-        answer(store, b"1", reply_of())
-        store.record_sent(b"2", "judge", "search", 2.0)
-    content = bytearray(path.read_bytes())
-    for _ in range(chance.randint(1, 40)):
-        content[chance.randrange(len(content))] = chance.randrange(256)
-    path.write_bytes(content)
-    with suppress(StoreError), closing(Store(path)) as store:
-        store.read_settings(), store.get(b"1"), store.unanswered_request_ids("search")
-        assert Budget(store=store).cost >= 0
-        answer(store, b"3", reply_of())
 
 
 # The replies that a user's runs share.
