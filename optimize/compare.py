@@ -27,8 +27,7 @@ from optimize.measuring.task_flags import (
     asking_options,
     check_names,
     cost_lines,
-    read_judge_entries,
-    read_task_and_recordings,
+    read_task,
     set_only_dimension,
 )
 from optimize.report.comparison import comparison_lines
@@ -112,7 +111,7 @@ def compare(flags: argparse.Namespace) -> CommandOutcome | None:
         prompt_source = judges[0][1].partition("@")[0]
     model_specs = [(name or lm, f"{prompt_source}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*model_specs, *judges]
-    task, entries = read_task_and_recordings(flags, read_judge_entries(flags, specs))
+    task, entries = read_task(flags, specs)
     check_names(entries)
     if flags.dry_run:
         print_lines(cost_lines(entries, flags.price))

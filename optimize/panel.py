@@ -52,8 +52,7 @@ from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import (
     check_names,
     cost_lines,
-    read_judge_entries,
-    read_task_and_recordings,
+    read_task,
 )
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
@@ -171,10 +170,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    specs = map(split_name, flags.judges)
-    task, entries = read_task_and_recordings(
-        flags, read_judge_entries(flags, specs, flags.lm or "")
-    )
+    task, entries = read_task(flags, map(split_name, flags.judges), flags.lm or "")
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:

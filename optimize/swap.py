@@ -27,10 +27,8 @@ from optimize.measuring.swap import SwapResult, decide_swap
 from optimize.measuring.task_flags import (
     asking_options,
     check_names,
-    find_named_subject,
-    read_judge_entries,
-    read_task_and_recordings,
-    with_recordings,
+    labelled_task,
+    read_task,
 )
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
@@ -57,13 +55,8 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
             "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
             "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
-    judges = read_judge_entries(flags, map(split_name, specs), flags.lm or "")
-    if flags.changed is not None:
-        named_subject = find_named_subject(flags, judges)
-        task = unlabelled_task(flags, named_subject, judges)
-        entries = with_recordings(flags, named_subject.subject, task, judges)
-    else:
-        task, entries = read_task_and_recordings(flags, judges)
+    make_task = labelled_task if flags.changed is None else unlabelled_task
+    task, entries = read_task(flags, map(split_name, specs), flags.lm or "", make_task)
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "

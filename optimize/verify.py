@@ -56,8 +56,7 @@ from optimize.measuring.scored import ScoredItems
 from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
-    read_judge_entries,
-    read_task_and_recordings,
+    read_task,
 )
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
@@ -373,8 +372,7 @@ def _verify_one(flags: argparse.Namespace, floors: Mapping[str, float]) -> Verif
     sources = [*flags.judges, *flags.scores, *flags.replies]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    judges = read_judge_entries(flags, map(split_name, flags.judges), flags.lm or "")
-    task, (entry,) = read_task_and_recordings(flags, judges)
+    task, (entry,) = read_task(flags, map(split_name, flags.judges), flags.lm or "")
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr need labels that say pass or fail")
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -32,7 +32,6 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.exports import read_any_scores
 from optimize.measuring.recorded import Recording, judgements_from_replies
-from optimize.measuring.scored import ScoredItems
 from optimize.statistics.correlations import Level
 
 
@@ -55,7 +54,8 @@ def add_task_flags(group: Flags) -> None:
 
 def set_only_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
-    if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
+    has_labels = flags.data and getattr(flags, "changed", None) is None
+    if has_labels and not (flags.judges or flags.dimension or flags.pairwise):
         flags.dimension = only_dimension(LabelSource.of(flags).read_outputs())
 
 
@@ -67,7 +67,42 @@ class NamedSubject(NamedTuple):
     is_pairwise: bool
 
 
-def find_named_subject(flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> NamedSubject:
+def labelled_task(
+    flags: argparse.Namespace, named_subject: NamedSubject, judges: Sequence[JudgeEntry]
+) -> Task:
+    """Return a task on the labels that flags name."""
+    name, subject, is_pairwise = named_subject
+    labelled = load_labels(
+        LabelSource.of(flags), name, subject if judges else None, pairwise=is_pairwise
+    )
+    return Task.of(labelled, name, flags.level)
+
+
+def read_task(
+    flags: argparse.Namespace,
+    specs: Iterable[tuple[str, str]],
+    lm: str = "",
+    make_task: Callable[[argparse.Namespace, NamedSubject, Sequence[JudgeEntry]], Task] = (
+        labelled_task
+    ),
+) -> tuple[Task, list[JudgeEntry]]:
+    """Return the task that flags name, and an entry for each judge and each recording.
+
+    `specs` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the model
+    `lm`, if any.
+    """
+    judges = _load_judges(flags, specs, lm)
+    set_only_dimension(flags)
+    named_subject = _named_subject(flags, judges)
+    task = make_task(flags, named_subject, judges)
+    for note in task.labelled.notes:
+        print_note(f"note: {note}")
+    recordings = _read_recordings(flags, named_subject.subject, task)
+    entries = [replace(entry, items=task.items(entry.judge)) for entry in judges]
+    return task, [*entries, *recordings]
+
+
+def _named_subject(flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> NamedSubject:
     """Return the subject that flags or judges name; SettingsError if their names differ."""
     spec = flags.dimension or flags.pairwise
     judges = [entry.judge for entry in entries if entry.judge]
@@ -89,23 +124,10 @@ def find_named_subject(flags: argparse.Namespace, entries: Sequence[JudgeEntry])
     return NamedSubject(name, subject, is_pairwise)
 
 
-def read_task_and_recordings(
-    flags: argparse.Namespace, entries: Sequence[JudgeEntry]
-) -> tuple[Task, list[JudgeEntry]]:
-    """Read a task on the labels that flags name, and entries for judges and recordings."""
-    set_only_dimension(flags)
-    name, subject, is_pairwise = find_named_subject(flags, entries)
-    labelled = load_labels(
-        LabelSource.of(flags), name, subject if entries else None, pairwise=is_pairwise
-    )
-    task = Task.of(labelled, name, flags.level)
-    return task, with_recordings(flags, subject, task, entries)
-
-
-def with_recordings(
-    flags: argparse.Namespace, subject: Subject | None, task: Task, judges: Sequence[JudgeEntry]
-) -> list[JudgeEntry]:
-    """Return the judges with items to judge, and an entry for each recording in the flags."""
+def _read_recordings(
+    flags: argparse.Namespace, subject: Subject | None, task: Task
+) -> Iterator[JudgeEntry]:
+    """Yield an entry for each file of --scores and --replies."""
     values = word_values(flags.values)
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
     if flags.scores and any(looks_like_number(word, is_typed=False) for word in values):
@@ -115,9 +137,6 @@ def with_recordings(
         scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
     if flags.replies and not (scale or task.is_pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
-    for note in task.labelled.notes:
-        print_note(f"note: {note}")
-    entries = [replace(entry, items=task.items(entry.judge)) for entry in judges]
     for spec in [*flags.scores, *flags.replies]:
         name, file = split_name(spec)
         path = Path(file)
@@ -134,31 +153,24 @@ def with_recordings(
         scored = task.match_judgements(
             name or path.stem, recording.judgements, None, scale, recording.tuned_ids
         )
-        _warn_of_recording(scored)
-        entries.append(JudgeEntry(name=scored.judge, scored=scored))
-    return entries
+        if np.array_equal(scored.scores, scored.human):
+            print_error(
+                f"warning: {scored.judge}: every score equals people's label; are these scores a "
+                "judge's?"
+            )
+        if scored.n_unjudged:
+            n_unjudged = counted(scored.n_unjudged, "labelled output")
+            print_error(
+                f"warning: {scored.judge}: left out: {n_unjudged} without a record, "
+                f"{counted(scored.n_unknown, 'record')} without a label"
+            )
+        yield JudgeEntry(name=scored.judge, scored=scored)
 
 
-def _warn_of_recording(scored: ScoredItems) -> None:
-    if np.array_equal(scored.scores, scored.human):
-        print_error(
-            f"warning: {scored.judge}: every score equals people's label; are these scores a "
-            "judge's?"
-        )
-    if scored.n_unjudged:
-        print_error(
-            f"warning: {scored.judge}: left out: {counted(scored.n_unjudged, 'labelled output')} "
-            f"without a record, {counted(scored.n_unknown, 'record')} without a label"
-        )
-
-
-def read_judge_entries(
-    flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
+def _load_judges(
+    flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str
 ) -> list[JudgeEntry]:
-    """Load the judges, from pairs of a name (or "") and JUDGE[@MODEL], on the labels' scale.
-
-    A judge without @MODEL gets the model `lm`, if any.
-    """
+    """Load the judges on the labels' scale."""
     entries, providers = [], set()
     for name, spec in specs:
         # The first @ separates judge and model, since the name of a model may contain an @, too.
