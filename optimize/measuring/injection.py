@@ -4,11 +4,10 @@ A few attacks are added to outputs that were judged before, and the change of th
 measured. Probes do not prove that a judge is safe: it may resist these attacks but not others.
 """
 
-from collections import Counter
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from judges.client import Client
@@ -121,14 +120,12 @@ def _rows_to_attack(
     if usable_rows and not pairs:
         median = np.median(scores[usable_rows])
         usable_rows = [row for row in usable_rows if scores[row] <= median]
-    n_by_document: Counter[str] = Counter()
-    numbered_rows = []
-    for position in rng.permutation(len(usable_rows)):
-        document = items.items[usable_rows[position]].document_id
-        n_by_document[document] += 1
-        numbered_rows.append((n_by_document[document], usable_rows[position]))
-    # The sort is stable: the first output of every document comes before the second of any.
-    return [row for _, row in sorted(numbered_rows, key=itemgetter(0))][:N_PROBED_OUTPUTS]
+    rows = rng.permutation(np.array(usable_rows, dtype=np.intp))
+    documents = pd.Series([items.items[row].document_id for row in rows])
+    # The first output of every document comes before the second of any.
+    order = documents.groupby(documents).cumcount().argsort(kind="stable")
+    shuffled_rows: list[int] = rows[order].tolist()
+    return shuffled_rows[:N_PROBED_OUTPUTS]
 
 
 def _attacked_text(judge: AnyJudge, score: float) -> tuple[str, float]:

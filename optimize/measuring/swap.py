@@ -68,35 +68,34 @@ class SwapDecision:
         return ""
 
     @property
-    def remark(self) -> str:
-        """A sentence after an undecided verdict; empty if there is nothing to add."""
-        return ""
-
-    @property
     def verdict(self) -> str:
         """The outcome and its risk of error, in one or two sentences."""
         if self.obstacle:
             return self.obstacle
         new, old = short_name(self.new), short_name(self.old)
-        margin, outcome, looks_note = f"{self.margin:g}", self.outcome, looks_text(self.looks)
+        margin, looks_note = f"{self.margin:g}", looks_text(self.looks)
+        if self.outcome == "undecided":
+            return (
+                f"These labels cannot tell whether {new} is worse than {old} by more than {margin}."
+            )
+        claim, opposite = {
+            "better": (f"{new} is better than {old}", "no better"),
+            "not worse": (
+                f"{new} is not worse than {old} by more than {margin}",
+                f"worse by {margin}",
+            ),
+            "worse": (
+                f"{new} is worse than {old} by more than {margin}",
+                f"worse by {margin} or less",
+            ),
+        }[self.outcome]
+        if self.outcome == "not worse" and self.is_interval_negative:
+            claim = f"{new} is worse than {old}, but by less than {margin}"
         in_any_look = f" in any{looks_note}" if looks_note else ""
-        by_margin = "" if outcome == "better" else f" by more than {margin}"
-        if outcome == "undecided":
-            if self.is_interval_negative:
-                return (
-                    f"On documents like these {new} is worse than {old} (of judges that are not "
-                    f"worse, at most 5% would look worse{in_any_look}); these labels cannot tell "
-                    f"whether it is worse{by_margin}."
-                )
-            cannot_tell = f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
-            return f"{cannot_tell}{self.remark}"
-        claim = f"On documents like these {new} is {outcome} than {old}{by_margin}."
-        if outcome == "not worse" and self.is_interval_negative:
-            claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
-        opposite_of = {"better": "no better", "worse": f"worse by {margin} or less"}
-        opposite = opposite_of.get(outcome, f"worse by {margin}")
-        risk = f"at most 5% would get this verdict{in_any_look}"
-        return f"{claim} Of judges that are {opposite}, {risk}."
+        return (
+            f"On documents like these {claim}. Of judges that are {opposite}, at most 5% would get "
+            f"this verdict{in_any_look}."
+        )
 
     @property
     def is_undecided(self) -> bool:
@@ -152,15 +151,6 @@ class SwapResult(SwapDecision):
             return ""
         verb = "was" if len(tuned_on_these) == 1 else "were"
         return f"These labels cannot decide: {' and '.join(tuned_on_these)} {verb} tuned on them."
-
-    @property
-    def remark(self) -> str:
-        if self.n_changed:
-            return ""
-        return (
-            " They do not differ on any of these outputs; the interval allows for documents that "
-            "are not among these."
-        )
 
     def to_json(self) -> JsonObject:
         """Return all fields, and the verdict in `short` or `undecided`, as a gate has it."""
