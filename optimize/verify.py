@@ -21,7 +21,6 @@ from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison, Subject
 from judges.frozen import TUNED_ON
-from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.flags import MappingValue, split_mapping
@@ -29,7 +28,7 @@ from judges.labels.types import LabelError, LabelledPairs
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
-from judges.terminal import FAILED
+from judges.terminal import FAILED, Progress
 from optimize.figures.as_json import JsonObject, judgement_rows, to_json
 from optimize.inputs.flags import (
     CommandOutcome,
@@ -43,7 +42,6 @@ from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAut
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
 from optimize.measuring.asking import (
-    JudgeEntry,
     Task,
     ask_entries,
     on_labels_scale,
@@ -222,17 +220,16 @@ def measure(
         )
     task = Task.of(load_labels(source, judge.name, judge.subject), judge.name, level)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
-    models = {}
-    if isinstance(judge, Judge) and (model := judge.configured_model()):
-        judge, models = judge.with_model(model.name), {model.name: model}
-    entry = JudgeEntry(name=name, judge=judge, items=task.items(judge))
-    (entry,) = ask_entries(
-        [entry], task, seed=seed, keep_going=keep_going, models=models, only_live=True, **options
-    )
-    if entry.error:
-        raise entry.error
-    assert entry.scored
-    return Measurement.of(entry.scored, task.labelled)
+    items, judgements = task.items(judge).items, dict[str, AnyJudgement]()
+    with (
+        judge.open_client(keep_going=keep_going, **options) as client,
+        Progress(name, len(items), sys.stderr, only_live=True) as bar,
+    ):
+        judged_rows = judge.judge_rows((item.texts for item in items), client, seed=seed)
+        for item, judgement in zip(items, judged_rows, strict=True):
+            judgements[item.id] = judgement
+            bar.step(failed=judgement.failure is not None)
+    return Measurement.of(task.match_judgements(name, judgements, judge), task.labelled)
 
 
 def _measure_scores(

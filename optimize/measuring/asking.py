@@ -22,7 +22,7 @@ from judges.judgement import AnyJudgement
 from judges.labels.names import map_flag
 from judges.labels.types import LabelError, LabelledPairs
 from judges.panel import AnyJudge
-from judges.protocol import FatalModelError, Model, is_embedded
+from judges.protocol import FatalModelError, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
@@ -136,7 +136,7 @@ class JudgeUsage:
 class JudgeEntry:
     """One judge of a command: a judge to ask about `items`, or a recording, which has no `judge`.
 
-    After the judge was asked, it has `scored`, or else `why_unscored` and perhaps an `error`.
+    After the judge was asked, it has its scores (`scored`), or the reason why there are none.
     """
 
     name: str
@@ -145,7 +145,6 @@ class JudgeEntry:
     scored: ScoredItems | None = None
     usage: JudgeUsage = JudgeUsage()
     why_unscored: str = ""
-    error: BudgetSpentError | FatalModelError | None = None
 
     @property
     def runs_in_process(self) -> bool:
@@ -175,20 +174,16 @@ def ask_entries(
     task: Task,
     *,
     seed: int,
-    keep_going: bool = False,
-    models: Mapping[str, Model] | None = None,
-    only_live: bool = False,
     **options: Unpack[ModelOptions],
 ) -> list[JudgeEntry]:
     """Ask the judges and return the entries with scores; replies in `store` are used again.
 
     A judge that fails or reaches a limit gets a reason in place of scores, and the remaining judges
-    are still asked. `keep_going` and `models` are as for `Session`, `only_live` as for `Progress`.
+    are still asked.
     """
     if all(entry.runs_in_process for entry in entries):
         options["store"] = None
-    asked = asked_models(entries)
-    with Session(keep_going=keep_going, models=models, lms=asked, **options) as session:
+    with Session(keep_going=False, lms=asked_models(entries), **options) as session:
         clients: dict[str, Client] = {}
         # All models are opened before the first request, so that a missing API key costs nothing.
         for entry in entries:
@@ -200,45 +195,41 @@ def ask_entries(
             )
             judge.clients(clients[entry.name])  # those of a panel's members
         asked_entries = [
-            _ask_judge(entry, task, clients[entry.name], seed, only_live) if entry.judge else entry
+            _ask_judge(entry, entry.judge, task, clients[entry.name], seed)
+            if entry.judge
+            else entry
             for entry in entries
         ]
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
         cost = RunCost.of(session, seconds=0.0)
-    if cost.cost_usd and not only_live:
+    if cost.cost_usd:
         print_note(str(cost))
     return asked_entries
 
 
 def _ask_judge(
-    entry: JudgeEntry, task: Task, client: Client, seed: int, only_live: bool
+    entry: JudgeEntry, judge: AnyJudge, task: Task, client: Client, seed: int
 ) -> JudgeEntry:
     """Return the entry with the scores of its items, or with the reason why it has none."""
-    judge, items = entry.judge, entry.items
-    assert judge is not None
-    judgement_by_id: dict[str, AnyJudgement] = {}
+    items, judgement_by_id, why_unscored = entry.items, dict[str, AnyJudgement](), ""
     clients = (client,) if entry.runs_in_process else judge.clients(client)
     n_earlier_calls = Counts.sum(member_client.account.total for member_client in clients).calls
     start_time = time.monotonic()
-    budget = client.account.budget
-    with Progress(entry.name, len(items), sys.stderr, budget=budget, only_live=only_live) as bar:
+    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as bar:
         try:
             judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, judgement in zip(items.items, judgements, strict=True):
                 judgement_by_id[item.id] = judgement
                 bar.step(failed=judgement.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
-            reason = " ".join(str(error).split())
-            reason += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
-            entry = replace(entry, why_unscored=reason, error=error)
+            why_unscored = " ".join(str(error).split())
+            why_unscored += f" ({len(judgement_by_id):,} of {len(items):,} judged)"
     seconds = math.nan if n_earlier_calls else time.monotonic() - start_time
     plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judgement_by_id), 1), seconds)
-    if entry.error:
-        return replace(entry, usage=usage)
-    scored = task.match_judgements(entry.name, judgement_by_id, judge)
-    return replace(entry, usage=usage, scored=scored)
+    scored = None if why_unscored else task.match_judgements(entry.name, judgement_by_id, judge)
+    return replace(entry, usage=usage, scored=scored, why_unscored=why_unscored)
 
 
 def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
