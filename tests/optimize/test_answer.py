@@ -88,10 +88,7 @@ DECIDES = "The gate, over the other 60 documents, decides."
         ({"test": gain(-0.2, -0.3, -0.1)}, "So the tuned judge is worse: these 20 documents"),
         ({"test": gain(0.01, 0.0004, 0.04)}, "20 documents are too few to tell this from luck."),
         ({"test": gain(NAN, None, None)}, "not known whether tuning helped"),
-        (
-            {"unseen": gain(-0.03, -0.13, 0.07)},
-            "+0.180]; on unseen systems -0.030 [-0.130, +0.070].",
-        ),
+        ({"unseen": gain(-0.03, -0.13, 0.07)}, "; on unseen systems -0.030 [-0.130, +0.070]."),
         # Where test and gate disagree the gate decides.
         ({"test": gain(-0.01, -0.1, 0.08)}, f"are too few to tell this from luck. {DECIDES}"),
         (NOT_SHIPPED, DECIDES),
@@ -174,10 +171,7 @@ def verdicts(right: int) -> Scorecard:
         (card(None, order(0.7, None)), "Do not use it yet: labels are too few"),
         (card(None, order(0.7, 0.1)), "0.600): it beats a coin."),
         (card(rho(NAN, None, n_outputs=0)), "Do not use it yet: it gave no score."),
-        (
-            card(rho(n_outputs=13, n_failed=83), order(0.65, None)),
-            "Do not use it yet: more than half of its judgements failed.",
-        ),
+        (card(rho(n_outputs=13, n_failed=83)), "more than half of its judgements failed."),
     ],
 )
 def test_the_headline_says_whether_to_use_the_judge(own, says):
@@ -229,10 +223,7 @@ def test_screen_and_page_have_the_same_figures_and_name_the_confidence_once():
         (card(None, order(0.7, 0.15)), "the interval is still wide"),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "test alone does not confirm the gain"),
         ({"shipped": "seed"}, "Label more documents and tune again"),
-        (
-            {"test": on_split(gain(0.1, 0, 0.2)), "unseen": on_split(gain(-0.1, -0.2, 0))},
-            "tuning has shown no gain on unseen systems",
-        ),
+        ({"unseen": on_split(gain(-0.1, -0.2, 0))}, "tuning has shown no gain on unseen systems"),
         ({}, "Load it with `judges.load("),
         ({}, "`dspy-judges verify FOLDER --data FILE --min-spearman X`."),
     ],
