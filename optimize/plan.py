@@ -248,22 +248,20 @@ def _write_documents(
     content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
-    spec = flags.dimension or result.dimension or "NAME"
-    name = result.dimension or "NAME"
-    scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
-    words = ["dspy-judges", "label", str(out), "--dimension", spec]
-    words += ["--scale", scale] if scale else []
-    labels_so_far = flags.labels or flags.file
+    name, labels_so_far = result.dimension or "NAME", flags.labels or flags.file
+    # The page adds labels to a file that it wrote, which ends with .jsonl.
     label_file = flags.labels or ""
     if not label_file.endswith(".jsonl"):
         label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    words += ["--out", label_file]
+    words = ["dspy-judges", "label", str(out), "--dimension", flags.dimension or name]
+    if scale := flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ())):
+        words += ["--scale", scale]
     return replace(
         result,
         n_next=len(drawn_documents),
         out=str(out),
         n_outputs=len(drawn),
-        next=shlex.join(words),
+        next=shlex.join([*words, "--out", label_file]),
         other_labels=labels_so_far if result.n_labelled and label_file != labels_so_far else None,
     )
 

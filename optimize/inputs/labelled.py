@@ -229,13 +229,12 @@ def agreement_text_of(labelled: LabelledSet, name: str) -> str:
     n_shared_outputs = np.array([pair.n_outputs for pair in pairs])
     if not n_shared_outputs.any():
         return ""
-    # The coefficients of a pair of annotators may be undefined; the mean is then over the other
-    # pairs.
-    pair_figures = np.array([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
-    weights = n_shared_outputs[:, None] * ~np.isnan(pair_figures)
-    with np.errstate(invalid="ignore"):
-        share_equal, *coefficients = np.nansum(weights * pair_figures, axis=0) / weights.sum(axis=0)
-    kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in coefficients)
+    # The mean of a coefficient is over the pairs of annotators for which it is defined.
+    figures = np.ma.masked_invalid([(pair.equal, pair.kappa, pair.rho) for pair in pairs])
+    share_equal, *coefficients = np.ma.average(figures, axis=0, weights=n_shared_outputs)
+    kappa, rho = (
+        "undefined" if value is np.ma.masked else f"{value:.2f}" for value in coefficients
+    )
     cases = f"{share_equal:.0%} of {sum(n_shared_outputs):,} cases"
     text = f"two annotators say the same in {cases}, kappa {kappa}"
     return text if name in labelled.words else f"{text}, rho {rho}"
@@ -305,7 +304,7 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 def _scale_advice(ratings: list[float]) -> str:
     advice = "add --scale any: the judge keeps its own scale, and only the labels' order counts"
-    scale = _usual_scale(ratings) or narrowest_scale(ratings)
+    scale = narrowest_scale(ratings)
     # On 0 and 1, a judge would tie outputs that people rank by fractions.
     if scale and (scale != (0, 1) or {*ratings} <= {0, 1}):
         scale_text = f"{scale[0]}{':' if scale[0] < 0 else '-'}{scale[1]}"
