@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from judges.cli.flags import split_name
@@ -22,8 +21,7 @@ from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.floors import read_floors
-from optimize.measuring.scorecard import Scorecard
-from optimize.measuring.swap import SwapResult, decide_swap
+from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
 from optimize.measuring.task_flags import (
     asking_options,
     check_names,
@@ -35,16 +33,14 @@ from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
 from optimize.report.page import Page, Section, save_page, source_section
-from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
-from optimize.statistics.floor import ceil_two_digits
 
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
 MAX_PRINTED_ROWS = 3
 
 
-def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
-    """Compare the new judge with the old one; SettingsError if flags do not name both."""
+def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
+    """Decide whether the new judge may replace the old one; returns lines on the decision, too."""
     margin = DEFAULT_MARGIN if flags.margin is None else flags.margin
     _check_flags(flags, margin)
     recordings = [split_name(spec) for spec in (*flags.scores, *flags.replies)]
@@ -69,11 +65,12 @@ def verify_swap(flags: argparse.Namespace) -> SwapResult | ChangedRowsSwap:
     old_index = names.index(flags.against) if is_recorded else len(specs) - 1
     new_and_old = entries[1 - old_index], entries[old_index]
     if flags.changed is not None:
-        return decide_by_changed_rows(flags, *new_and_old, task, margin)
+        changed_swap = decide_by_changed_rows(flags, *new_and_old, task, margin)
+        return changed_swap, changed_swap_lines(changed_swap)
     result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
         save_page(Path(flags.report), _swap_page(result))
-    return result
+    return result, swap_lines(result, flags.report)
 
 
 def _swap_page(result: SwapResult) -> Page:
@@ -113,7 +110,7 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
                 "outputs tell nothing about the difference between the judges.",
                 f"{result.file}: {counted(result.n_drawn, 'changed output')} to label. If both "
                 f"judges are equally good, {result.n_needed:,} labels of independent outputs show "
-                f"it in 80% of cases.{_outputs_to_add(result)}",
+                "it in 80% of cases.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
@@ -129,14 +126,6 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
         f"{interval_text(difference.interval, signed=True)}.",
         f"Next: {_next_step(result)}",
     )
-
-
-def _outputs_to_add(result: ChangedRowsSwap) -> str:
-    """Return a sentence on how many outputs to bring, if fewer outputs change than need a label."""
-    if result.n_needed <= max(result.n_changed, MIN_ROWS_TO_LABEL):
-        return ""
-    n_outputs = ceil_two_digits(result.n_outputs * result.n_needed / result.n_changed)
-    return f" About {n_outputs:,} outputs would have that many changes: bring more if you can."
 
 
 def _next_step(result: ChangedRowsSwap) -> str:
@@ -162,50 +151,32 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
 
 def swap_answer(result: SwapResult) -> ReportAnswer:
     """Return the answer on a swap: verdict, both judges' figures, changes, and next step."""
-    comparison, looks = result.comparison, looks_text(result.looks)
+    comparison, card = result.comparison, result.comparison.card
     new, old = short_name(result.new), short_name(result.old)
     judges = [*zip((new, old), comparison.judges, strict=True)]
-    failed_text = ", ".join(
-        f"{n_failed:,} of {name}" for name, judge in judges if (n_failed := judge.card.rho.n_failed)
-    )
-    warnings = chain.from_iterable(
-        tuning_warnings(judge.overlap, comparison.card.unit, name) for name, judge in judges
-    )
-    costs_text = "; ".join(
-        f"{name} {_cost_and_time(judge)}" for name, judge in judges if judge.entry.judge
-    )
+    why: list[Fact] = [("", _changes_sentence(result, new, old))]
+    n_failed = [(name, judge.card.rho.n_failed) for name, judge in judges]
+    if failed_text := ", ".join(f"{number:,} of {name}" for name, number in n_failed if number):
+        why.append(("Failed and left out", f"{failed_text}."))
+    for name, judge in judges:
+        why += tuning_warnings(judge.overlap, card.unit, name)
     n_text = counted(result.difference.n_documents, interval_unit(comparison.level))
-    interval_note = f"90% interval{looks}, n={n_text}"
+    interval_note = f"90% interval{looks_text(result.looks)}, n={n_text}"
     return ReportAnswer(
         title=f"{comparison.dimension}: may {new} replace {old}?",
         headline=result.verdict,
-        why=[
-            ("", _changes_sentence(result, new, old)),
-            *([("Failed and left out", f"{failed_text}.")] if failed_text else []),
-            *warnings,
-        ],
+        why=why,
         tiles=[
             *(
-                Tile(
-                    f"{judge.card.headline_name.capitalize()} of {name}",
-                    judge.card.headline,
-                    _rates_text(judge.card),
-                )
+                Tile(f"{judge.card.headline_name.capitalize()} of {name}", judge.card.headline)
                 for name, judge in judges
             ),
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
-        measured=measured_sentence(comparison.card, comparison.data),
-        facts=[*_error_facts(judges), *([("1,000 rows", f"{costs_text}.")] if costs_text else [])],
+        measured=measured_sentence(card, comparison.data),
+        facts=[*_error_facts(judges), *_cost_facts(judges)],
         steps=[swap_step(result)],
     )
-
-
-def _rates_text(card: Scorecard) -> str:
-    if not card.two_values:
-        return ""
-    tpr, tnr, _ = card.two_values.rates
-    return f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
 
 
 def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
@@ -217,21 +188,28 @@ def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
         yield "Missed fails", f"{', '.join(misses)}; false alarms: {', '.join(alarms)}."
 
 
+def _cost_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
+    """Yield what 1,000 rows cost and how long they take, by each judge that was asked."""
+    texts = []
+    for name, judge in judges:
+        usage = judge.entry.usage
+        seconds = usage.seconds_per_1000_rows
+        time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
+        if judge.entry.judge:
+            texts.append(f"{name} {cost_text(usage.cost_per_1000_rows)}, {time_text}")
+    if texts:
+        yield "1,000 rows", f"{'; '.join(texts)}."
+
+
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
-    n_changed, unit = result.n_changed, result.comparison.card.unit
+    n_changed, card = result.n_changed, result.comparison.card
     if not n_changed:
-        return f"None of the {unit} changes."
-    text = f"{counted(n_changed, unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
-    if not (result.comparison.card.two_values or result.comparison.card.is_pairs):
-        text += " rank"
-    if result.comparison.card.two_values:
+        return f"None of the {card.unit} changes."
+    text = f"{counted(n_changed, card.unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
+    if card.two_values:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]
         text += f" ({n_up:,} fail → pass, {n_down:,} pass → fail)"
+    elif not card.is_pairs:
+        text += " rank"
     n_new, n_old = result.n_by_side["new"], result.n_by_side["old"]
     return f"{text}; people side with {new} on {n_new:,}, with {old} on {n_old:,}."
-
-
-def _cost_and_time(judge: ComparedJudge) -> str:
-    seconds = judge.entry.usage.seconds_per_1000_rows
-    time_text = "time unknown" if seconds is None else f"{seconds:,.3g} s"
-    return f"{cost_text(judge.entry.usage.cost_per_1000_rows)}, {time_text}"

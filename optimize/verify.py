@@ -47,10 +47,10 @@ from optimize.measuring.asking import (
     on_labels_scale,
     recorded_scale,
 )
-from optimize.measuring.changed_swap import ChangedRowsSwap
 from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
+from optimize.measuring.swap import SwapDecision
 from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
@@ -60,7 +60,7 @@ from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
 from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined
-from optimize.swap import DEFAULT_MARGIN, changed_swap_lines, swap_lines, verify_swap
+from optimize.swap import DEFAULT_MARGIN, verify_swap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -354,13 +354,12 @@ def verify(flags: argparse.Namespace) -> CommandOutcome:
     """Measure the judge that flags name, alone or against an old judge."""
     floors = read_floors(flags)
     _check_flags(flags, floors)
-    result = _verify_one(flags, floors) if flags.against is None else verify_swap(flags)
-    if isinstance(result, Verification):
+    result: Verification | SwapDecision
+    if flags.against is None:
+        result = _verify_one(flags, floors)
         lines = verification_lines(result, everything=flags.all, page=flags.report)
-    elif isinstance(result, ChangedRowsSwap):
-        lines = changed_swap_lines(result)
     else:
-        lines = swap_lines(result, flags.report)
+        result, lines = verify_swap(flags)
     code = UNDECIDED_EXIT_CODE if result.is_undecided else FAILED
     return CommandOutcome(result, lines, result.faults, code)
 
