@@ -4,15 +4,17 @@ import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from command_runs import run
 from jsonl import write_jsonl
 from label_files import file_of
-from openai_server import OpenAIServer, ServingBytes
+from openai_server import OpenAIServer
 from rating_files import weather_rows
-from serving import serving
+from serving import SameAnswer, serving
 
 import judges
 from judges.__main__ import main as judges_command
@@ -212,8 +214,9 @@ def test_a_saved_judge_holds_no_address(private):
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])
 def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
-    head = f"HTTP/1.1 307 Away\r\nLocation: http://{stranger}/v1\r\nContent-Length: 0\r\n\r\n"
-    with ServingBytes(lambda body: [head.encode()]) as base:
+    answer = partial(web.Response, status=307, headers={"Location": f"http://{stranger}/v1"})
+    with serving(SameAnswer(answer)) as server:
+        base = server.url
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
         if lm.startswith("azure/"):

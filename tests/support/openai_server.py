@@ -4,15 +4,11 @@ Every request is checked against the official openai package's types.
 """
 
 import asyncio
-import contextlib
 import json
-import re
-import socket
-import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -290,35 +286,6 @@ def some_faults(
         return kinds[int(chance / share * len(kinds))]
 
     return fault
-
-
-class ServingBytes:
-    """A server that sends, byte for byte, what `answer` makes of a request's body."""
-
-    def __init__(self, answer: Callable[[bytes], Iterable[bytes]]) -> None:
-        self._answer = answer
-        self._socket = socket.create_server(("127.0.0.1", 0))
-
-    def __enter__(self) -> str:
-        """The address, for api_base."""
-        threading.Thread(target=self._serve, daemon=True).start()
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)  # which ends the thread
-        self._socket.close()
-
-    def _serve(self) -> None:
-        while True:
-            with contextlib.suppress(OSError), self._socket.accept()[0] as connection:
-                head, _, body = connection.recv(1 << 20).partition(b"\r\n\r\n")
-                length = re.search(rb"content-length: *(\d+)", head.lower())
-                while length and len(body) < int(length[1]):
-                    body += connection.recv(1 << 20)
-                for piece in self._answer(body):
-                    connection.sendall(piece)
-            if self._socket.fileno() < 0:
-                return
 
 
 @pytest.fixture

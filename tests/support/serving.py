@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
@@ -45,3 +45,18 @@ def serving(server: AnyServer) -> Iterator[AnyServer]:
     finally:
         loops[0].call_soon_threadsafe(stop.set)
         thread.join()
+
+
+class SameAnswer:
+    """A server that answers every request, whatever its path, in the same way."""
+
+    def __init__(self, answer: Callable[[], web.Response]) -> None:
+        self._answer, self.url = answer, ""
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._respond)
+        return app
+
+    async def _respond(self, request: web.Request) -> web.Response:
+        return self._answer()
