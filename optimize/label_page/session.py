@@ -107,25 +107,17 @@ class LabelSession:
             ],
         }
 
-    def state(
-        self, annotator: str, item: int | None = None, undone: LabelRecord | None = None
-    ) -> PageState:
-        """Return the page's state, with this item or else the next item without a label.
-
-        `undone` is a label that the annotator has just taken back.
-        """
+    def state(self, annotator: str) -> PageState:
+        """Return the page's state, with the annotator's next item if one has no label."""
         with self.log.locked():
             annotator = self.log.name_in_file(annotator)
             records, labels = self.log.of(annotator).records, self.log.of(annotator).labels
-            skipped = [index for index, record in records.items() if record.skipped]
-            if item is None:
-                new_items = (index for index in range(len(self.rows)) if index not in records)
-                item = next(chain(new_items, skipped), None)
-            disagreements, shown = self._disagreements(annotator), None
+            skipped = [item for item, record in records.items() if record.skipped]
+            new_items = (item for item in range(len(self.rows)) if item not in records)
+            next_item = next(chain(new_items, skipped), None)
+            disagreements = self._disagreements(annotator)
             n_disagreements = len(disagreements["annotators"])
-            if item is not None:
-                shown = self._item_content(item) | {"undone": undone and undone.value_and_comment}
-            else:  # the judge's answers stay hidden as long as the annotator labels
+            if next_item is None:  # the judge's answers stay hidden as long as the annotator labels
                 n_disagreements += len(disagreements["judge"])
             return {
                 "task": _task_json(self.subject),
@@ -136,7 +128,7 @@ class LabelSession:
                 "annotators": sorted(self.log.by_annotator),
                 "disagreements": n_disagreements,
                 "has_judge": self.judge_answers is not None,
-                "item": shown,
+                "item": None if next_item is None else self._item_content(next_item),
             }
 
     def label(self, click: Click) -> PageState:
@@ -167,7 +159,8 @@ class LabelSession:
                 return self.state(name)
             item, newest = [*records.items()][-1]
             self.log.append(item, LabelRecord(name, datetime.now(UTC), None))
-            return self.state(name, item, newest)
+            undone = {"undone": newest.value_and_comment}
+            return self.state(name) | {"item": self._item_content(item) | undone}
 
     def review(self, annotator: str) -> PageState:
         """Return the items on which the annotator disagrees with others, then with the judge."""
