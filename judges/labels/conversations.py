@@ -1,7 +1,7 @@
 """Converts conversations (lists of messages, as in OpenAI and ShareGPT files) to texts."""
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -74,10 +74,7 @@ def _message_turns(message: object) -> list[Turn]:
 
 
 def _content_text(content: object) -> str:
-    """Return the content of a message, or a tool call, as text.
-
-    A tool call becomes `NAME(ARGUMENTS)`, and an image or other file `[TYPE]`.
-    """
+    """Return a message's content as text: a tool call as `NAME(ARGUMENTS)`, a file as `[TYPE]`."""
     if isinstance(content, list | tuple):
         return "\n".join(map(_content_text, content))
     if not isinstance(content, Mapping):
@@ -103,12 +100,9 @@ def format_turns(turns: Iterable[Turn]) -> str:
 
 
 def _plain_text_or_lines(turns: list[Turn]) -> str:
-    """Return the plain text of a single assistant turn; other turns as lines `SPEAKER: TEXT`.
-
-    A single assistant turn is also written with its speaker if one of its lines begins with
-    `Assistant`, since that line could be read as another turn.
-    """
+    """Return the plain text of a single assistant turn; other turns as lines `SPEAKER: TEXT`."""
     (speaker, text), *others = turns
+    # A line that begins with `Assistant` could be read as another turn.
     imitates_turns = any(line.lstrip().startswith(_ASSISTANT) for line in text.splitlines())
     return format_turns(turns) if others or imitates_turns or speaker != _ASSISTANT else text
 
@@ -155,11 +149,9 @@ def _pair_texts(turns_a: list[Turn], turns_b: list[Turn]) -> Record:
 
 
 def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[Turn]]) -> Record:
-    """Return the texts that a judge may read from a row's only (or first) conversation.
-
-    Outputs in other columns become the conversation's last turns.
-    """
+    """Return the texts that a judge may read from the first of a row's conversations."""
     turns = next(iter(conversations.values()))
+    # Outputs in other columns continue the conversation.
     outputs = [
         (_ASSISTANT, str(cell))
         for column, cell in cells.items()
@@ -184,13 +176,10 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
 
 
 def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
-    """Return the table with texts in place of conversations, and with a note on what is judged.
-
-    With `all_turns`, the whole conversation is judged, else its last assistant turn.
-    """
+    """Return the table with texts in place of conversations, and with a note on what is judged."""
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
-        return replace(table, notes=(*table.notes, *_single_message_notes(table)))
+        return table
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
     is_pair = _pair_columns(columns) is not None
@@ -223,15 +212,3 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
         columns=tuple(dict.fromkeys(chain.from_iterable(rows))),
         notes=(*table.notes, *notes),
     )
-
-
-def _single_message_notes(table: Table) -> Iterator[str]:
-    """Yield a note if each row is one message by a user or a model, and not a conversation."""
-    if any({*table.columns}.isdisjoint(keys) for keys in (_ROLE_KEYS, _CONTENT_KEYS)):
-        return
-    roles = {str(first_value(row.cells, _ROLE_KEYS)).casefold() for row in table.rows}
-    if {_SPEAKERS.get(role) for role in roles} >= {_ASSISTANT, "User"}:
-        yield (
-            "each row is one message, which is judged by itself; for a conversation write one row "
-            'with a list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
-        )

@@ -25,10 +25,9 @@ _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 def convert_tool_export(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
-    A table that is not a known export is returned unchanged. A note says how many labels were read,
-    and which were left out. With `has_outputs`, the table must have the outputs' texts, since no
-    other file has them. Raises UnreadableError if an export has no texts or no labels by people, or
-    if it has labels from an unknown source.
+    A table that is not a known export is returned unchanged. With `has_outputs`, the table must
+    have the outputs' texts, since no other file has them. Raises UnreadableError if an export has
+    no texts or no labels by people, or if it has labels from an unknown source.
     """
     for export in LABEL_EXPORTS:
         if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
@@ -134,10 +133,7 @@ class _ExportReader:
     def _unlabelled_outputs(
         self, outputs: Iterable[TableRow], labels: Sequence[TableRow]
     ) -> list[TableRow]:
-        """Return the rows of outputs without a label.
-
-        If the export has labels, an output that lacks a text is left out and counted.
-        """
+        """Return the rows of outputs without a label; those without a text are left out."""
         labelled_ids = {row.cells["id"] for row in labels}
         unlabelled_rows = [row for row in outputs if row.cells.get("id") not in labelled_ids]
         if not self._export.labels:
@@ -190,11 +186,7 @@ class _ExportReader:
     def _label_cells(
         self, row: TableRow, entry: Record, source: str, outputs: Mapping[str, TableRow]
     ) -> Record | None:
-        """Return the cells of a label for the long table, or None if the label is left out.
-
-        A label on a dimension that is not read is left out. A label is left out and counted if no
-        person gave it, if its output is not in the file, or if it has no rating and no comment.
-        """
+        """Return the cells of a label for the long table, or None if the label is left out."""
         dimension = self._options.dimension_in(_field(entry, "dimension"))
         is_requested = self._options.reads(dimension) or is_comment_name(dimension)
         source = source or str(_field(entry, "source") or "unknown")
@@ -213,10 +205,7 @@ class _ExportReader:
         return {**outputs[str(output_id)].cells, **label} if outputs else label
 
     def _is_by_person(self, entry: Record, source: str, line: int) -> bool:
-        """Return whether a person gave the label; raises UnreadableError if its source is unknown.
-
-        A label from another source, or a withdrawn one, is counted in `_n_omitted`.
-        """
+        """Return whether a person gave the label; raises UnreadableError if that is unknown."""
         is_human = self._number_by_word.get(
             normalize_word(source), self._export.sources.get(source)
         )

@@ -1,10 +1,8 @@
 """Reads labelled outputs from a table."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
-from judges.labels.cells import KEY_SEPARATOR, value_at, without_keys
 from judges.labels.column_mapping import check_mapping, mapping_advice
 from judges.labels.columns import OUTPUT_ROLES, Columns
 from judges.labels.names import map_flag, name_words
@@ -19,7 +17,6 @@ from judges.labels.rating_reader import RatingReader
 from judges.labels.ratings import RatingsByDimension, ReadOptions, TableRatings, read_ratings
 from judges.labels.rows import CommentsByItem, ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet, rated_dimensions
-from judges.labels.values import is_missing_value
 from judges.tables.problems import Problems, UnreadableError, count, excerpt, joined_names
 
 
@@ -31,15 +28,18 @@ def read_outputs(
 ) -> LabelledSet:
     """Read labelled outputs from a wide or long table, and add the problems in it to `problems`.
 
-    The ratings in `second_ratings` replace the table's own ratings on each of their dimensions.
+    If a second file has the labels (`second_ratings`), labels in the table are not read.
     """
     check_mapping(columns, problems)
     rating_columns, notes = find_rating_columns(columns, options.dimensions), list[str]()
     if second_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
-    else:
-        notes += _replacement_notes(rating_columns, second_ratings)
-        rating_columns = rating_columns.only_named_by_user()
+    elif rating_columns.columns_by_name():
+        names = joined_names([*rating_columns.columns_by_name()])
+        notes.append(
+            f"the labels of this file ({names}) are not read, since --annotations has labels; to "
+            "use both, give one file with the ids and labels of both"
+        )
     reader = RowReader(
         columns,
         problems,
@@ -48,12 +48,8 @@ def read_outputs(
         judge_texts=options.texts,
         candidates={},
     )
-    ratings = read_ratings(rating_columns, options, problems)
-    comments = _read_comments(rating_columns, options)
-    if second_ratings is not None:
-        ratings = _merge_ratings(ratings, second_ratings)
-        for item_id, by_dimension in _read_comments(second_ratings.rating_columns, options).items():
-            comments.setdefault(item_id, {}).update(by_dimension)
+    ratings = second_ratings or read_ratings(rating_columns, options, problems)
+    comments = _read_comments(ratings.rating_columns, options)
     outputs = tuple(
         _make_output(fields, ratings.by_item.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
@@ -61,16 +57,18 @@ def read_outputs(
     if not problems:
         notes += _check_rated_ids(outputs, problems, second_ratings)
     if not problems and options.reads_labels:
-        _check_has_ratings(outputs, problems, rating_columns)
+        _check_has_ratings(outputs, problems, ratings.rating_columns)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
+    if second_ratings is None:
+        notes += ratings.notes
     return LabelledSet(
         name=columns.table.name,
         sha256=columns.table.sha256,
         outputs=outputs,
         grouped_by=reader.grouped_by,
-        notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
-        reading=reader.file_reading(rating_columns.columns_by_name()),
+        notes=(*columns.table.notes, *reader.notes, *notes),
+        reading=reader.file_reading({} if second_ratings else rating_columns.columns_by_name()),
         words=ratings.words,
     )
 
@@ -84,35 +82,6 @@ def _unrated_notes(outputs: Sequence[LabelledOutput], dimensions: Iterable[str])
         for name in dimensions
         if n_rated[name] < len(outputs)
     ]
-
-
-def _replacement_notes(source: RatingColumns, second: TableRatings) -> Iterator[str]:
-    """Yield a note on each dimension that both files rate; it counts the outputs left unrated."""
-    columns = source.columns
-    for name in sorted({*source.by_dimension, *source.nested_dimensions} & second.dimensions):
-        nested = (f"{column}{KEY_SEPARATOR}{name}" for column in source.nested)
-        headers = (*source.by_dimension.get(name, ()), *nested)
-        rated_ids = {
-            columns.item_key(row)
-            for row in columns.table.rows
-            if not all(is_missing_value(value_at(row.cells, header)) for header in headers)
-        }
-        note = f"{name}: --annotations replaces the ratings in this file"
-        if n_lost := sum(name not in second.by_item.get(item_id, ()) for item_id in rated_ids):
-            note += (
-                f", {n_lost:,} of them on outputs that it does not rate; to count these, too, "
-                "give one file with the ids and labels of both"
-            )
-        yield note
-
-
-def _merge_ratings(first: TableRatings, second: TableRatings) -> TableRatings:
-    """Return the ratings of both files; a dimension in both is read from the second file only."""
-    by_item = dict(second.by_item)
-    for item_id, ratings in first.by_item.items():
-        by_item[item_id] = without_keys(ratings, second.dimensions) | by_item.get(item_id, {})
-    words = without_keys(first.words, second.dimensions) | second.words
-    return replace(first, by_item=by_item, words=words)
 
 
 def _make_output(
@@ -135,11 +104,7 @@ def _make_output(
 
 
 def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> CommentsByItem:
-    """Return people's comments on their labels, by the output's id and the dimension.
-
-    A comment is on the dimensions that the name of its column contains. If it contains none, the
-    comment is on all dimensions that are read.
-    """
+    """Return people's comments: each is on the dimensions in its column's name, or else on all."""
     columns = rating_columns.columns
     if not options.reads_labels:
         return {}
@@ -173,10 +138,7 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
 def _check_rated_ids(
     outputs: Iterable[LabelledOutput], problems: Problems, second_ratings: TableRatings | None
 ) -> list[str]:
-    """Return a note on the rated ids of the second file that no output of the first file has.
-
-    If the first file has none of these ids, add a problem instead.
-    """
+    """Return a note on rated ids without an output; if they all are, add a problem instead."""
     rated_ids = set(second_ratings.by_item) if second_ratings else set()
     unknown_ids = sorted(rated_ids - {output.id for output in outputs})
     if unknown_ids and len(unknown_ids) == len(rated_ids):
@@ -192,10 +154,7 @@ def _check_rated_ids(
 def _check_has_ratings(
     outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns
 ) -> None:
-    """Add a problem for each requested dimension that no output is rated on.
-
-    If no dimension was requested, add a problem if there are no ratings at all.
-    """
+    """Add a problem for each requested dimension without ratings, or if there are none at all."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
     rated_names = {*rating_columns.numeric, *rating_columns.nested_dimensions}
     if columns.is_long:

@@ -35,10 +35,7 @@ class CandidateColumns(NamedTuple):
 
 
 def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
-    """Return the two columns of candidates, such as `answer_a` and `answer_b`; None without them.
-
-    If the table has several such pairs of columns, a pair named like a text is preferred.
-    """
+    """Return the two columns of candidates, such as `answer_a` and `answer_b`; else None."""
     if columns.mapping.keys() >= {*RESPONSE_NAMES}:
         column_a, column_b = (columns.mapping[name][0] for name in RESPONSE_NAMES)
         return CandidateColumns("response", (column_a, column_b))
@@ -51,6 +48,7 @@ def find_candidate_columns(columns: Columns) -> CandidateColumns | None:
         is_system = not _SYSTEM_WORDS.isdisjoint(name_words(match[1]))
         if columns.has(pair[1]) and not holds_labels and not is_system:
             possible_pairs.append(CandidateColumns(name_key(match[1]), pair))
+    # A pair of columns with the name of a text goes before any other pair.
     texts = [pair for pair in possible_pairs if columns.is_certain_text(pair.shared_name)]
     return next(iter(texts or possible_pairs), None)
 
@@ -64,11 +62,7 @@ def _find_vote_columns(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Return whether the rows of a table are pairs: it has two columns of candidates, no ratings.
-
-    If the table has a column of votes, other columns of numbers do not matter. A long table, or one
-    with objects of ratings, never holds pairs.
-    """
+    """Return whether a table has two columns of candidates, and votes or else no ratings."""
     if find_candidate_columns(columns) is None or columns.has_nested_or_long_ratings:
         return False
     return _find_vote_columns(columns) != () or not find_rating_columns(columns, None).by_dimension
@@ -84,10 +78,12 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         fault = f"there are no two columns of candidates among {names}"
         raise UnreadableError("no-column", fault, advice)
     label_columns = {*vote_columns, *columns.find_all(VOTE_COLUMNS)}
-    if options.reads_labels:
-        _check_vote_columns(columns, vote_columns, problems)
-    else:
+    if not options.reads_labels:
         vote_columns = ()
+    elif not vote_columns:
+        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
+        fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
+        problems.add("no-column", fault, advice)
     reader = RowReader(
         columns,
         problems,
@@ -123,24 +119,6 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.file_reading({"votes": vote_columns}),
     )
-
-
-def _check_vote_columns(
-    columns: Columns, vote_columns: tuple[str, ...], problems: Problems
-) -> None:
-    """Add a problem if there are no votes, or if they are on one side of the pair only."""
-    all_columns = columns.table.columns
-    for column in vote_columns:
-        # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
-        other_side = f"{column[:-1]}{_SECOND_SUFFIX_BY_FIRST.get(column[-1:], '')}"
-        if column[-1:] in ("a", "A") and other_side in {*all_columns} - {*vote_columns}:
-            fault = f"is on one side of the pair, and {other_side} on the other"
-            advice = "write a column of votes from both: A, B or, if they are equal, tie"
-            problems.add("no-vote", fault, advice, field=column)
-    if not vote_columns:
-        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        fault = f"there is no column of votes among {joined_names(all_columns)}"
-        problems.add("no-column", fault, advice)
 
 
 def _make_pair(

@@ -51,9 +51,8 @@ def _footer_name(row: TableRow) -> str | None:
 def with_latest_labels(columns: Columns) -> Columns:
     """Return the columns of a table with only the latest label of each annotator on each output.
 
-    In a file with the column `labelled_at`, a later row replaces an earlier row of the same output,
-    annotator and dimension. The columns that a label page adds to describe labels are removed from
-    the table's columns, but their cells stay in the rows.
+    Only a table with the column `labelled_at` says which label is later. The columns that describe
+    labels are removed from the table's columns, but their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     if _TIME_COLUMN in table.columns and columns.find("id") and columns.find("annotator"):
@@ -85,10 +84,7 @@ def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
 
 
 def stated_scales(columns: Columns) -> dict[str, Scale]:
-    """Map each dimension to the scale that a label page wrote into all of its rows.
-
-    A dimension whose rows state no scale, or different scales, is missing.
-    """
+    """Map each dimension to its scale, if a label page wrote the same one into all of its rows."""
     scales: dict[str, set[Scale | None]] = defaultdict(set)
     for row in columns.table.rows:
         dimension = str(columns.cell(row, "dimension")).strip()

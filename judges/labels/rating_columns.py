@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from dspy_judges.column_names import name_key
@@ -70,16 +70,6 @@ class RatingColumns:
         if self.columns.is_long:
             return {"rating": self.columns.find_all(["rating"])}
         return {column: (column,) for column in self.nested} | dict(self.by_dimension)
-
-    def only_named_by_user(self) -> "RatingColumns":
-        """Return the columns that --map or a requested dimension names, and no others."""
-        by_dimension = {
-            name: headers
-            for name, headers in self.by_dimension.items()
-            if name in self.columns.mapping
-            or (self.dimensions and headers == (self.columns.exact_name(name),))
-        }
-        return replace(self, by_dimension=by_dimension, numeric=())
 
 
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:

@@ -118,11 +118,6 @@ class TableRatings:
     notes: list[str]
     words: dict[str, tuple[str, str]]
 
-    @property
-    def dimensions(self) -> set[str]:
-        """The dimensions on which any output is rated."""
-        return set().union(*self.by_item.values())
-
 
 class RatingCell(NamedTuple):
     """A cell with one or several ratings of an output; `annotator` is None if none is named."""

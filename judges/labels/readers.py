@@ -60,8 +60,8 @@ def read_labels(
             without a scale of their own.
         texts: Names of texts that must be in every row; by default, those of the file
             that have a usual name, such as `document`.
-        annotations: A second file with the columns id, dimension, annotator and rating. Its ratings
-            replace the ratings in the first file.
+        annotations: A second file with the columns id, dimension, annotator and rating. It has the
+            labels in place of the first file.
         values: Maps words to their numbers, as in `{"good": 3, "n/a": None}` (None: no rating).
 
     Raises:
@@ -113,18 +113,10 @@ def read_pairs(
 def read_items(
     path: FileOrRows, *, map: ColumnMapping | None = None, pairwise: bool = False
 ) -> LabelledSet | LabelledPairs:
-    """Read outputs or pairs that people have yet to label.
+    """Read outputs, or pairs if `pairwise`, that people have yet to label, as by `read_labels`.
 
-    The file needs no labels, and labels in it are not read. Columns of labels, of comments and of
-    reference answers are not among the texts, since they may reveal the label.
-
-    Args:
-        path: A file or rows in memory, as for `read_labels`.
-        map: Maps names such as `document` to the file's columns, or is the path of a mapping file.
-        pairwise: Whether the file holds pairs of outputs.
-
-    Raises:
-        LabelError: If the file has problems; `problems` holds all of them.
+    Labels in the file are not read. Columns of labels, of comments and of reference answers are not
+    among the texts, since they may reveal the label.
     """
     options = replace(read_options(map), reads_labels=False)
     return _read_or_raise(path, options, item_kind="pairs" if pairwise else "outputs")
@@ -145,17 +137,14 @@ def read_options(
 def _read_or_raise(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind
 ) -> LabelledSet | LabelledPairs:
-    """Return the labels in a file, or raise LabelError if it has problems.
-
-    The error describes all problems with columns, or else the first problem. It says how many more
-    there are, and which command lists them if that command would read the same texts.
-    """
+    """Return the labels in a file; raise LabelError with its problems of columns, or the first."""
     labelled, problems = check_file(path, options, item_kind=item_kind)
     if labelled is not None and not problems:
         return labelled
     shown_problems = [problem for problem in problems if problem.line is None] or problems[:1]
     message = "; ".join(map(str, shown_problems))
     if n_not_shown := len(problems) - len(shown_problems):
+        # If the user asks for certain texts, `check` would read others.
         can_check = not (options.texts or is_in_memory(path))
         command = f": dspy-judges check {shlex.quote(str(path))}" if can_check else ""
         message += f" (and {n_not_shown:,} more{command})"
@@ -235,11 +224,7 @@ def _pairs_advice(columns: Columns, options: ReadOptions) -> str:
 
 
 def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
-    """Prepare a table for reading, and return its columns.
-
-    Rows of means and sums at the end are removed, conversations become texts, and only the latest
-    label of each annotator on each output is kept.
-    """
+    """Return a table's columns, without footers, conversations and labels that were replaced."""
     mapping = {
         name: column for name, column in options.map.items() if (name, column) not in TURNS_MAPPINGS
     }

@@ -20,9 +20,8 @@ def merge_rows_by_id(
 ) -> tuple[Columns, list[str]]:
     """Merge the rows with the same id into one row, and return the new columns and notes.
 
-    A column whose cells differ between rows with the same id is left out, and a note says so. If
-    the column is in `texts`, or holds documents or systems, a problem is added instead. Columns of
-    labels and comments are left out without a note.
+    A column whose cells differ between rows with the same id is left out, with a note. If the
+    column is in `texts`, or holds documents or systems, a problem is added instead.
     """
     label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
     dropped = label_columns.union(columns.comment_columns, map(columns.outer_column, label_columns))
@@ -60,16 +59,13 @@ def merge_rows_by_id(
 def note_repeated_rows(
     columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
 ) -> list[str]:
-    """Return a note on rows that repeat another row's texts, and on whether their labels agree.
-
-    If the file names annotators, these rows may be several annotators' ratings of one output. Such
-    rows should have the same id, so a problem is added.
-    """
+    """Return a note on rows that repeat another row's texts, and on whether their labels agree."""
     groups = _repeated_rows(columns, texts)
     if not groups:
         return []
     unit = problems.unit
     repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
+    # If the file names annotators, such rows may be several people's ratings of one output.
     are_few = 2 * len(repeat_lines) < len(columns.table.rows) - 1
     if columns.find("annotator") and not (columns.find("id") and are_few):
         first_line, second_line = groups[0][0].line, groups[0][1].line

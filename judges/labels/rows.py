@@ -127,10 +127,7 @@ class RowReader:
         )
 
     def items(self) -> Iterator[ItemFields]:
-        """Yield the fields of each row that has no problem and no empty output.
-
-        After the last row, add notes that count the rows in which a usual text is empty.
-        """
+        """Yield the fields of each row without a problem or empty output; then note the latter."""
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_problems = len(self._problems)
@@ -262,12 +259,10 @@ def _find_required_texts(
 
 
 def _document_id(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
-    """Return a document's id: a hash of its source text, or the item's id if it has none.
-
-    Two documents may have the same source text, such as an instruction, but different `input`s.
-    """
+    """Return a document's id: a hash of its source text, or the item's id if it has none."""
     if source not in texts:
         return item_id
+    # Two documents may have the same instruction as source text, but different `input`s.
     content = f"{texts[str(source)]}\0{texts.get('input', '')}"
     return f"{source}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 

@@ -238,11 +238,6 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
     assert "--map votes=Ann,Ben --map response_a=gpt --map response_b=bard" in refusal(rows)
 
 
-def test_a_note_says_that_single_messages_are_judged_by_themselves():
-    log = [{"role": ("user", "bot")[n % 2], "text": f"Hm {n}.", "polite": n} for n in range(1, 6)]
-    assert any(note.startswith("each row is one message") for note in data.read_labels(log).notes)
-
-
 def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
     rows = [
         {"input": f"Ask {n}.", "output": f"Say {n}.", "Verständlich?": n % 5 + 1} for n in range(8)

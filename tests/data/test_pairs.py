@@ -107,12 +107,6 @@ def test_a_file_that_lacks_what_a_pair_has_is_refused(rows, fault):
     assert fault in refusal_of(*rows)
 
 
-def test_a_rank_of_one_side_is_no_vote():
-    rows = [{**PAIR, "id": str(n), "rank_a": 1, "rank_b": 1 + n % 2} for n in range(4)]
-    with pytest.raises(data.LabelError, match="'rank_a': is on one side of the pair, and rank_b"):
-        data.read_pairs(rows, map={"votes": "rank_a"})
-
-
 def test_a_system_that_wrote_nothing_keeps_its_votes():
     assert read_one(response_b="", preferred="A").response_b == ""
 

@@ -172,11 +172,8 @@ def test_ratings_that_a_second_file_replaces_are_told():
     second = write_jsonl("second.jsonl", [{"id": f"o{n}", "label": 4 - n} for n in range(4)])
     labelled = data.read_labels(rows, annotations=second)
     assert [output.ratings["label"] for output in labelled.outputs] == [(4,), (3,), (2,), (1,)]
-    note = "label: --annotations replaces the ratings in this file"
-    assert note in labelled.notes
-    # Three of the four outputs lose their label if the second file rates one.
-    second = write_jsonl("second.jsonl", [{"id": "o3", "label": 1}])
+    # One file has the labels: those of the first file are not read, on whatever outputs they are.
     nested = [{**row, "ratings": {"label": row.pop("label")}} for row in map(dict, rows)]
-    for all_rows in (rows, nested):
+    for column, all_rows in (("label", rows), ("ratings", nested)):
         notes = data.read_labels(all_rows, annotations=second).notes
-        assert notes[0].startswith(f"{note}, 3 of them on outputs that it does not rate; to count")
+        assert notes[0].startswith(f"the labels of this file ({column}) are not read")

@@ -54,7 +54,7 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     labelled = data.read_labels(outputs, annotations=write_jsonl("long.jsonl", LONG))
     # Two files' labels on one dimension are never mixed.
     assert [one.ratings for one in labelled.outputs] == [
-        {"relevance": (4.0, 2.0), "coherence": (2.0,)},
+        {"relevance": (4.0, 2.0)},
         {"relevance": (5.0,)},
         {},
     ]

@@ -124,9 +124,8 @@ def test_labels_that_a_second_file_replaces_are_told(files):
         {"id": row["id"], "dimension": "clarity", "rating": 1 + n % 5} for n, row in enumerate(rows)
     ]
     result = run(estimate, *files, "--annotations", write_jsonl("new.jsonl", new[-60:]))
-    # Each third of 60 documents is rated, with two outputs; half of these 40 are in the first half.
     assert "n=60 labels" in result.out
-    assert "replaces the ratings in this file, 20 of them on outputs that it does not" in result.err
+    assert "the labels of this file (annotations) are not read" in result.err
 
 
 def test_the_judge_alone_passes_the_share_of_scores_of_at_least_a_half(here):
