@@ -78,8 +78,7 @@ class DecisionTask(Struct, kw_only=True):
 def template_for(lm: str, prompt: Prompt) -> list[Message]:
     """Return the messages for the model `lm`; the last message has a `{{name}}` slot for each text.
 
-    For a decision model, the messages' contents are two JSON objects: the instruction with the
-    questions, and the texts. Raises FatalModelError if a scale has more than MAX_LEVELS ratings.
+    For a decision model, the contents are JSON: instruction and questions, and then the texts.
     """
     if not is_decision(lm):
         return prompt.template()
@@ -189,10 +188,9 @@ class _TypedAnswer(Struct):
 
 
 def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
-    """Return a Reply from a decision model's answers, which are in System One's or OpenAI's form.
+    """Return a Reply with `{question: answer}` as JSON, from System One's or OpenAI's answers.
 
-    The text of the Reply is the JSON object `{question: answer}`. If a question is not answered,
-    the Reply is a refusal. Answers that have no names raise one of JSON_ERRORS.
+    If a question is not answered, the Reply is a refusal. Unnamed answers raise a JSON_ERROR.
     """
     if isinstance(answers, list):  # OpenAI's form
         n_answers, answers = len(answers), {answer["name"]: answer for answer in answers}
@@ -200,13 +198,11 @@ def reply_of_answers(answers: object, questions: Collection[str]) -> Reply:
             raise ValueError("two answers have the same name")
     if not isinstance(answers, dict):
         raise TypeError(f"{type(answers).__name__} is neither a list nor an object of answers")
-    if unanswered := [name for name in questions if _is_refusal(answers.get(name))]:
-        return Reply(text=f"no answer to {', '.join(unanswered)}", finish_reason=REFUSAL)
+    for name in questions:
+        answer = answers.get(name)
+        if answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL):
+            return Reply(text=f"no answer to {name}", finish_reason=REFUSAL)
     return Reply(text=json.dumps({name: answers[name] for name in questions}))
-
-
-def _is_refusal(answer: object) -> bool:
-    return answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL)
 
 
 def read_answers(

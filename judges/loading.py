@@ -43,26 +43,18 @@ def load(
     """
     source = os.fspath(judge)
     path = Path(source)
-    loaded_judge: AnyJudge
-    if source.lower().endswith(DEFINITION_ENDINGS):
-        loaded_judge = Judge.of(read_subject(source))
-    elif not source or source in JUDGES or _looks_like_name(path):
-        loaded_judge = Judge.of(find_subject(source))
-    else:
-        path = path / "judge.json" if path.is_dir() else path
-        file = frozen.load(path)
-        try:
-            loaded_judge = (
-                Judge.from_file(file) if isinstance(file, JudgeFile) else Panel.from_file(file)
-            )
-        except PanelError as error:
-            raise FrozenJudgeError(f"{path}: {error}") from error
-    return loaded_judge.with_model(lm, api_base)
-
-
-def _looks_like_name(path: Path) -> bool:
-    """Return whether no such path exists and it looks like a judge's name, perhaps misspelt."""
-    return not (path.exists() or path.suffix or len(path.parts) > 1)
+    is_path = path.exists() or path.suffix or len(path.parts) > 1
+    if source in JUDGES or not source or not is_path or source.lower().endswith(DEFINITION_ENDINGS):
+        return Judge.of(read_subject(source)).with_model(lm, api_base)
+    path = path / "judge.json" if path.is_dir() else path
+    file = frozen.load(path)
+    if isinstance(file, JudgeFile):
+        return Judge.from_file(file).with_model(lm, api_base)
+    try:
+        panel = Panel.from_file(file)
+    except PanelError as error:
+        raise FrozenJudgeError(f"{path}: {error}") from error
+    return panel.with_model(lm, api_base)
 
 
 def read_subject(name_or_path: str) -> Subject:

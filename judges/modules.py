@@ -27,11 +27,10 @@ ValuesByName = Mapping[str, object]
 
 
 class Scoring(Parameter):
-    """Computes the score of a DSPy program from the answers in its prediction.
+    """Computes the score of a DSPy program from the answers in its prediction, as a `Judge` does.
 
-    `weights` and `threshold` are the same as for a `Judge`. DSPy's `save` and `load` keep weights
-    and threshold, and DSPy's optimizers do not change them. `choices` are the fields of the
-    questions, then the field of the rating, verdict or choice.
+    DSPy's `save` and `load` keep weights and threshold, and DSPy's optimizers do not change them.
+    `choices` are the fields of the questions, then that of the rating, verdict or choice.
     """
 
     def __init__(
@@ -167,7 +166,6 @@ class PairwiseJudge(JudgeModule):
 class JudgeAdapter(dspy.ChatAdapter):
     """A DSPy adapter that renders prompts, reads replies and repeats requests as a judge does.
 
-    In a reply, the `dimension_names` count as labels of the answer, as in "relevance: 4".
     `n_unreadable` is the number of earlier replies that could not be read; the messages restate the
     form of a reply that many times.
     """
@@ -206,7 +204,6 @@ def scoring_of(program: dspy.Module) -> Scoring | None:
 def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> Prompt:
     """Return the prompt with a signature's fields and instruction, and a predictor's demos.
 
-    If a demo lacks a free text, for example a rationale, the text is shown as "(not given)".
     A demo without an answer to one of the questions is left out. Another missing value, or an
     impossible one, raises ValueError.
     """

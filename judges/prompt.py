@@ -143,36 +143,40 @@ class Prompt:
 
     def template(self) -> list[Message]:
         """Return the messages with a `{{name}}` slot for each text, all in the last message."""
+        form = _reply_format(self.outputs)
         messages = [Message(role="system", content=_system_content(self))]
-        for demo in self.demos:
-            messages.append(Message(role="user", content=_user_content(self, demo)))
-            messages.append(Message(role="assistant", content=_answer_content(self, demo)))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
-        return [*messages, Message(role="user", content=_user_content(self, slots))]
+        for values in (*self.demos, slots):
+            content = "\n\n".join([*_field_blocks(self.inputs, values), form])
+            messages.append(Message(role="user", content=content))
+            if values is not slots:
+                messages.append(Message(role="assistant", content=_answer_content(self, values)))
+        return messages
 
 
-# Descriptions of the free-text field before a rating, and before a choice between A and B.
-_RATIONALE_TEXTS: Mapping[Reasoning, str] = {
-    "brief": "one sentence of reasons",
-    "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
-    "that counts",
-    "questions": "three to five questions that the quality comes down to, one a line, each "
-    "question with its answer and a rating of its own",
-}
-_COMPARISON_TEXTS: Mapping[Reasoning, str] = {
-    "brief": "one sentence: which is preferred, and why",
-    "steps": "the comparison in steps, one point a line: which of the two does better there, and "
-    "how much that counts",
-    "questions": "three to five questions that the preference comes down to, one a line, each "
-    "question with how A and how B does on it",
+# For each form of reasoning, the description of the free text before a rating, and before A or B.
+_REASONING_TEXTS: Mapping[Reasoning, tuple[str, str]] = {
+    "brief": ("one sentence of reasons", "one sentence: which is preferred, and why"),
+    "steps": (
+        "the reasoning in steps, one point a line: what it shows of the quality, and how much that "
+        "counts",
+        "the comparison in steps, one point a line: which of the two does better there, and how "
+        "much that counts",
+    ),
+    "questions": (
+        "three to five questions that the quality comes down to, one a line, each question with "
+        "its answer and a rating of its own",
+        "three to five questions that the preference comes down to, one a line, each question with "
+        "how A and how B does on it",
+    ),
 }
 
 
 def reasoning_of(outputs: Sequence[Field]) -> Reasoning:
     """Return the form of reasoning in a reply; "brief" for a free text with its own description."""
     free_texts = [field.description for field in outputs if not field.choices]
-    for reasoning, description in (*_RATIONALE_TEXTS.items(), *_COMPARISON_TEXTS.items()):
-        if description in free_texts:
+    for reasoning, descriptions in _REASONING_TEXTS.items():
+        if not {*descriptions}.isdisjoint(free_texts):
             return reasoning
     return "brief" if free_texts else "none"
 
@@ -181,14 +185,13 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     """Return the prompt with another form of reasoning; the demos lose their rationales."""
     if reasoning_of(prompt.outputs) == reasoning:
         return prompt
-    answer = prompt.answer
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        name, descriptions = "rationale", _RATIONALE_TEXTS
-        if answer.choices == LETTERS:
-            name, descriptions = "comparison", _COMPARISON_TEXTS
-        rationale = Field(name=name, description=descriptions[reasoning], role="output")
-        fields.insert(fields.index(prompt.choices[0]), rationale)
+        compares = prompt.answer.choices == LETTERS
+        name = "comparison" if compares else "rationale"
+        description = _REASONING_TEXTS[reasoning][compares]
+        free_text = Field(name=name, description=description, role="output")
+        fields.insert(fields.index(prompt.choices[0]), free_text)
     demos = tuple(
         {field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN for field in fields}
         for demo in prompt.demos
@@ -225,23 +228,19 @@ def utf8_text(text: str) -> str:
 def fill_slots(
     template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
 ) -> list[Message]:
-    """Return the messages with the slots of the last message filled.
-
-    Each text is neutralised and passed through `encode`. All slots are filled in one pass, so that
-    a `{{name}}` inside a text stays as it is. Raises KeyError if a text is missing.
-    """
+    """Return the messages with neutralised texts in the slots; KeyError if a text is missing."""
     last_message = template[-1]
-    filled_content = SLOT_PATTERN.sub(
+    # All slots are filled in one pass, so that a `{{name}}` inside a text stays as it is.
+    content = SLOT_PATTERN.sub(
         lambda slot: encode(break_markup(texts[slot.group(1)])), last_message["content"]
     )
-    return [*template[:-1], Message(role=last_message["role"], content=filled_content)]
+    return [*template[:-1], Message(role=last_message["role"], content=content)]
 
 
 def restate_format(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     """Return the messages to send after a reply that could not be read.
 
-    They end with a sentence that repeats which form a reply must have. The text before that
-    sentence stays the same, so that providers' prompt caches apply.
+    They repeat at their end which form a reply must have, so that providers' prompt caches apply.
     """
     last_message, form_text = messages[-1], _reply_format(prompt.outputs)
     for field in prompt.choices if len(prompt.outputs) > 1 else ():
@@ -268,10 +267,6 @@ def _choices_phrase(choices: Sequence[Value]) -> str:
     """Return the choices as a phrase, such as "1, 2 or 3"."""
     *first_choices, last_choice = map(str, choices)
     return f"{', '.join(first_choices)} or {last_choice}"
-
-
-def _user_content(prompt: Prompt, texts: Mapping[str, Value]) -> str:
-    return "\n\n".join([*_field_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
 
 
 def _field_blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:

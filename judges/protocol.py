@@ -19,13 +19,9 @@ SAMPLE_SEED_STEP = 10_007
 
 # Finish reasons of a reply that the endpoint cut short: at the limit of tokens, or for any reason.
 OUT_OF_TOKENS_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-CUT_SHORT_REASONS = OUT_OF_TOKENS_REASONS | {
-    "incomplete",
-    "error",
-    "other",
-    "content_filter",
-    "safety",
-}
+CUT_SHORT_REASONS = OUT_OF_TOKENS_REASONS.union(
+    ("incomplete", "error", "other", "content_filter", "safety")
+)
 # The most characters of a finish reason, or of a model's name in an answer, that are kept.
 MAX_NAME_LENGTH = 200
 # The finish reason of a reply in which the model refuses to answer.
@@ -203,12 +199,6 @@ class _ReplyMessage(Struct):
     content: str | list[_ContentPart] | None = None
     refusal: str | None = None
 
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, list):
-            return "".join(part.text for part in self.content if part.type == "text")
-        return self.content or ""
-
 
 class CompletionChoice(Struct):
     message: _ReplyMessage | None = None  # missing if Azure's content filter withholds it
@@ -219,20 +209,21 @@ class CompletionChoice(Struct):
 def reply_of(choice: CompletionChoice) -> Reply:
     """Return a choice as a Reply; a message without text has the text of its refusal."""
     message, logprobs = choice.message or _ReplyMessage(), choice.logprobs or _Logprobs()
-    refusal = "" if message.text else message.refusal or ""
+    text = message.content or ""
+    if not isinstance(text, str):
+        text = "".join(part.text for part in text if part.type == "text")
+    refusal = "" if text else message.refusal or ""
+    tokens = []
+    for token in logprobs.content or ():
+        top: dict[str, float] = {}  # the alternatives, which include the token itself
+        for alternative in (*(token.top_logprobs or ()), token):
+            top.setdefault(alternative.token, alternative.logprob)
+        tokens.append(Token(token.token, top))
     return Reply(
-        text=message.text or refusal,
-        tokens=tuple(map(_token_of, logprobs.content or ())),
+        text=text or refusal,
+        tokens=tuple(tokens),
         finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:MAX_NAME_LENGTH],
     )
-
-
-def _token_of(token: _TokenLogprob) -> Token:
-    """Return a token with its most likely alternatives, which include the token itself."""
-    top: dict[str, float] = {}
-    for alternative in (*(token.top_logprobs or ()), token):
-        top.setdefault(alternative.token, alternative.logprob)
-    return Token(token.token, top)
 
 
 class Model(Protocol):

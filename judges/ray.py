@@ -40,12 +40,10 @@ class JudgeBatch:
         self.judge, (judge_options, self.column_mapping) = judge, read_options(options, judge.texts)
         check_limits(workers=workers)
         if (max_calls := judge_options.get("max_calls")) is not None:
-            judge_options["max_calls"] = max_calls // workers
+            judge_options["max_calls"] = max_calls = max_calls // workers
         if (max_cost := judge_options.get("max_cost")) is not None:
-            judge_options["max_cost"] = max_cost / workers
-        check_limits(
-            max_calls=judge_options.get("max_calls"), max_cost=judge_options.get("max_cost")
-        )
+            judge_options["max_cost"] = max_cost = max_cost / workers
+        check_limits(max_calls=max_calls, max_cost=max_cost)
         self.worker_options = judge_options
         self._open = ExitStack()
         self._judge_rows: RowJudge | None = None
@@ -76,15 +74,12 @@ class JudgeBatch:
 
     def _columns(self, judgements: Sequence[AnyJudgement]) -> dict[str, NDArray[np.generic]]:
         name = self.judge.name
-        columns = {
-            name: np.array([judgement.score for judgement in judgements], dtype=float),
-            f"{name}_failure": np.array(
-                [judgement.failure for judgement in judgements], dtype=object
-            ),
-        }
+        scores = [judgement.score for judgement in judgements]
+        failures = [judgement.failure for judgement in judgements]
+        columns = {name: np.array(scores, float), f"{name}_failure": np.array(failures, object)}
         if self.judge.questions:
             answers = [judgement.answers or {} for judgement in judgements]
             for field in self.judge.prompts[0].choices:
                 field_answers = [row_answers.get(field.name, math.nan) for row_answers in answers]
-                columns[f"{name}_{field.name}"] = np.array(field_answers, dtype=float)
+                columns[f"{name}_{field.name}"] = np.array(field_answers, float)
         return columns

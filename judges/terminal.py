@@ -91,11 +91,10 @@ def verbose_logging(verbose: bool, level: int = logging.INFO) -> Iterator[None]:
 
 
 class Progress:
-    """A progress line on a stream; at the end of the context, the final counts are printed.
+    """A progress line on a stream, with the dollars of a `budget`.
 
-    If a `budget` is given, the line shows dollars. `refresh` is called before each update and may
-    change the name, the total and the counts. If `only_live` is true, the line appears only in a
-    terminal or a notebook, and only after PROGRESS_DELAY_SECONDS.
+    `refresh` may change the name, the total and the counts before each update. If `only_live` is
+    true, the line appears only in a terminal or a notebook, after PROGRESS_DELAY_SECONDS.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Progress:
         )
 
     def step(self, *, failed: bool = False) -> None:
-        """Count one more row, and update the line if the last update is long enough ago."""
+        """Count one more row."""
         self.n_done += 1
         self.n_failed += failed
         self._update()
@@ -171,12 +170,10 @@ def run_command(
     quiet: bool = False,
     interrupted: str = "interrupted",
 ) -> int:
-    """Run a command, and return its exit code.
+    """Run a command, and return its exit code; errors that a user can fix are one line on stderr.
 
-    If `work` raises a JudgesError or OSError, the error is printed on one line, and the exit code
-    is 1 for a failure or 2 for wrong usage; with `verbose`, a traceback comes first. After an
-    interrupt, the message `interrupted` is printed, and the exit code is 128 plus the number of the
-    signal. Other exceptions are bugs and are raised. `quiet` hides progress and notes.
+    With `verbose`, a traceback comes first. After an interrupt, the message is `interrupted`, and
+    the exit code is 128 plus the number of the signal. `quiet` hides progress and notes.
     """
     global _is_quiet
     with _stop_on_signals() as received_signals, verbose_logging(verbose):
@@ -211,9 +208,10 @@ def _stop_on_signals() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     in_main_thread = threading.current_thread() is threading.main_thread()
-    signal_names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main_thread else ()
-    signal_numbers = [getattr(signal, name) for name in signal_names if hasattr(signal, name)]
-    handlers = {signal_number: signal.getsignal(signal_number) for signal_number in signal_numbers}
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main_thread else ()
+    # Windows has no SIGHUP. Signals that are ignored, as with nohup, stay ignored.
+    signals: list[int] = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in signals}
     earlier_handlers = {n: h for n, h in handlers.items() if h not in (signal.SIG_IGN, None)}
     for signal_number in earlier_handlers:
         signal.signal(signal_number, stop)
