@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from html import escape
 from importlib import import_module
 from itertools import chain, tee
 from pathlib import Path
@@ -143,6 +144,15 @@ class BaseJudge(ABC):
         strings = {name: str(text) for name, text in texts.items()}
         return texts_digest(strings) in self.tuning_digests
 
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook; a click shows the instructions, questions and answers."""
+        texts = []
+        for prompt in self.prompts:
+            fields = [f"{field.name}: {field.description}" for field in prompt.choices]
+            texts += [prompt.instruction, *fields]
+        details = escape("\n\n".join(texts))
+        return f"<details><summary>{escape(f'{self}')}</summary><pre>{details}</pre></details>"
+
     def check_destination(self) -> None:
         """Raise FatalModelError if a judge's file alone would decide where texts are sent.
 
@@ -181,8 +191,7 @@ class BaseJudge(ABC):
 
         Raises:
             TypeError: A text is missing, or is not one of `judge.texts`.
-            FatalModelError: The model cannot be asked, because the key is wrong or the model does
-                not exist.
+            FatalModelError: The model cannot be asked, for example because the key is wrong.
 
         Example:
             >>> judge = judges.load("fluency")
@@ -252,8 +261,7 @@ class BaseJudge(ABC):
         seed = client_options.pop("seed", 0)
         lm, api_base = client_options.pop("lm", None), client_options.pop("api_base", None)
         judge = self.with_model(lm, api_base)
-        was_tuned_offline = (self.provenance or {}).get("endpoint") == EMBEDDED
-        if was_tuned_offline and not is_embedded(judge.lm):
+        if (self.provenance or {}).get("endpoint") == EMBEDDED and not is_embedded(judge.lm):
             n_demos = sum(len(prompt.demos) for prompt in self.prompts)
             warnings.warn(
                 f"{self.name} was tuned for the embedded model: with {judge.lm} its measured "
@@ -295,27 +303,23 @@ class BaseJudge(ABC):
         """Score every row of a DataFrame; a terminal or a notebook shows progress.
 
         Args:
-            frame: A pandas DataFrame with one row for each output or pair. Its columns have the
-                names in `judge.texts`, unless `map` says otherwise; conversations are read as by
-                `dspy-judges score`. For a polars DataFrame, the result is a polars Series, with
-                nulls for failed judgements and without `attrs`.
+            frame: A pandas DataFrame with one row for each output or pair; conversations are read
+                as by `dspy-judges score`. For a polars DataFrame, the result is a polars Series,
+                with nulls for failed judgements and without `attrs`.
             **options: The model and its limits (`lm`, `max_cost`, ...; see `ModelOptions`), `seed`,
                 and `map`, a dict from each text's name to its column.
 
         Returns:
-            A Series with the frame's index and NaN for failed judgements. The Series has the
-            judge's name, or NAME_judge if the frame already has a column of that name. Ratings are
-            on the judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
-            positive for A. `attrs["n_failed"]` is the number of failed judgements, and
-            `attrs["failures"]` says how often each reason occurred. `attrs["tuned_on"]` has the
-            index of the rows that the judge was tuned on, if there are any. A
-            FailedJudgementWarning gives the most frequent reason.
+            A Series with the frame's index and NaN for failed judgements. Its name is the judge's
+            name, or NAME_judge if the frame already has a column of that name. Ratings are on the
+            judge's scale, verdicts in [0, 1]; a pairwise judge gives its margin in [-1, 1],
+            positive for A. `attrs["n_failed"]` counts failed judgements, `attrs["failures"]` their
+            reasons, and `attrs["tuned_on"]` has the index of rows that the judge was tuned on.
 
         Raises:
             MissingColumnError: The frame has no column for one of the texts.
             OptionError: An option has a wrong value, or `map` names no text of the judge.
-            FatalModelError: The model cannot be asked, because the key is wrong or the model does
-                not exist.
+            FatalModelError: The model cannot be asked, for example because the key is wrong.
 
         Example:
             >>> judge = judges.load("relevance")
@@ -346,8 +350,7 @@ class BaseJudge(ABC):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is not None:
                     failure_counts[judgement.failure] += 1
-        # The frame may have people's labels in a column with the judge's name, and
-        # `frame[series.name] = series` must not replace them.
+        # `frame[series.name] = series` must not replace people's labels of that name.
         series_name = f"{self.name}_judge" if self.name in column_names else self.name
         series = pd.Series(scores, index=frame.index, name=series_name, dtype="float64")
         n_failed = failure_counts.total()
@@ -366,10 +369,7 @@ class BaseJudge(ABC):
         records: Iterable[Sequence[object]],
         mapping: Mapping[str, str] | None = None,
     ) -> list[dict[str, object]]:
-        """Return the texts that the judge reads, for each row of a table; a row may hold a chat.
-
-        Raises MissingColumnError if a text has no column, or several columns of one name.
-        """
+        """Return the texts of each row; raises MissingColumnError for a text without one column."""
         from judges.labels.cells import value_at
         from judges.labels.conversations import cells_with_texts
 
@@ -393,8 +393,7 @@ class BaseJudge(ABC):
 
         Raises:
             FileExistsError: The file exists and `overwrite` is false; it is a JudgesError, too.
-            FrozenJudgeError: The file cannot hold the judge, for example because its texts contain
-                an API key.
+            FrozenJudgeError: The file cannot hold the judge, as when its texts contain an API key.
         """
         # Imported late, since judging does not need it.
         from judges.tables.atomic_write import write_atomically

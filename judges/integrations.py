@@ -14,7 +14,7 @@ are refused, since these tools score one output at a time.
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from types import ModuleType
@@ -81,18 +81,17 @@ def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     genai = _import_tool("mlflow.genai", "mlflow")
     entities = _import_tool("mlflow.entities", "mlflow")
     open_judge = OpenJudge(judge, options, output="outputs", input="inputs")
-    source = entities.AssessmentSource(
-        source_type=entities.AssessmentSourceType.LLM_JUDGE,
-        source_id=f"{judge.name} by {open_judge.lm}",
-    )
+    source_type = entities.AssessmentSourceType.LLM_JUDGE
+    source_id = f"{judge.name} by {open_judge.lm}"
+    source = entities.AssessmentSource(source_type=source_type, source_id=source_id)
 
     def score(inputs: object = None, outputs: object = None, expectations: object = None) -> object:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         judgement = open_judge({**_entries(expectations), **_entries(inputs), **row})
-        if judgement.failure is not None:
-            return entities.Feedback(name=judge.name, source=source, error=judgement.failure)
-        value, rationale = judgement.score, judgement.rationale
-        return entities.Feedback(name=judge.name, source=source, value=value, rationale=rationale)
+        result: dict[str, object] = {"error": judgement.failure}
+        if judgement.failure is None:
+            result = {"value": judgement.score, "rationale": judgement.rationale}
+        return entities.Feedback(name=judge.name, source=source, **result)
 
     return genai.scorer(score, name=judge.name)
 
@@ -109,26 +108,25 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     open_judge = OpenJudge(judge, options, output="output", input="input")
     is_verdict = judge.kind == "verdict"
 
-    def make_scorer() -> Callable[..., Awaitable[object]]:
-        async def score(state: Any, target: Any) -> object:
-            output = state.output.completion
-            row = {"input": state.input_text, "target": target.text, "output": output}
-            # anyio works with every event loop that Inspect may use.
-            judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
-            if judgement.failure is not None:
-                unscored_fields = {"reason": "grader_failed", "explanation": judgement.failure}
-                return scoring.Score.unscored(answer=output, **unscored_fields)
-            value, metadata = judgement.score, judgement.answers
-            if is_verdict:
-                metadata = {**(metadata or {}), "score": value}
-                value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
-            explanation_fields = {"explanation": judgement.rationale, "metadata": metadata}
-            return scoring.Score(value=value, answer=output, **explanation_fields)
-
-        return score
+    async def score(state: Any, target: Any) -> object:
+        output = state.output.completion
+        row = {"input": state.input_text, "target": target.text, "output": output}
+        # anyio works with every event loop that Inspect may use.
+        judgement = await to_thread.run_sync(open_judge, {**(state.metadata or {}), **row})
+        if judgement.failure is not None:
+            return scoring.Score.unscored(
+                answer=output, reason="grader_failed", explanation=judgement.failure
+            )
+        value, metadata = judgement.score, judgement.answers
+        if is_verdict:
+            metadata = {**(metadata or {}), "score": value}
+            value = scoring.CORRECT if value >= 0.5 else scoring.INCORRECT
+        return scoring.Score(
+            value=value, answer=output, explanation=judgement.rationale, metadata=metadata
+        )
 
     metrics = [scoring.accuracy() if is_verdict else scoring.mean(), scoring.stderr()]
-    return scoring.scorer(metrics=metrics, name=judge.name)(make_scorer)()
+    return scoring.scorer(metrics=metrics, name=judge.name)(lambda: score)()
 
 
 def deepeval_metric(
@@ -142,12 +140,10 @@ def deepeval_metric(
     min_score = _min_score(judge, threshold)
     metrics = _import_tool("deepeval.metrics", "deepeval")
     field_names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    open_judge = OpenJudge(judge, options, output=field_names[1], input=field_names[0])
+    open_judge = OpenJudge(judge, options, output="actual_output", input="input")
 
     class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined]
-        def __init__(self) -> None:
-            self.threshold = min_score
-            self.evaluation_model = open_judge.lm
+        threshold, evaluation_model = min_score, open_judge.lm
 
         def measure(self, test_case: object, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in field_names}
@@ -299,17 +295,17 @@ def _rescaled_score(judge: AnyJudge, score: float) -> float:
 
 
 def _verdict_word(judge: AnyJudge, score: float) -> str:
-    verdict_words = judge.subject.words
-    return verdict_words[score < 0.5] if verdict_words else ""
+    words = judge.subject.words
+    return words[score < 0.5] if words else ""
 
 
 def _explanation(judge: AnyJudge, judgement: Judgement) -> str:
     if judgement.failure is not None:
         return f"{judge.name}: no score: {judgement.failure}"
     low, *_, high = judge.subject.scale
-    score_text = f"{judgement.score:.3f} on the scale from {low} to {high}"
-    verdict_and_score = ", ".join(filter(None, (_verdict_word(judge, judgement.score), score_text)))
-    lines = [f"{judge.name}: {verdict_and_score} ({judge.subject.definition})"]
+    word = f"{_verdict_word(judge, judgement.score)}, " if judge.subject.words else ""
+    score = f"{judgement.score:.3f} on the scale from {low} to {high}"
+    lines = [f"{judge.name}: {word}{score} ({judge.subject.definition})"]
     for field in judge.questions:
         answer = nearest_choice((judgement.answers or {})[field.name], field.options)
         lines.append(f"{field.description}: {answer}")

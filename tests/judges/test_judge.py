@@ -169,6 +169,14 @@ def test_another_library_s_frame_is_refused_with_the_way_out():
         judges.load("relevance").score(relation)
 
 
+def test_a_notebook_shows_a_judge_and_runs_nothing_of_it():
+    subject = replace(FLUENCY, instruction="Rate <script>alert(1)</script>.")
+    html = Judge.of(subject)._repr_html_()
+    assert html.startswith("<details><summary>Judge(&#x27;fluency&#x27;, rating, reads summary")
+    assert "Rate &lt;script&gt;alert(1)&lt;/script&gt;." in html
+    assert "<script" not in html
+
+
 def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read():
     judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
     whole: Any = judge(summary="One fine day.\n\nIt rained.")
