@@ -83,18 +83,6 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
     assert "second annotator" not in texts["collect"]
 
 
-def test_with_verdicts_on_few_documents_check_asks_for_documents_and_not_outputs():
-    rows = [
-        {"id": f"{d}-{i}", "group": f"g{d}", "input": f"I {d}.", "output": f"O {d} {i}."}
-        | {"label": ["pass", "fail"][i % 2]}
-        for d in range(15)
-        for i in range(20)
-    ]
-    # Test has 40 of each in 4 of 15 documents, and needs 5: one more there are 4 more in all.
-    collect = capacity_texts(data.read_labels(rows), "label")["collect"]
-    assert collect.startswith("4 more documents with pass outputs for an interval of TPR on test")
-
-
 def test_annotators_who_never_differ_have_a_kappa_of_1_also_in_a_crowd(tmp_path):
     same = "two annotators say the same in 100% of {} cases, kappa 1.00"
     # Of two labels each by 40 people the first and the second are the same: kappa 1.
@@ -122,13 +110,3 @@ def test_check_and_a_dry_run_print_the_same_chance_of_a_gain(words, flags, here)
     sheet(here / "a.csv", *["pass", "pass", "fail"] * 20)
     gain = json_of(check, *words)["bearing"]["gain"]
     assert gain in output_of(tune, *flags, "--dry-run")
-
-
-def test_check_mentions_single_outputs_and_annotators_without_common_outputs(tmp_path):
-    words = ["pass,Ann,g0", "fail,Ann,g0", *(f"pass,Ben,g{i}" for i in range(1, 18))]
-    path = sheet(tmp_path / "labels.csv", *words, header="label,annotator,group")
-    texts = capacity_texts(data.read_labels(path), "label")
-    assert texts["contrast"].endswith(
-        "1 of 1 document with several outputs; 17 documents have only one"
-    )
-    assert texts["collect"].endswith("a second annotator on 30 outputs")

@@ -16,7 +16,7 @@ from simulated_model import tune_folder
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
-from optimize.search.candidates import Candidate, draw_demo_set, unanimous_comment
+from optimize.search.candidates import Candidate, draw_demo_set
 from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
@@ -64,11 +64,6 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
     draw = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
     demos = Candidate(instruction="x", demo_set=draw, reasoning="steps").prompt(SEED).demos
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
-
-
-def test_a_comment_is_no_reason_if_annotators_differ():
-    for ratings, agree in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
-        assert bool(unanimous_comment(comment_on(world(1), *ratings).items[0])) is agree
 
 
 def test_long_comments_are_shown_whole_and_commented_mistakes_come_first():

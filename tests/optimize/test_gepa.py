@@ -53,17 +53,6 @@ def test_the_mean_that_gepa_sees_is_the_objective(goal, kind):
         assert np.mean(list(terms.values())) == pytest.approx(expected, abs=1e-9)
 
 
-def test_documents_that_the_judge_orders_as_people_do_score_higher():
-    items = rate(world(4, 1), np.array([1.0, 2, 3, 4]))
-    # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
-    terms = document_scores(np.array([1.0, 2, 9, 8]), items, "dataset")
-    assert [*terms.values()] == pytest.approx([1, 1, 0.6, 0.6])
-    # Threshold 0.5: the only fail is missed; a right pass is worth 4 / (2 * 3).
-    verdicts = rate(items, np.array([0.0, 1, 1, 1]))
-    right = document_scores(np.array([1.0, 1, 1, 0]), verdicts, "balanced")
-    assert [*right.values()] == pytest.approx([0, 2 / 3, 2 / 3, 0])
-
-
 @pytest.mark.parametrize("goal", ["dataset", "balanced"])
 def test_gepa_uses_every_row_if_rows_are_sorted_by_label(goal):
     train, watch = rate(world(84, 1), np.repeat([0.0, 1.0], 42)), Watch()

@@ -140,16 +140,6 @@ def test_a_limit_in_dollars_holds_over_kills_with_lost_requests_at_their_worst_c
     assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= bill * 1.001
 
 
-def test_requests_without_an_answer_stay_booked_at_the_next_start(server):
-    server.fault = lambda number, body: "drop"
-    counts = []
-    for _ in range(2):
-        err = error_of("optimize.compare", *COMPARE, "--out", "run", "--max-cost", "0.001", code=1)
-        assert "of the budget of $0.001 is spent" in err
-        counts.append(len(server.log))
-    assert counts[0] == counts[1] > 0
-
-
 @pytest.mark.parametrize(
     ("module", "flags", "share"),
     [("optimize.compare", COMPARE, 0.7), ("optimize.panel", PANEL, 0.4)],
@@ -203,13 +193,3 @@ def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, modu
     ):
         Path("run/config.json").write_text(json.dumps(other))
         refuse(message)
-
-
-def test_a_search_that_a_limit_ended_is_finished_and_a_larger_limit_leaves_its_result_alone(server):
-    """Another limit makes another plan, whose requests would be paid beside those of the first."""
-    error_of("optimize", *TUNE, "--max-calls", "400", "--out", "run")
-    assert summary("run")["limit_reached"]
-    n_sent, before = len(server.log), Path("run/summary.json").read_bytes()
-    err = error_of("optimize", *TUNE, "--max-calls", "500", "--out", "run", code=1)
-    assert "run holds a finished run: name another --out" in err
-    assert (len(server.log), Path("run/summary.json").read_bytes()) == (n_sent, before)

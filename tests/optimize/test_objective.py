@@ -70,11 +70,3 @@ def test_a_documents_dataset_level_term_is_the_derivative_of_rho_by_its_weight()
 )
 def test_the_default_level_depends_on_outputs_per_document_and_ties(human, level):
     assert choose_level(rated_items(human)) == level
-
-
-def test_a_system_level_contrast_has_an_error_from_two_documents_on():
-    those = rated_items([[1, 2, 3, 4], [2, 1, 4, 3]])
-    one, other = np.array([1.0, 2, 3, 4, 1, 3, 2, 4]), np.array([4.0, 3, 2, 1, 1, 2, 3, 4])
-    assert 0 < contrast(one, other, those, "system").error < np.inf
-    alone = contrast(one[:4], other[:4], rated_items([[1, 2, 3, 4]]), "system")
-    assert alone.error == np.inf

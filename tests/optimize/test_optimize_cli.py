@@ -152,9 +152,3 @@ def test_columns_can_be_mapped_by_flags_or_by_a_mapping_file(folder):
         UsageError, match=r"--map map\.yaml: holds no mapping; write one `name: column` per line"
     ):
         read_settings(ask)
-
-
-def test_a_file_given_without_a_flag_is_read_as_the_labels(capsys):
-    with pytest.raises(SystemExit):
-        command(["labels.jsonl"])
-    assert "did you mean --data labels.jsonl?" in capsys.readouterr().err

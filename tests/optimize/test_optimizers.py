@@ -9,11 +9,9 @@ from search_world import SEED, Watch, judge, search, shuffle, world, write_instr
 
 import judges
 from judges.client.budget import Budget
-from judges.client.prices import Price
 from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.protocol import FatalModelError
-from optimize.search.budget import Pricing
 from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.problem import SearchOptions
@@ -74,32 +72,6 @@ def test_the_limit_holds_and_each_item_is_paid_once(name, calls):
     pairs = [(str(prompt.template()), item.id) for prompt, item in watch.requests]
     assert len(pairs) == len(set(pairs))
     assert outcome.result.decision.why
-
-
-@writers
-def test_each_judged_item_is_charged_in_the_unit_of_the_budget(name):
-    def tokens_in(prompt):
-        return 100 + 25 * len(prompt.demos)
-
-    def judge_for_tokens(prompt, items):
-        took = {"tokens_in": tokens_in(prompt), "tokens_out": 1}
-        return [replace(one, **took) for one in watch(prompt, items)]
-
-    watch, model = Watch(), Model(write_instruction)
-    price = Price(per_token_in=1, per_token_out=1)
-    pricing = Pricing(
-        unit="dollars",
-        price=price,
-        tokens_in=100,
-        tokens_out=1,
-        # A proposal of 10 tokens costs one.
-        proposal_price=Price(per_token_in=0.1, per_token_out=0),
-    )
-    outcome = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
-    tokens = sum(tokens_in(prompt) + 1 for prompt, _ in watch.requests)
-    assert outcome.budget.total_cost == tokens + model.calls
-    # A candidate that proves dearer than its length says goes over by less than a race.
-    assert 75_000 < outcome.budget.total_cost <= 160_000
 
 
 @every

@@ -19,7 +19,6 @@ from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration, find_optimizer
-from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, held_out_scores
 from optimize.search.two_fold_search import two_fold_search
@@ -202,13 +201,6 @@ def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_ask
     assert not keys
 
 
-def test_a_budget_too_small_for_questions_does_not_change_the_rest_of_the_search():
-    with pytest.raises(SearchBudgetSpentError):
-        search(8, calls=100)
-    result = search_halves(world(8), world(8, first=50), calls=200).result
-    assert (result.decision.ships, result.tuned.questions) == (False, None)
-
-
 def test_a_judge_whose_questions_are_fixed_keeps_them_all():
     prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
     problem = problem_of(world(20), world(20, first=100), by=judge)
@@ -287,15 +279,6 @@ def test_proposed_questions_are_read_line_by_line_and_kept_if_valid(lines, read)
     assert {field.choices for field in proposer.questions.values()} <= {("yes", "no")}
 
 
-@pytest.mark.parametrize("new", [True, False])
-def test_the_proposer_is_asked_for_questions_only_if_they_may_be_added(new):
-    model = Model(lambda *_: "[[ ## instruction ## ]]\nRate the kindness.")
-    problem = problem_of(world(12), world(12, first=50), by=judge, proposer=model)
-    two_fold_search(RANK, replace(problem, may_add_questions=new))
-    assert model.prompts
-    assert any("[[ ## questions ## ]]" in prompt for prompt in model.prompts) == new
-
-
 def test_questions_are_given_up_early_if_the_judge_often_fails():
     ids = []
 
@@ -312,8 +295,3 @@ def test_questions_are_given_up_early_if_the_judge_often_fails():
     ):
         search(by=failing)
     assert len(ids) == 2 * 192
-
-
-def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
-    with pytest.raises(SearchBudgetSpentError, match="the limit does not pay for them on test"):
-        search(options=SearchOptions(max_item_price=0.5))

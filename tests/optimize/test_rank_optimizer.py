@@ -107,12 +107,6 @@ def test_the_error_on_an_untunable_program_says_what_can_be_tuned(student, says)
     assert "\n" not in str(error.value)
 
 
-def test_an_output_that_the_program_lacks_is_named():
-    says = r"Predict writes rating: int, and has no output 'ratng'"
-    with pytest.raises(TypeError, match=says):
-        RankOptimizer(output="ratng").compile(dspy.Predict("text -> rating: int"), trainset=SOME)
-
-
 def test_a_users_module_keeps_its_class_and_its_compiled_predictors(server):
     with dspy.context(lm=lm_of(server)):
         tuned = compile_with(Retrieving(), RATED, max_calls=500)
@@ -183,16 +177,6 @@ def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(output
     rows = [{"text": "A text.", "human": 1}, {"text": "Another.", "human": label}]
     with pytest.raises(ValueError, match=f"example 1: human: {says}"):
         UserProgram(dspy.Predict(f"text -> {output}")).read_examples(rows, None, None)
-
-
-def test_votes_and_labels_of_a_choice_become_numbers():
-    pairwise = UserProgram(judges.load("tldr_concise").program())
-    texts = dict.fromkeys(pairwise.text_names, "A text.")
-    rows = [{**texts, "human": cell} for cell in ("A", "B", "tie", 0.5)]
-    assert list(pairwise.read_examples(rows, None, None).human) == [1, 0, 0.5, 0.75]
-    asks = UserProgram(dspy.Predict("text -> polite: bool"))
-    rows = [{"text": "A text.", "polite": cell} for cell in (True, False)]
-    assert list(asks.read_examples(rows, None, None).human) == [1, 0]
 
 
 def test_a_catalogue_judge_tuned_with_the_embedded_model_shows_labels(capsys):

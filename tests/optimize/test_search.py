@@ -1,7 +1,5 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
-from dataclasses import replace
-
 import pytest
 from behaving_model import Model
 from search_world import (
@@ -12,7 +10,6 @@ from search_world import (
     search,
     world,
     write_instruction,
-    written_search,
 )
 
 from judges.client.prices import Price
@@ -21,7 +18,6 @@ from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
 from optimize.search.candidates import (
     MAX_INSTRUCTION_LENGTH,
     Candidate,
-    DemoSet,
     rejection_reason,
     word_run_hashes,
 )
@@ -30,14 +26,7 @@ from optimize.search.problem import SearchOptions
 from optimize.search.race import Race
 from optimize.statistics.intervals import stream
 
-
-@pytest.mark.parametrize("start", range(12))
-@pytest.mark.parametrize(("length", "copies"), [(7, False), (8, True)])
-def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copies):
-    words = [f"w{number}" for number in range(20)]
-    run = " ".join(words[start : start + length]).upper()
-    wrong = rejection_reason(f"Mind, {run}; and so on.", set(word_run_hashes(" ".join(words))), [])
-    assert bool(wrong) == copies
+LABELLED = " ".join(f"w{number}" for number in range(20))
 
 
 @pytest.mark.parametrize(
@@ -47,10 +36,13 @@ def test_an_instruction_that_copies_eight_words_is_rejected(start, length, copie
         ("x" * (MAX_INSTRUCTION_LENGTH + 1), "1501 characters long; 1500 are allowed"),
         ("Rate  the TEXT.", "known already"),
         ("Rate the text well.", ""),
+        ("Mind, W5 w6 w7 w8 w9 w10 w11; and so on.", ""),
+        ("Mind, W5 w6 w7 w8 w9 w10 w11 w12; and so on.", "copies 8 words or more of the labelled"),
     ],
 )
-def test_an_instruction_that_is_empty_too_long_or_known_is_rejected(instruction, why):
-    assert rejection_reason(instruction, set(), ["rate the text"]) == why
+def test_an_instruction_that_is_empty_too_long_known_or_copied_is_rejected(instruction, why):
+    reason = rejection_reason(instruction, set(word_run_hashes(LABELLED)), ["rate the text"])
+    assert reason.startswith(why) if why else reason == ""
 
 
 def test_the_budget_raises_before_any_item_is_judged():
@@ -79,15 +71,6 @@ def test_nested_reservations_add_up():
             assert budget.remaining == 50
         assert budget.remaining == 70
     assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])
-
-
-def test_the_last_round_is_final_unless_a_limit_ends_the_search():
-    short, long = (
-        written_search(world(16), world(14, first=100), calls=calls).result.last_round
-        for calls in (1500, 20_000)
-    )
-    assert (short.is_final, long.is_final) == (False, True)
-    assert 0 < long.gain <= long.error
 
 
 SYSTEMS = 8
@@ -140,15 +123,6 @@ def test_if_the_limit_does_not_pay_for_all_candidates_the_first_ones_race():
     assert [result.candidate for result in results] == [of_skill(0.9)]
 
 
-def test_a_candidate_is_not_judged_on_documents_that_it_shows():
-    race = race_of(10, 0)
-    first, second, third, *_ = race.document_ids
-    shown = race.items([first, third]).items
-    candidate = Candidate(instruction="1", demo_set=DemoSet(items=shown))
-    assert race.documents(candidate, 1) == [second]
-    assert len(race.documents(candidate, 10)) == 8
-
-
 # A token read costs one, and so does one written.
 PRICING = Pricing(
     unit="dollars",
@@ -187,15 +161,6 @@ def test_rounds_try_instructions_then_reasoning_then_demonstrations():
 def test_a_search_without_a_readable_proposal_still_tries_demonstrations():
     outcome = buy(40, 4_000_000, proposer=Model(lambda *_: "I cannot help with that."))
     assert any(trial["demos"] for trial in outcome.of_stage("race"))
-
-
-def test_forms_of_reasoning_that_cost_too_much_neither_race_nor_end_a_search():
-    # A token written is so dear that steps are not to be had, nor is a sentence.
-    dear = replace(PRICING, price=Price(per_token_in=1, per_token_out=100))
-    outcome = buy(16, 4_000_000, pricing=dear, options=SearchOptions(**FORMS, max_item_price=300))
-    rounds = {trial["round"] for trial in outcome.of_stage("race")}
-    assert 2 not in rounds
-    assert max(rounds) > 2
 
 
 def search_with_dear_candidates(is_dear):
