@@ -1,6 +1,5 @@
 """What a new user tells or gives a command wrong: one line, exit 1 or 2, and nothing written."""
 
-import json
 import shlex
 from pathlib import Path
 
@@ -132,25 +131,3 @@ def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_p
     assert result.code == 1
     assert "the column 'relevance' holds values of several types" in result.last
     assert "write .csv or .jsonl" in result.last
-
-
-DEEP = '{"id": ' + "[" * 100_000
-
-
-@pytest.mark.parametrize(
-    ("content", "flag"),
-    [
-        ('{"document": "d", "summary": "s", "summary": "t"}\n', ""),
-        (DEEP, ""),
-        (DEEP, "--replies"),
-        (json.dumps({"id": "1", "dimension": "relevance", "score": 10**399}), "--scores"),
-    ],
-    ids=["doubled", "deep row", "deep replies", "huge score"],
-)
-def test_json_that_no_reader_takes_is_one_line(content, flag):
-    file_of(content, "a.jsonl")
-    score = "score relevance --data a.jsonl --out o.jsonl"
-    verify_line = f"verify {flag} a.jsonl --data in.jsonl --dimension relevance"
-    result = run_line(verify_line if flag else score)
-    assert result.code in (1, 2)
-    assert "a.jsonl, line 1" in result.last

@@ -113,11 +113,6 @@ def test_label_prints_the_file_of_labels_and_the_next_command(serve):
     assert all(DRAWN.items() <= row.items() for row in read_jsonl("outputs.relevance.jsonl"))
 
 
-def test_without_new_labels_tuning_is_not_advised(serve):
-    code, out, _ = serve(lambda session: label(session, "", mark="unsure"), *TASK, "relevance")
-    assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
-
-
 def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
     names, counts = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
@@ -207,23 +202,6 @@ def test_a_judge_with_other_words_answers_in_the_words_of_the_task(serve):
     assert serve(work, *TASK, "good=It is.", "--judge", "mine.yaml").code == 0
 
 
-def test_the_turns_flag_selects_what_is_labelled_in_a_conversation(serve):
-    turns = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here."}]
-    write_jsonl("chats.jsonl", [{"id": "c", "messages": turns}])
-
-    def judged(*flags: str) -> str:
-        texts = []
-
-        def work(session: LabelSession) -> None:
-            texts.extend(session.state("Anna")["item"]["judged"])
-
-        assert serve(work, "chats.jsonl", "--dimension", "x=it is", *flags).code == 0
-        return texts[0]["text"]
-
-    assert judged() == judged("--turns", "last") == "Here."
-    assert judged("--turns", "all") == "User: Where?\nAssistant: Here."
-
-
 def files() -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in Path().glob("*") if path.exists()}
 
@@ -232,7 +210,6 @@ def files() -> dict[Path, bytes]:
     ("words", "code", "message"),
     [
         (("outputs.jsonl",), 2, "one of the arguments --dimension --pairwise is required"),
-        (("outputs.jsonl", "--pairwise", "x"), 1, "two columns of candidates"),
         (("pairs.jsonl", "--dimension", "x"), 1, "--pairwise"),
         (("pairs.jsonl", "--pairwise", "relevance"), 2, "--dimension"),
         (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "a scale is for ratings"),
@@ -243,7 +220,6 @@ def files() -> dict[Path, bytes]:
         ((*TASK, "x", "--scale", "any"), 2, "as in 1-5"),
         ((*TASK, "x", "--out", "x.csv"), 2, "ends with .jsonl"),
         ((*TASK, "x", "--out", "outputs.jsonl"), 1, "is not a label from"),
-        ((*TASK, "x", "--turns", "some"), 2, "must be last or all"),
         ((*TASK, "x", "--judge", "relevance"), 2, "rating judge"),
         ((*TASK, "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
     ],
