@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from judges.client.keys import endpoint_of as endpoint_of
     from judges.client.keys import gives_n_replies as gives_n_replies
     from judges.client.keys import url_has_secret as url_has_secret
-    from judges.client.monitor import FailureMonitor as FailureMonitor
     from judges.client.open import add_provider as add_provider
     from judges.client.open import check_model_name as check_model_name
     from judges.client.open import is_allowed_in_file as is_allowed_in_file
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from judges.client.session import read_options as read_options
     from judges.client.session import shared_client as shared_client
     from judges.client.store import Store as Store
+    from judges.client.window import FailureMonitor as FailureMonitor
     from judges.protocol import Request as Request
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -19,10 +19,9 @@ from functools import lru_cache
 
 from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_at_once
-from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.window import RequestWindow, RunState
+from judges.client.window import FailingRunError, FailureMonitor, RequestWindow, RunState
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,

@@ -73,7 +73,7 @@ class DecisionModel(EndpointModel):
                 "prompt_tokens_details": token_counts.get("input_tokens_details"),
             }
         usage = read_usage(token_counts, messages, (), DECISION_SAMPLING)
-        return self.make_completion([reply], model, usage)
+        return self.redactor.completion([reply], model, usage)
 
 
 @lru_cache(maxsize=16)

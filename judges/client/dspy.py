@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from types import SimpleNamespace
@@ -108,7 +108,7 @@ class DspyModel:
         task = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
             entry = await task
-            completion = _read_completion(entry, messages, sampling)
+            completion = self._read_completion(entry, messages, sampling)
         except dspy.LMError as error:
             # What follows "To fix:" in the message is advice to programmers.
             text = error.message.partition("To fix:")[0]
@@ -124,7 +124,7 @@ class DspyModel:
             if adaptation.action in ("dropped", "clamped", "substituted"):
                 name = adaptation.field.removeprefix("config.")
                 self.request_format.log_change(f"no such {name} (DSPy has {adaptation.action} it)")
-        return self.redactor.redact_completion(completion)
+        return completion
 
     async def close(self) -> None:
         """Do nothing, since DSPy owns the connections."""
@@ -150,6 +150,18 @@ class DspyModel:
             else:
                 await asyncio.to_thread(adapter, lm, options, signature, [], inputs)
         return entries[-1]
+
+    def _read_completion(
+        self, entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
+    ) -> Completion:
+        output, response = entry["outputs"][0], entry["response"]
+        reply_text = output.get("text") if isinstance(output, Mapping) else output
+        # LiteLLM's responses have choices; those of DSPy's engines have a finish reason themselves.
+        choices = getattr(response, "choices", None) or [response]
+        finish_reason = getattr(choices[0], "finish_reason", None)
+        reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
+        usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
+        return self.redactor.completion([reply], entry.get("response_model") or self.name, usage)
 
     def _model_error(self, error: "dspy.LMError", text: str, answer: bytes) -> ModelError:
         """Convert an exception of DSPy; `answer` is a JSON object with the exception's text."""
@@ -214,20 +226,6 @@ def _pass_through_adapter() -> "tuple[dspy.Adapter, dspy.SignatureMeta]":
             return {"reply": completion}
 
     return PassThroughAdapter(), dspy.Signature("messages -> reply")
-
-
-def _read_completion(
-    entry: HistoryEntry, messages: Sequence[Message], sampling: Sampling
-) -> Completion:
-    output, response = entry["outputs"][0], entry["response"]
-    reply_text = output.get("text") if isinstance(output, Mapping) else output
-    # LiteLLM's responses have choices; those of DSPy's own engines have a finish reason themselves.
-    choices = getattr(response, "choices", None) or [response]
-    finish_reason = getattr(choices[0], "finish_reason", None)
-    reply = Reply(text=reply_text or "", finish_reason=str(finish_reason or "stop"))
-    usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
-    model = str(entry.get("response_model") or entry["model"])
-    return Completion(replies=(reply,), model=model, **asdict(usage))
 
 
 def as_lm(

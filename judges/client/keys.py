@@ -9,10 +9,18 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from urllib.parse import parse_qsl, urlsplit
 
-from judges.protocol import OPENAI_ADDRESS, Completion, FatalModelError, Reply, is_embedded
+from judges.protocol import (
+    MAX_NAME_LENGTH,
+    OPENAI_ADDRESS,
+    Completion,
+    FatalModelError,
+    Reply,
+    Usage,
+    is_embedded,
+)
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
@@ -111,17 +119,17 @@ class Redactor:
     def has_secret(self, text: str) -> bool:
         return any(secret in text for secret in self._secrets)
 
-    def redact_completion(self, completion: Completion) -> Completion:
-        """Return the answer with keys redacted, since a server may quote a key in an answer."""
-        texts = [completion.model, *(reply.text for reply in completion.replies)]
-        if not any(map(self.has_secret, texts)):
-            return completion
-        # Without tokens, which spell the key.
-        replies = [
+    def completion(self, replies: Iterable[Reply], model: object, usage: Usage) -> Completion:
+        """Return a completion with keys redacted, since a server may quote a key in an answer."""
+        clean_replies = [
+            # Without tokens, which spell the key.
             Reply(text=self.redact(reply.text), finish_reason=reply.finish_reason)
-            for reply in completion.replies
+            if self.has_secret(reply.text)
+            else reply
+            for reply in replies
         ]
-        return replace(completion, model=self.redact(completion.model), replies=tuple(replies))
+        name = self.redact(str(model or ""))[:MAX_NAME_LENGTH]
+        return Completion(replies=tuple(clean_replies), model=name, **asdict(usage))
 
 
 def read_key(name: str) -> str:

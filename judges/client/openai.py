@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Annotated, Any, Protocol
@@ -19,7 +18,6 @@ from msgspec import Meta, Struct
 from judges.client.keys import Redactor
 from judges.client.prices import max_prompt_tokens
 from judges.protocol import (
-    MAX_NAME_LENGTH,
     OPENAI_REASONING_MODELS,
     Completion,
     CompletionChoice,
@@ -179,14 +177,7 @@ class EndpointModel:
         except (ValueError, RecursionError) as error:
             raise malformed_answer(answer, self.redactor, f"{error}; ") from None
         usage = read_usage(body.usage, messages, replies, sampling)
-        return self.make_completion(replies, body.model, usage)
-
-    def make_completion(self, replies: Sequence[Reply], model: object, usage: Usage) -> Completion:
-        """Return a completion with API keys redacted; `model` is the endpoint's name for it."""
-        name = self.redactor.redact(str(model or ""))[:MAX_NAME_LENGTH]
-        return self.redactor.redact_completion(
-            Completion(replies=tuple(replies), model=name, **asdict(usage))
-        )
+        return self.redactor.completion(replies, body.model, usage)
 
     async def _post(self, data: bytes) -> tuple[int, Mapping[str, str], bytes]:
         if self._session is None:

@@ -9,10 +9,10 @@ from typing import TypedDict, Unpack, cast
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
 from judges.client.client import TIMEOUT_SECONDS, Client, answers_in_process
-from judges.client.monitor import FailureMonitor
 from judges.client.open import open_model
 from judges.client.prices import Price, choose_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_reply_cache
+from judges.client.window import FailureMonitor
 from judges.protocol import Model, is_decision, is_embedded
 
 LIMIT_NAMES = ("max_calls", "max_cost", "concurrency", "max_tokens")

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
+from dspy_judges.errors import option_name
 from judges.client.budget import BudgetSpentError
 from judges.client.event_loop import event_loop, is_loop_thread
-from judges.client.monitor import FailureMonitor
-from judges.protocol import Request, Response
+from judges.protocol import FatalModelError, Request, Response
 
 # The most unanswered requests, as a multiple of the concurrency, since some wait for a retry.
 READ_AHEAD_FACTOR = 3
@@ -20,6 +20,8 @@ MAX_WINDOW_REQUESTS = 4096
 POLL_SECONDS = 0.02
 # Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
+# A run stops after at least this many responses, if at least this share of them are failures.
+MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
 
 @dataclass(eq=False)
@@ -42,6 +44,39 @@ class RunState:
         deadline = time.monotonic() + (0.0 if is_loop_thread() else seconds)
         while self.n_in_flight and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
+
+
+class FailingRunError(FatalModelError):
+    """Almost every request of a run fails, so the run stops before it costs much."""
+
+
+class FailureMonitor:
+    """Counts the responses of a run; `record` raises FailingRunError if almost all are failures."""
+
+    def __init__(self, *, has_store: bool = False) -> None:
+        self.n_responses = self.n_failed = 0
+        # The store keeps the replies, so that the same command would fail again.
+        self._advice = f", then name another {option_name('out')}" if has_store else ""
+
+    def may_send_more(self, n_pending: int) -> bool:
+        """Return whether another request may be sent while `n_pending` are not recorded yet.
+
+        Until a request succeeds, only MIN_RESPONSES requests are sent, with which `record` can
+        decide whether to stop the run.
+        """
+        if self.n_responses >= MIN_RESPONSES:
+            return True
+        return self.n_failed < self.n_responses or self.n_responses + n_pending < MIN_RESPONSES
+
+    def record(self, error: str | None) -> None:
+        self.n_responses += 1
+        self.n_failed += error is not None
+        limit = MAX_FAILURE_RATE * self.n_responses
+        if error is not None and self.n_responses >= MIN_RESPONSES and self.n_failed >= limit:
+            raise FailingRunError(
+                f"{self.n_failed} of the first {self.n_responses} judgements failed, as in: "
+                f"{error}; fix the model or the judge{self._advice}"
+            )
 
 
 class RequestWindow:

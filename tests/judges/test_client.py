@@ -19,9 +19,9 @@ from judges.client import shared_client
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.event_loop import event_loop
-from judges.client.monitor import FailingRunError, FailureMonitor
 from judges.client.session import Session
 from judges.client.store import Store, request_key
+from judges.client.window import FailingRunError, FailureMonitor
 from judges.protocol import (
     FatalModelError,
     RefusedError,

@@ -20,7 +20,7 @@ from judges.client.keys import Redactor, read_key, url_has_secret, url_without_s
 from judges.client.open import open_model
 from judges.frozen import FrozenJudgeError, demo_bytes
 from judges.judge import Judge
-from judges.protocol import Completion, FatalModelError, Reply, Token
+from judges.protocol import FatalModelError, Reply, Token, Usage
 from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
@@ -145,8 +145,7 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
 def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
     reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens)
-    answer = Completion(replies=(reply,), tokens_in=1, tokens_out=1, model=f"m {KEY}")
-    completion = Redactor([KEY]).redact_completion(answer)
+    completion = Redactor([KEY]).completion([reply], f"m {KEY}", Usage(1, 1))
     assert completion.replies == (Reply(text="Key: [key][key]\n4"),)
     assert completion.model == "m [key]"
 
