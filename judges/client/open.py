@@ -133,29 +133,23 @@ def _open_endpoint_model(
     if is_decision(lm):
         model_class, name = DecisionModel, lm
     endpoint = url_without_secrets(base_url)
-    if not base_url:
-        raise FatalModelError(
-            f"{name}: no address is given; set {provider.address_variable}, or give the address by "
-            "api_base (--api-base)"
-        )
-    if urlsplit(base_url).scheme not in {"http", "https"} or not urlsplit(base_url).hostname:
-        raise FatalModelError(
-            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write http://HOST:PORT/v1 "
-            f"or https://... by api_base (--api-base) or {provider.address_variable}"
-        )
-    if url_has_secret(base_url):
-        raise FatalModelError(
-            f"{name}: the address {endpoint} holds a password or a key; set the key in "
-            f"{key_variable}"
-        )
+    url, problem = urlsplit(base_url), ""
     needs_key = prefix not in (SYSTEM_ONE, "litellm_proxy")
-    if not key and needs_key and base_url == (provider.address or base_url):
-        raise FatalModelError(
-            f"{name}: {key_variable} is not set; set it, or name another endpoint by api_base "
-            "(--api-base)"
-        )
-    url = base_url + provider.path
-    return model_class(name, url=url, endpoint=endpoint, key=key, key_variable=key_variable)
+    way_out = f"set {provider.address_variable}, or give an address by api_base (--api-base)"
+    if not base_url:
+        problem = f"no address is given; {way_out}"
+    elif url.scheme not in {"http", "https"} or not url.hostname:
+        address = Redactor().redact(endpoint)
+        problem = f"{address!r} is not an address; write http://HOST:PORT/v1 or https://..."
+    elif url_has_secret(base_url):
+        problem = f"the address {endpoint} holds a password or a key; set the key in {key_variable}"
+    elif not key and needs_key and base_url == (provider.address or base_url):
+        problem = f"{key_variable} is not set; set it, or {way_out}"
+    if problem:
+        raise FatalModelError(f"{name}: {problem}")
+    return model_class(
+        name, url=base_url + provider.path, endpoint=endpoint, key=key, key_variable=key_variable
+    )
 
 
 async def close_models() -> None:
