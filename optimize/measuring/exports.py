@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
-from judges.judgement import MAX_SCORE
-from judges.labels.cells import first_value, is_blank, objects_in, value_at
+from judges.labels.cells import first_value, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.conversations import cells_with_texts
 from judges.labels.names import OUTPUT_NAMES
@@ -30,6 +29,7 @@ from optimize.measuring.recorded import (
     judgement_of_score,
     read_own_scores,
     read_recorded_rows,
+    score_of_cell,
 )
 
 # The columns in which tools put a row's id and texts, and a score's metric, value and reason. A dot
@@ -67,6 +67,10 @@ class Tool(NamedTuple):
     rows: str = ""
     words: Mapping[str, float] = {}
     places: Mapping[str, tuple[str, ...]] = {}
+
+    @property
+    def score_of_word(self) -> dict[str, float]:
+        return {**SCORE_OF_WORD, **self.words}
 
     def columns_of(self, content: str) -> tuple[str, ...]:
         """Return the columns that may hold this content, the tool's own columns first."""
@@ -196,14 +200,12 @@ def read_export(
     for number, (row, row_id, entries) in enumerate(zip(rows, ids, entries_by_row, strict=True), 1):
         row_location = f"{path.name}, row {number}"
         entry, *others = [entry for name, entry in entries if name == metric] or [{}]
-        score, reason = _score_and_reason(tool, row, entry, has_verdicts=has_verdicts)
-        if others:
-            raise RecordingError(
-                f"{row_location}: {metric!r} has two scores; give them different names"
-            )
-        if math.isinf(score):
-            value = excerpt(tool.value_of(entry, "value"))
-            raise RecordingError(f"{row_location}: {metric!r} is {value}; a number is wanted")
+        try:
+            if others:
+                raise ValueError("has two scores; give them different names")
+            score, reason = _score_and_reason(tool, row, entry, has_verdicts=has_verdicts)
+        except ValueError as error:
+            raise RecordingError(f"{row_location}: {metric!r} {error}") from None
         if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
             n_other_outputs += 1
         else:
@@ -230,7 +232,7 @@ def _score_and_reason(
 ) -> tuple[float, str | None]:
     """Return the score in a metric's entry (NaN if the evaluation failed), and the tool's reason.
 
-    If people say pass or fail, the tool's verdict is preferred to its score.
+    If people say pass or fail, the tool's verdict is preferred. Raises ValueError for no score.
     """
     value = tool.value_of(entry, "value")
     if has_verdicts and value is not None:
@@ -241,18 +243,10 @@ def _score_and_reason(
         failure = error
     reasons = (failure, tool.value_of(entry, "reason"), error)
     reason = next((reason for reason in reasons if isinstance(reason, str)), None)
-    return math.nan if failure else _score_of_value(value, tool), reason
-
-
-def _score_of_value(value: object, tool: Tool) -> float:
-    """Return the number that a value stands for; NaN for a blank, infinity for no score."""
-    if is_blank(value):
-        return math.nan
-    word = str(value).strip().casefold()
-    with suppress(ValueError):
-        number = float({**SCORE_OF_WORD, **tool.words}.get(word, word))
-        return math.inf if abs(number) > MAX_SCORE else number
-    return math.inf
+    score = math.nan if failure else score_of_cell(value, tool.score_of_word)
+    if score is None:
+        raise ValueError(f"is {excerpt(value)}; a number is wanted")
+    return score, reason
 
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:
@@ -353,11 +347,11 @@ def _choose_metric(
         }
         if name in same_name or len(same_name) == 1:
             return name if name in same_name else same_name.pop()
-    metrics = {
-        metric
+    scores = (
+        (metric, score_of_cell(tool.value_of(entry, "value"), tool.score_of_word))
         for metric, entry in entries
-        if math.isfinite(_score_of_value(tool.value_of(entry, "value"), tool))
-    }
+    )
+    metrics = {metric for metric, score in scores if score is not None and not math.isnan(score)}
     if len(metrics) != 1:
         raise RecordingError(
             f"{file}: no score is called {names[-1]!r}; its scores: "

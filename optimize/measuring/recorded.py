@@ -118,13 +118,9 @@ def read_own_scores(
                 "in labels and scores"
             )
         cell = record[column]
-        word = cell.get("preferred") if isinstance(cell, dict) else cell
-        word = "" if word is None else str(word).strip().casefold()
-        score = number_of_word.get(word)
-        if score is None:
-            with suppress(ValueError):
-                score = float(word or math.nan)
-        if score is None or abs(score) > MAX_SCORE:
+        if isinstance(cell, dict):
+            cell = cell.get("preferred")
+        if (score := score_of_cell(cell, number_of_word)) is None:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {MAX_SCORE:g}, or one of the labels' words, and not "
@@ -133,7 +129,7 @@ def read_own_scores(
         if item_id in judgements:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         judgements[item_id] = judgement_of_score(score, pairwise=pairwise)
-        if word not in number_of_word:
+        if looks_like_number(cell, is_typed=False):
             numbers.add(score)
         if _is_tuned_on(record, column):
             tuned_ids.add(item_id)
@@ -142,8 +138,21 @@ def read_own_scores(
             f"{path.name}: no score on {dimension!r}; use the same name in labels and scores"
         )
     if pairwise:
-        _check_margins(path.name, numbers)
+        _check_margins(path.name, sorted(numbers))
     return Recording(judgements, frozenset(tuned_ids))
+
+
+def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | None:
+    """Return the number that a cell stands for: NaN for a blank cell, None for no score."""
+    if is_blank(cell):
+        return math.nan
+    word = str(cell).strip().casefold()
+    if word in number_of_word:
+        return number_of_word[word]
+    with suppress(ValueError):
+        number = float(word)
+        return None if abs(number) > MAX_SCORE else number
+    return None
 
 
 def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:
@@ -183,13 +192,12 @@ def _is_tuned_on(record: Record, column: str) -> bool:
     return str(mark).casefold() == "true"
 
 
-def _check_margins(name: str, numbers: Collection[float]) -> None:
+def _check_margins(name: str, numbers: Sequence[float]) -> None:
     """Raise RecordingError if scores of pairs can hardly be margins, since none is negative."""
-    values = sorted(number for number in numbers if not math.isnan(number))
-    if len(values) > 1 and values[0] >= 0:
+    if len(numbers) > 1 and numbers[0] >= 0:
         raise RecordingError(
             f"{name}: scores of pairs are margins, positive for A, negative for B and 0 for a tie, "
-            f"and these are {values[0]:g} to {values[-1]:g}: write 1, -1 and 0, or A, B and tie"
+            f"and these are {numbers[0]:g} to {numbers[-1]:g}: write 1, -1 and 0, or A, B and tie"
         )
 
 
