@@ -8,7 +8,6 @@ in nearly any reply, so their figures may differ a little.
 
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -95,15 +94,9 @@ def read_own_scores(
     """Read rows `{"id", "dimension", "score"}` on a dimension; an empty score becomes NaN.
 
     `values` has the score or vote that each word stands for. The score of a pair is its margin: 1
-    or "A", -1 or "B", 0 or "tie". The score may also be in a column `verdict` or `preferred`, or of
-    the dimension's name.
-
-    Rows that `dspy-judges winrate` wrote can be read as well. So can rows that `dspy-judges score`
-    wrote. In JSON lines, their scores are under `judgements`. In a table, the column of the
-    dimension's name holds them if there is a column NAME_failure, and the column NAME_judge if
-    there is a column NAME_judge_failure. Raises RecordingError for any other row, for a second
-    score with the same id, if no row is on the dimension, and for scores of pairs that do not look
-    like margins.
+    or "A", -1 or "B", 0 or "tie". Rows that `dspy-judges score` and `winrate` wrote can be read as
+    well. Raises RecordingError for any other row, for a second score with the same id, if no row is
+    on the dimension, and for scores of pairs that do not look like margins.
     """
     number_of_word = _numbers_of_words(values or {}, pairwise=pairwise)
     judgements: dict[str, AnyJudgement] = {}
@@ -129,7 +122,7 @@ def read_own_scores(
         if item_id in judgements:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         judgements[item_id] = judgement_of_score(score, pairwise=pairwise)
-        if looks_like_number(cell, is_typed=False):
+        if looks_like_number(cell, is_typed=False) and not math.isnan(score):
             numbers.add(score)
         if _is_tuned_on(record, column):
             tuned_ids.add(item_id)
@@ -174,10 +167,9 @@ def _record_on_dimension(row: Record, dimension: str) -> Record | None:
 
 
 def _score_column(record: Record, dimension: str) -> str:
-    """Return the column with the score; a judge's name is made from that of the labels' column.
-
-    A column NAME without a column NAME_failure may hold people's ratings.
-    """
+    """Return the column with the score."""
+    # A judge's name is made from that of the labels' column. In a table, `score` writes NAME_judge
+    # if people's ratings are in NAME; beside its own column there is one for failures.
     for name in (dimension, judge_name(dimension)):
         for column in (f"{name}_judge", name):
             if f"{column}_failure" in record:
@@ -237,24 +229,22 @@ def judgements_from_replies(
     """Read judgements by id from a file with any judge's raw replies.
 
     Several replies on one output are averaged. `values` has the rating or vote that each word in a
-    reply stands for, as --values does; numbers on the scale always count. Raises RecordingError for
-    a file without replies on the dimension, and for an id with two records.
+    reply stands for; numbers on the scale always count.
     """
-    records = [*read_replies(path, dimension, pairwise=pairwise)]
-    if not records:
+    judgements: dict[str, AnyJudgement] = {}
+    for item_id, replies in read_replies(path, dimension, pairwise=pairwise):
+        if item_id in judgements:
+            raise RecordingError(
+                f"{path.name}: {item_id!r:.60} is recorded twice; keep one record for each id, and "
+                "put replies to different prompts into separate files"
+            )
+        if pairwise:
+            judgements[item_id] = preference_of(replies, values)
+        else:
+            judgements[item_id] = judgement_of(replies, scale, values, names=(dimension,))
+    if not judgements:
         raise RecordingError(f"{path.name}: no replies on {dimension!r}")
-    item_id, count = Counter(item_id for item_id, _ in records).most_common(1)[0]
-    if count > 1:
-        raise RecordingError(
-            f"{path.name}: {item_id!r:.60} is recorded {count} times; keep one record for each "
-            "id, and put replies to different prompts into separate files"
-        )
-    if pairwise:
-        return {item_id: preference_of(replies, values) for item_id, replies in records}
-    return {
-        item_id: judgement_of(replies, scale, values, names=(dimension,))
-        for item_id, replies in records
-    }
+    return judgements
 
 
 def judgement_of(
@@ -265,9 +255,8 @@ def judgement_of(
 ) -> Judgement:
     """Return the mean of the scores that replies state; other replies are counted.
 
-    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `values`
-    holds the ratings that words stand for, and `names` the names of the dimension that a reply may
-    put before its score.
+    Scores between two ratings ("3.5") count, since recorded prompts seldom forbid them. `names` are
+    names of the dimension that a reply may put before its score.
     """
     rating_of_word = {
         word: rating for word, rating in (values or {}).items() if isinstance(rating, int | float)
@@ -297,8 +286,8 @@ def judgement_of(
 def preference_of(replies: Sequence[str], values: WordValues | None = None) -> Preference:
     """Return the preference of both orders' replies; a tie if they contradict each other.
 
-    `values` says which words stand for the output shown first ("A"), for the output shown second
-    ("B"), or for neither ("tie"). The letters A and B need no entry in `values`.
+    `values` says which words stand for the output shown first ("A"), second ("B") or for neither
+    ("tie"). The letters A and B need no entry.
     """
     vote_of_word = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     vote_of_choice: dict[str, str] = {"A": "A", "B": "B", **vote_of_word}
@@ -346,10 +335,7 @@ _SUPPOSITION_STARTS = ("if ", "unless ", "for example")
 
 
 def _read_answer(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
-    """Return the answer that a reply states, in our own judges' format or in a sentence.
-
-    Raises NoScoreError if it states none, or several.
-    """
+    """Return the only answer that a reply states, in our own judges' format or in a sentence."""
     text = text[slice(*reply_text_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
     answer = find_answer(text, form, names) or find_answer(sentences, form, names)

@@ -268,7 +268,7 @@ L = ["--data", "l.jsonl"]
         (["relevance", "--map", "relevance=mine"], 2, READ),
         (["relevance", "--values", "up=1"], 2, READ),
         (["relevance", "--annotations", "a.jsonl"], 2, READ),
-        (["--replies", "r.jsonl", "--dimension", "fluency", *L], 1, "'d0s0' is recorded 2 times"),
+        (["--replies", "r.jsonl", "--dimension", "fluency", *L], 1, "'d0s0' is recorded twice"),
         (["relevance", "--data", "starter_pairs"], 1, "starter_pairs: holds pairs of candidates"),
         (
             ["--scores", "s.jsonl", "--dimension", "fluency", *L, "--scale", "1-2"],
