@@ -29,13 +29,11 @@ ColumnKind = Literal["rating", "text", "label", "name", ""]
 class Column:
     """A column, or a key `column.key` of the objects in a column, and what its cells hold.
 
-    `present_cells` are neither blank nor words for a missing value. `is_short` says whether every
-    cell is as short as a name or a label.
+    `is_short` says whether every cell is as short as a name or a label.
     """
 
     name: str
     cells: tuple[object, ...]
-    present_cells: tuple[object, ...]
     kind: ColumnKind
     is_short: bool
     n_distinct: int
@@ -67,8 +65,8 @@ class Column:
         has_repeats = (
             3 * self.n_distinct <= 2 * len(self.cells) and 1 < self.n_distinct < max_distinct
         )
-        is_named_like_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
-        return has_repeats and not is_named_like_output and word_counts[len(word_counts) // 2] > 2
+        is_output = not {*name_words(self.name)}.isdisjoint(OUTPUT_NAMES)
+        return has_repeats and not is_output and word_counts[len(word_counts) // 2] > 2
 
 
 def infer_column(
@@ -84,31 +82,31 @@ def infer_column(
     If `is_typed` is true, as for JSON, a string never counts as a number. The user's `rating_words`
     are read as ratings, as yes and no are.
     """
-    present_cells = tuple(cell for cell in cells if not is_missing_value(cell))
+    present_cells = [cell for cell in cells if not is_missing_value(cell)]
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
+    is_few, are_identifiers = (
+        len(values) <= _MAX_DISTINCT_LABELS,
+        all(map(_IDENTIFIER.fullmatch, values)),
+    )
     is_short = all(
         len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
         for value in values
     )
     kind: ColumnKind = "text"
-    if is_text or (is_reference_name(name) and len(values) > _MAX_DISTINCT_LABELS):
+    if is_text or (is_reference_name(name) and not is_few):
         kind = "text"
-    elif is_id_name(name) and all(map(_IDENTIFIER.fullmatch, values)):
+    elif is_id_name(name) and are_identifiers:
         kind = "name"
     elif _are_ratings(present_cells, is_typed, rating_words):
         kind = "rating"
     elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
         kind = ""
-    elif is_short and _may_be_labels(values):
+    # Labels such as `4/5` may have many values.
+    elif is_short and (is_few or any(value[:1].isdigit() for value in values)):
         kind = "label"
-    elif all(map(_IDENTIFIER.fullmatch, values)):
+    elif are_identifiers:
         kind = "name"
-    return Column(name, cells, present_cells, kind, is_short, len({*map(str, cells)}))
-
-
-def _may_be_labels(values: Collection[str]) -> bool:
-    """Return whether the values may be labels: they are few, or one starts like `4/5`."""
-    return len(values) <= _MAX_DISTINCT_LABELS or any(value[:1].isdigit() for value in values)
+    return Column(name, cells, kind, is_short, len({*map(str, cells)}))
 
 
 def _are_ratings(cells: Sequence[object], is_typed: bool, rating_words: Collection[str]) -> bool:

@@ -48,12 +48,11 @@ def add_missing_column(
 
 def mapping_advice(columns: Columns, name: str) -> str:
     """Return advice to map `name` with --map, and to which column if one seems to be meant."""
-    key = name_key(name)
-    synonyms = next((names for names in (SOURCE_NAMES, OUTPUT_NAMES) if key in names), ())
-    nested = columns.of_kind(columns.nested_keys, "text", "label")
+    usual_names = (SOURCE_NAMES, OUTPUT_NAMES)
+    synonyms = next((names for names in usual_names if name_key(name) in names), ())
+    is_text = synonyms or name in columns.judge_texts
+    nested = columns.of_kind(columns.nested_keys, *(("text", "label") if is_text else ("rating",)))
     if synonyms:
         nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
-    elif name not in columns.judge_texts:
-        nested = columns.of_kind(columns.nested_keys, "rating")
     suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]
     return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"

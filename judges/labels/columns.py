@@ -93,12 +93,14 @@ class Columns:
         self._columns_by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._columns_by_key.setdefault(name_key(column), []).append(column)
-        self.mapping: dict[str, tuple[str, ...]] = {
-            name: self._exact_names(columns) for name, columns in (mapping or {}).items() if columns
+        self.mapping = {
+            name: self._mapped_names(columns)
+            for name, columns in (mapping or {}).items()
+            if columns
         }
         self.find, self.column = cache(self._find), cache(self._column)
 
-    def _exact_names(self, names: ColumnNames) -> tuple[str, ...]:
+    def _mapped_names(self, names: ColumnNames) -> tuple[str, ...]:
         """Return the columns that an entry of the mapping names; a string is split at commas."""
         headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
@@ -118,12 +120,9 @@ class Columns:
             name, cells, is_text=is_text, is_typed=is_typed, rating_words=self.rating_words
         )
 
-    def kind(self, column: str) -> ColumnKind:
-        return self.column(column).kind
-
     def of_kind(self, columns: Iterable[str], *kinds: ColumnKind) -> list[str]:
         """Return the columns among `columns` whose kind is in `kinds`."""
-        return [column for column in columns if self.kind(column) in kinds]
+        return [column for column in columns if self.column(column).kind in kinds]
 
     @cached_property
     def judge_score_columns(self) -> set[str]:
@@ -177,36 +176,33 @@ class Columns:
 
     @cached_property
     def _first_row_numbers(self) -> dict[int, int]:
-        """For each row number, that of the first row with equal texts; {} without annotators."""
+        """For each row number, that of the first row with equal texts; {} without annotators.
+
+        Rows on the same texts belong to two outputs if they differ in a column of ids, such as
+        `task_id`, which repeats its ids, but rarely for one annotator.
+        """
         if self.find("annotator") is None or "id" in self.mapping:
             return {}
-        other_columns = self.columns_except(self.comment_columns)
-        texts = {*filter(is_text_name, other_columns), *self.of_kind(other_columns, "text")}
-        other_ids = filter(self._may_be_item_ids, other_columns)
-        content = [*texts, *self.find_all(("group", "system", "system_a", "system_b")), *other_ids]
+        rows, other_columns = self.table.rows, self.columns_except(self.comment_columns)
+        content = [*self.find_all(("group", "system", "system_a", "system_b"))]
+        content += filter(is_text_name, other_columns)
+        content += self.of_kind(other_columns, "text")
+        for column in filter(is_id_name, other_columns):
+            pairs = {(self.cell(row, "annotator"), str(row.cells.get(column))) for row in rows}
+            if self.column(column).n_distinct < len(pairs) > len(rows) / 2:
+                content.append(column)
         first_row_numbers: dict[tuple[str, ...], int] = {}
         return {
             row.number: first_row_numbers.setdefault(
                 tuple(str(value_at(row.cells, column)) for column in content), row.number
             )
-            for row in self.table.rows
+            for row in rows
         }
 
-    def _may_be_item_ids(self, column: str) -> bool:
-        """Return whether a column named like ids repeats them, but rarely for one annotator."""
-        rows = self.table.rows
-        pairs = {(str(self.cell(row, "annotator")), str(row.cells.get(column))) for row in rows}
-        are_shared = self.column(column).n_distinct < len(pairs) > len(rows) / 2
-        return is_id_name(column) and are_shared
-
-    def column_ignoring_case(self, name: str) -> str | None:
-        """Return the one column that has this name in any case and spacing; else None."""
-        columns = self._columns_by_key.get(name_key(name), [])
-        return columns[0] if len(columns) == 1 else None
-
     def exact_name(self, name: str) -> str:
-        """Return the exact name of the column called `name`, whose case or spacing may differ."""
-        return name if self.has(name) else self.column_ignoring_case(name) or name
+        """Return the exact name of the one column called `name` in any case and spacing."""
+        columns = self._columns_by_key.get(name_key(name), [])
+        return columns[0] if len(columns) == 1 and not self.has(name) else name
 
     def has(self, column: str) -> bool:
         """Return whether the table has this column; a name `a.b` needs only the column `a`."""
@@ -254,7 +250,9 @@ class Columns:
         column = self.find("dimension")
         if column is None or self.find("rating") is None:
             return False
-        return "dimension" in (*self.mapping, name_key(column)) or self.kind(column) == "label"
+        return (
+            "dimension" in (*self.mapping, name_key(column)) or self.column(column).kind == "label"
+        )
 
     @property
     def has_row_per_annotator(self) -> bool:
@@ -269,15 +267,17 @@ class Columns:
     @cached_property
     def comment_columns(self) -> tuple[str, ...]:
         """The columns, and keys of objects, that hold people's comments, which no judge reads."""
-        names = (*self.table.columns, *self.rating_keys)
         # If people have yet to label the rows, a model's comments are left out of the texts, too.
-        other_words = _MODEL_WORDS if self.reads_labels else frozenset()
-        named_like_comments = [
-            c for c in names if is_comment_name(c) and other_words.isdisjoint(name_words(c))
-        ]
-        comment_columns = self.of_kind(named_like_comments, "text", "label", "name")
-        other_columns = self.mapped_columns | {*self.judge_texts}
-        return tuple(column for column in comment_columns if column not in other_columns)
+        model_words = _MODEL_WORDS if self.reads_labels else frozenset()
+        excluded = self.mapped_columns | {*self.judge_texts}
+        comment_columns = (
+            name
+            for name in (*self.table.columns, *self.rating_keys)
+            if name not in excluded
+            and is_comment_name(name)
+            and model_words.isdisjoint(name_words(name))
+        )
+        return tuple(self.of_kind(comment_columns, "text", "label", "name"))
 
     def find_texts(
         self, used_columns: Collection[str], label_columns: Collection[str] = ()
@@ -289,40 +289,33 @@ class Columns:
         texts, since they may reveal which system wrote the output. A column that the user maps to
         a name outside `ROLE_NAMES` is a text unless it is in `label_columns`.
         """
+        mapped_texts: dict[str, str] = {}
+        for name, (column, *_) in without_keys(self.mapping, ROLE_NAMES).items():
+            holds_strings = self.column(column).kind in ("text", "label", "name")
+            if column not in label_columns and (holds_strings or is_source_or_output(name)):
+                mapped_texts[name] = column
         unused_columns = self.columns_except({*used_columns, *label_columns, *self.comment_columns})
         outer_columns = {*map(self.outer_column, (*used_columns, *label_columns))}
-        # A column of objects with an unusual name is not a text if one of its keys is already used.
-        possible_texts = [c for c in unused_columns if is_text_name(c) or c not in outer_columns]
-        by_text_name = {
-            self._text_name(column): column for column in filter(self._may_be_text, possible_texts)
+        texts = {
+            self._text_name(column): column
+            for column in filter(self._may_be_text, unused_columns)
+            # A column of objects with an unusual name is not a text if one of its keys is used.
+            if is_text_name(column) or column not in outer_columns
         }
-        texts = without_keys(by_text_name, self.mapping)
-        mapped_texts = self._mapped_texts(label_columns)
+        texts = without_keys(texts, self.mapping)
         if self.of_kind((*texts.values(), *mapped_texts.values()), "text"):
             texts = {n: c for n, c in texts.items() if not self.column(c).is_category}
         return {**texts, **mapped_texts}
 
-    def _mapped_texts(self, label_columns: Collection[str]) -> dict[str, str]:
-        text_columns: dict[str, str] = {}
-        for name, (column, *_) in without_keys(self.mapping, ROLE_NAMES).items():
-            holds_strings = self.kind(column) in ("text", "label", "name")
-            if column not in label_columns and (holds_strings or is_source_or_output(name)):
-                text_columns[name] = column
-        return text_columns
-
     def _may_be_text(self, column: str) -> bool:
         # A short reference answer, such as the cells of `ground truth`, may be the label itself.
         may_be_short = self.reads_labels and not is_reference_name(column)
-        return self.kind(column) == "text" or (may_be_short and self.kind(column) == "label")
+        return self.column(column).kind in (("text", "label") if may_be_short else ("text",))
 
     def _text_name(self, column: str) -> str:
-        """Return a text's name: its column's name, which is normalized if it is a usual one.
-
-        `User Input` becomes `user_input`. A usual name that is not ASCII, such as `réponse`,
-        becomes `input` or `output`.
-        """
+        """Return a text's name: its column's name, normalized if it is usual (`user_input`)."""
         key, regular_name = name_key(column), "_".join(name_words(column))
-        if not is_text_name(column) or self.column_ignoring_case(key) != column:
+        if not is_text_name(column) or self.exact_name(key) != column:
             return column
         if regular_name.isascii():
             return regular_name
@@ -340,10 +333,8 @@ class Columns:
         if usual_source := source_name(varied_texts) or source_name(texts):
             return usual_source
         max_distinct = max((column.n_distinct for column in columns.values()), default=0)
-        possible_sources = [
-            n for n, column in columns.items() if column.may_be_source(max_distinct)
-        ]
-        return max(possible_sources, key=lambda name: columns[name].n_distinct, default=None)
+        sources = [name for name, column in columns.items() if column.may_be_source(max_distinct)]
+        return max(sources, key=lambda name: columns[name].n_distinct, default=None)
 
     def is_certain_text(self, name: str) -> bool:
         """Return whether a column must hold texts: its name is usual, or a judge reads it."""
@@ -358,12 +349,10 @@ class Columns:
     @cached_property
     def nested_keys(self) -> tuple[str, ...]:
         """The keys of all objects in the first `MAX_INSPECTED_ROWS` rows, as `column.key`."""
-        columns_and_cells = (
-            item for row in self.table.rows[:MAX_INSPECTED_ROWS] for item in row.cells.items()
-        )
         names = (
             f"{column}{KEY_SEPARATOR}{key}"
-            for column, cell in columns_and_cells
+            for row in self.table.rows[:MAX_INSPECTED_ROWS]
+            for column, cell in row.cells.items()
             for key in as_object(cell) or ()
         )
         return tuple(dict.fromkeys(names))

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,15 +144,10 @@ def _parse_meaning(meaning: object, word: str) -> float | Vote | None:
         return None
     if vote := _VOTE_BY_NAME.get(str(meaning).casefold()):
         return vote
-    try:
-        number = float(str(meaning))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise LabelError(
-            f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie"
-        )
-    return number
+    with suppress(ValueError):
+        if math.isfinite(number := float(str(meaning))):
+            return number
+    raise LabelError(f"{word!r} is given the value {meaning!r}, which is not a number, A, B or tie")
 
 
 def read_scale(text: str) -> Scale | None:

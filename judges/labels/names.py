@@ -91,11 +91,11 @@ def is_id_name(column: str) -> bool:
 
 def is_reference_name(column: str) -> bool:
     """Return whether a column's name is usual for reference answers (expected outputs)."""
-    column_words = {*name_words(column)}
-    other_words = column_words - _REFERENCE_WORDS
+    words = {*name_words(column)}
+    other_words = words - _REFERENCE_WORDS
     # In `gold answer`, `gold` is a word for references, and `answer` the name of an output.
     is_qualified_output = (
-        len(other_words) == 1 and other_words < column_words and other_words <= {*OUTPUT_NAMES}
+        len(other_words) == 1 and other_words < words and other_words <= {*OUTPUT_NAMES}
     )
     return name_key(column) in _REFERENCE_NAMES or is_qualified_output
 
@@ -118,20 +118,15 @@ def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> s
     not if one name is usual for a source text and the other one for an output.
     If any of the file's texts has a usual name, texts with other names are ignored.
     """
-    names = [*([*filter(is_source_or_output, file_texts)] or file_texts), *judge_texts]
-    if len(names) != 2 or len(judge_texts) != 1:
+    names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
+    if len(names) != 1 or len(judge_texts) != 1:
         return None
-    # The sign is 1 for the name of a source text, -1 for the name of an output, and else 0.
-    signs = [
-        (usual_name(name) in SOURCE_NAMES) - (usual_name(name) in OUTPUT_NAMES) for name in names
-    ]
-    return names[0] if signs[0] * signs[1] >= 0 else None
+    kinds = {is_output_name(name) for name in (*names, *judge_texts) if usual_name(name)}
+    return names[0] if len(kinds) < 2 else None
 
 
 def split_at_commas(text: str) -> list[str]:
     """Split a text at its commas as CSV does, so that double quotes protect a comma."""
-    if '"' not in text and "," not in text:
-        return [text]
     try:
         parts = next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error:

@@ -12,7 +12,7 @@ from judges.labels.cells import KEY_SEPARATOR, without_keys
 from judges.labels.columns import NESTED_COLUMNS, OUTPUT_ROLES, VOTE_COLUMNS, Columns
 from judges.labels.names import is_source_or_output, judge_name, map_flag, name_words
 from judges.labels.rating_reader import is_rating_word
-from judges.labels.values import NUMBER, normalize_word, parse_cell
+from judges.labels.values import NUMBER, is_missing_value, normalize_word, parse_cell
 from judges.tables.problems import Problems, joined_names
 
 # A column name such as `relevance (annotator 1)`; the first group is the dimension.
@@ -114,7 +114,7 @@ def _mapped_rating_columns(columns: Columns) -> dict[str, ColumnTuple]:
     """
     by_dimension: dict[str, ColumnTuple] = {}
     for name, headers in without_keys(columns.mapping, {*OUTPUT_ROLES, *VOTE_COLUMNS}).items():
-        are_texts = len(headers) == 1 and columns.kind(headers[0]) in ("text", "name")
+        are_texts = len(headers) == 1 and columns.column(headers[0]).kind in ("text", "name")
         is_label = name in catalog.names() or _has_label_name(name, _LABEL_WORDS)
         if not is_source_or_output(name) and (is_label or not are_texts):
             by_dimension[name] = headers
@@ -206,7 +206,8 @@ def _columns_of_rating_words(columns: Columns) -> list[str]:
     """Return the unused columns of a few values, half of which are words such as good and bad."""
     word_columns: list[str] = []
     for name in columns.columns_except(columns.used_columns(OUTPUT_ROLES)):
-        words = {*map(normalize_word, columns.column(name).present_cells)}
+        cells = (cell for cell in columns.cells(name) if not is_missing_value(cell))
+        words = {*map(normalize_word, cells)}
         if columns.column(name).is_category and 2 * sum(map(is_rating_word, words)) >= len(words):
             word_columns.append(name)
     return word_columns

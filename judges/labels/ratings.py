@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +52,8 @@ _LOW_IS_BEST_WORDS = {
     *("rank", "ranking", "rang", "platz", "severity", "schweregrad"),
     *("note", "noten", "schulnote", "zensur"),
 }
+# Maps each dimension to the cells with ratings on it in one row, by their columns.
+RatingCells = dict[str, dict[str, object]]
 # Maps each dimension to the ratings on it, by annotator.
 RatingsByDimension = dict[str, RatingsByAnnotator]
 
@@ -120,7 +121,7 @@ class TableRatings:
 
 
 class RatingCell(NamedTuple):
-    """A cell with one or several ratings of an output; `annotator` is None if none is named."""
+    """One rating of an output, and where it is; `annotator` is None if none is named."""
 
     line: int
     item_id: str
@@ -273,77 +274,60 @@ def _single_ratings(
     rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""
-    if rating_columns.columns.is_long:
-        cells = _long_cells(rating_columns.columns, options, problems)
-    else:
-        cells = _wide_cells(rating_columns, problems)
-    for cell in cells:
-        if options.reads(cell.dimension):
-            with problems.collect(line=cell.line, field=cell.column):
-                for annotator, value in split_by_annotator(cell.value):
-                    yield cell._replace(annotator=cell.annotator or annotator, value=value)
-
-
-def _long_cells(columns: Columns, options: ReadOptions, problems: Problems) -> Iterator[RatingCell]:
-    """Yield the cell of ratings in each row; adds a problem for a row without id or dimension."""
-    column = str(columns.find("rating"))
+    columns = rating_columns.columns
     for row in columns.table.rows:
-        dimension = columns.cell(row, "dimension")
-        if is_id_or_name(dimension) and is_id_or_name(columns.cell(row, "id")):
-            value = columns.cell(row, "rating")
-            yield _rating_cell(columns, row, options.dimension_in(dimension), column, value)
+        row_annotator = columns.cell(row, "annotator")
+        if columns.is_long:
+            cells = _long_row(columns, row, options, problems)
         else:
-            advice = "give every rating the id of its output and a dimension"
-            problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
+            cells = _wide_row(rating_columns, row, problems)
+        for dimension, column_cells in cells.items():
+            for column, value in column_cells.items() if options.reads(dimension) else ():
+                with problems.collect(line=row.line, field=column):
+                    for annotator, rating in split_by_annotator(value):
+                        if len(column_cells) > 1:
+                            annotator = column
+                        elif not is_blank(row_annotator):
+                            annotator = str(row_annotator).strip()
+                        yield RatingCell(
+                            row.line, columns.item_key(row), dimension, column, annotator, rating
+                        )
 
 
-def _wide_cells(rating_columns: RatingColumns, problems: Problems) -> Iterator[RatingCell]:
-    """Yield the cells of ratings in each row.
+def _long_row(
+    columns: Columns, row: TableRow, options: ReadOptions, problems: Problems
+) -> RatingCells:
+    """Return the one cell of ratings in a row; adds a problem for a row without id or dimension."""
+    dimension = columns.cell(row, "dimension")
+    if not (is_id_or_name(dimension) and is_id_or_name(columns.cell(row, "id"))):
+        advice = "give every rating the id of its output and a dimension"
+        problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
+        return {}
+    column = str(columns.find("rating"))
+    return {options.dimension_in(dimension): {column: value_at(row.cells, column)}}
+
+
+def _wide_row(rating_columns: RatingColumns, row: TableRow, problems: Problems) -> RatingCells:
+    """Return the cells of ratings in a row.
 
     If several columns rate the same dimension, only one source is read: a column in the user's
-    mapping, else the last column of objects {dimension: rating}, else any other column. If that is
-    several columns, each is named after an annotator.
+    mapping, else the last column of objects {dimension: rating}, else any other column. A dimension
+    may have several columns, each with the ratings of one annotator. Keys of objects that hold
+    comments, or that the user's mapping names, are skipped.
     """
-    columns = rating_columns.columns
-    for row in columns.table.rows:
-        nested_cells = _nested_cells(rating_columns, row, problems)
-        by_dimension = {cell.dimension: [cell] for cell in nested_cells}
-        for name, headers in rating_columns.by_dimension.items():
-            if name in columns.mapping or name not in by_dimension:
-                cells = [
-                    _rating_cell(columns, row, name, c, value_at(row.cells, c)) for c in headers
-                ]
-                if len(headers) > 1:
-                    cells = [cell._replace(annotator=cell.column) for cell in cells]
-                by_dimension[name] = cells
-        yield from chain.from_iterable(by_dimension.values())
-
-
-def _nested_cells(
-    rating_columns: RatingColumns, row: TableRow, problems: Problems
-) -> Iterator[RatingCell]:
-    """Yield the ratings in a row's objects {dimension: rating}.
-
-    Keys that hold comments, or that the user's mapping names, are skipped.
-    """
-    columns = rating_columns.columns
+    columns, cells = rating_columns.columns, dict[str, dict[str, object]]()
     excluded_columns = {*columns.mapped_columns, *columns.comment_columns}
     for column in rating_columns.nested:
         value = value_at(row.cells, column)
         ratings = as_object(value)
         if ratings is None and not is_missing_value(value):
-            advice = "write an object {dimension: rating}"
-            fault = "is not an object"
+            fault, advice = "is not an object", "write an object {dimension: rating}"
             problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
         for dimension, rating in (ratings or {}).items():
             key_path = f"{column}{KEY_SEPARATOR}{dimension}"
             if key_path not in excluded_columns and not is_missing_value(rating):
-                yield _rating_cell(columns, row, str(dimension), key_path, rating)
-
-
-def _rating_cell(
-    columns: Columns, row: TableRow, dimension: str, column: str, value: object
-) -> RatingCell:
-    annotator_name = columns.cell(row, "annotator")
-    annotator = None if is_blank(annotator_name) else str(annotator_name).strip()
-    return RatingCell(row.line, columns.item_key(row), dimension, column, annotator, value)
+                cells[str(dimension)] = {key_path: rating}
+    for name, headers in rating_columns.by_dimension.items():
+        if name in columns.mapping or name not in cells:
+            cells[name] = {column: value_at(row.cells, column) for column in headers}
+    return cells

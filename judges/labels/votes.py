@@ -18,8 +18,6 @@ _TIE_WORDS = "tie draw equal same both neither both_bad bothbad unentschieden gl
 _VOTE_BY_WORD |= dict.fromkeys(_TIE_WORDS.split(), "tie")
 # AlpacaEval's files write votes as these numbers.
 _VOTE_BY_NUMBER: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
-# In a column with negative numbers, the sign of a number is the vote.
-_VOTE_BY_SIGN: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 # The names of the systems of outputs A and B, or of the columns with outputs A and B.
@@ -48,47 +46,45 @@ class VoteReader:
         numbers = filter(_NUMBER.fullmatch, cell_words - self._user_votes.keys())
         self._numbers = set(map(float, numbers))
         self._has_negative_numbers = min(self._numbers, default=0) < 0
-        self._votes_by_number: dict[float, Vote] = {}
+        is_clear = self._numbers != {1} or [str(name)[-1:] for name in candidate_columns] == [
+            "1",
+            "2",
+        ]
+        self._vote_by_number: dict[float, Vote] = {}
         if self._has_negative_numbers:
-            self._votes_by_number = {
-                number: _VOTE_BY_SIGN[(number > 0) - (number < 0)] for number in self._numbers
-            }
-        elif self._numbers <= _VOTE_BY_NUMBER.keys():
-            suffixes = {str(column)[-1:] for column in candidate_columns}
-            if self._numbers != {1} or suffixes == {"1", "2"}:
-                self._votes_by_number = _VOTE_BY_NUMBER
+            for number in self._numbers:
+                self._vote_by_number[number] = "tie" if number == 0 else "A" if number < 0 else "B"
+        elif self._numbers <= _VOTE_BY_NUMBER.keys() and is_clear:
+            self._vote_by_number = _VOTE_BY_NUMBER
 
     def read(self, value: object, systems: NamePair) -> tuple[Vote, ...]:
         """Return all votes in a cell; raise UnreadableError for an entry that is not a vote.
 
         The names of the two `systems` count as votes, too. An empty cell has no votes.
         """
-        votes = [vote for _, vote in split_by_annotator(value)]
-        return tuple(self._read_vote(vote, systems) for vote in votes if not self._is_missing(vote))
+        votes = (self._read_vote(entry, systems) for _, entry in split_by_annotator(value))
+        return tuple(vote for vote in votes if vote is not None)
 
     def notes(self) -> Iterator[str]:
         """Yield a note on what negative numbers mean, if the column has any."""
         if self._has_negative_numbers:
             yield "votes: negative numbers are A, positive B, 0 is a tie; --values reverses it"
 
-    def _is_missing(self, entry: object) -> bool:
-        """Return whether an entry is a missing vote: by the user's words, or a word like `n/a`."""
+    def _read_vote(self, entry: object, systems: NamePair) -> Vote | None:
+        """Return the vote in an entry; None for a missing vote, such as `n/a`."""
         word = normalize_word(entry)
-        return (
-            self._user_votes[word] is None if word in self._user_votes else is_missing_value(entry)
-        )
-
-    def _read_vote(self, entry: object, systems: NamePair) -> Vote:
-        word = normalize_word(entry)
-        if word in self._user_votes:
-            vote_by_word, vote_by_name = self._user_votes[word], None
+        is_users_word = word in self._user_votes
+        if is_users_word:
+            by_name, by_word = None, self._user_votes[word]
         else:
-            vote_by_word = self._vote_by_word(word)
-            vote_by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._columns)
+            by_name = _vote_by_name(word, systems) or _vote_by_name(word, self._columns)
+            by_word = self._usual_vote(word)
+        if not (by_name or by_word) and (is_users_word or is_missing_value(entry)):
+            return None
         fault = "is not a vote"
-        if vote_by_name and vote_by_word and vote_by_name != vote_by_word:
-            fault = f"may be a system's name ({vote_by_name}) or a usual vote ({vote_by_word})"
-        elif isinstance(vote := vote_by_name or vote_by_word, str):
+        if by_name and by_word and by_name != by_word:
+            fault = f"may be a system's name ({by_name}) or a usual vote ({by_word})"
+        elif isinstance(vote := by_name or by_word, str):
             return vote
         meaning = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
@@ -96,10 +92,10 @@ class VoteReader:
         advice = f"write A, B or tie, or say {meaning}"
         raise UnreadableError("no-vote", fault, advice, entry)
 
-    def _vote_by_word(self, word: str) -> Vote | None:
+    def _usual_vote(self, word: str) -> Vote | None:
         """Return the vote for a usual word or a number; None for any other word."""
         if _NUMBER.fullmatch(word):
-            return self._votes_by_number.get(float(word))
+            return self._vote_by_number.get(float(word))
         return "tie" if word.startswith("tie") else _VOTE_BY_WORD.get(word)
 
 
