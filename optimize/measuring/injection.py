@@ -7,7 +7,6 @@ measured. Probes do not prove that a judge is safe: it may resist these attacks 
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from judges.client import Client
@@ -112,6 +111,8 @@ def _rows_to_attack(
     items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator
 ) -> list[int]:
     """Return rows with the lower scores, which can rise, from as many documents as possible."""
+    import pandas as pd  # a third of a second, which only runs with probes have to spend
+
     usable_rows = [
         row
         for row in np.flatnonzero(~np.isnan(scores)).tolist()
