@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from judges import catalog, loading
-from judges.cli.flags import JUDGE_HELP, add_model_flags, constructed_labels_note, read_map_flags
+from judges import catalog
+from judges.cli.flags import JUDGE_HELP, add_model_flags, read_map_flags
 from judges.client import BudgetSpentError
 from judges.definition import make_comparison, make_dimension
 from judges.dimension import Comparison, Subject
@@ -41,8 +41,7 @@ from optimize.inputs.labelled import PASS_FAIL, AnyLabels
 from optimize.inputs.subjects import find_subject, text_names_for_judge, usable_texts
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import JudgeAnswer, LabelSession, answer_numbers
-from optimize.measuring.asking import on_labels_scale
-from optimize.measuring.task_flags import asking_options
+from optimize.measuring.task_flags import asking_options, load_judges
 
 COMMAND_NAME = "dspy-judges label"
 MAX_ANSWERS = 10
@@ -211,10 +210,8 @@ def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
         return None
     if len(flags.judge) > 1:
         raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
-    judge = loading.load(flags.judge[0], lm=flags.lm, api_base=flags.api_base)
-    if note := constructed_labels_note(judge):
-        print_note(f"note: {note}")
-    judge = on_labels_scale(judge, flags.scale)
+    judge = load_judges(flags, [("", flags.judge[0])], flags.lm or "")[0].judge
+    assert judge
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         answers = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(

@@ -91,7 +91,7 @@ def read_task(
     `specs` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the model
     `lm`, if any.
     """
-    judges = _load_judges(flags, specs, lm)
+    judges = load_judges(flags, specs, lm)
     set_only_dimension(flags)
     named_subject = _named_subject(flags, judges)
     task = make_task(flags, named_subject, judges)
@@ -167,7 +167,7 @@ def _read_recordings(
         yield JudgeEntry(name=scored.judge, scored=scored)
 
 
-def _load_judges(
+def load_judges(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str
 ) -> list[JudgeEntry]:
     """Load the judges on the labels' scale."""
