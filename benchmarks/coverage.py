@@ -24,7 +24,7 @@ import numpy as np
 from summeval import MODELS, labelled, recorded
 from swaps import ALIKE, draws
 
-from optimize.measuring.floors import floor_flags
+from optimize.measuring.verification import floor_flags
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import Level, correlation, system_level
 from optimize.statistics.floor import interval_for_looks

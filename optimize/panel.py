@@ -41,19 +41,10 @@ from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, 
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
-from optimize.measuring.panel_learning import (
-    PanelFit,
-    PanelGain,
-    WeightedMember,
-    learn_panel,
-)
+from optimize.measuring.panel_learning import PanelFit, PanelGain, WeightedMember, learn_panel
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
-from optimize.measuring.task_flags import (
-    check_names,
-    cost_lines,
-    read_task,
-)
+from optimize.measuring.task_flags import check_names, cost_lines, read_task
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.page import Page, Section, save_page

@@ -22,7 +22,6 @@ from optimize.inputs.labelled import PASS_FAIL, LabelSource
 from optimize.inputs.subjects import dimension_name
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.capacity import LabelsNeeded, n_missing_for_intervals
-from optimize.measuring.floors import read_floors
 from optimize.measuring.partial_labels import (
     PartialLabels,
     add_partial_label_flags,
@@ -31,6 +30,7 @@ from optimize.measuring.partial_labels import (
     read_scores_by_id,
 )
 from optimize.measuring.scored import are_fractions
+from optimize.measuring.verification import read_floors
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import MIN_DOCUMENTS_FOR_INTERVAL, Figure, stream
 from optimize.statistics.mean_estimates import labels_needed

@@ -20,14 +20,9 @@ from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
-from optimize.measuring.floors import read_floors
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
-from optimize.measuring.task_flags import (
-    asking_options,
-    check_names,
-    labelled_task,
-    read_task,
-)
+from optimize.measuring.task_flags import asking_options, check_names, labelled_task, read_task
+from optimize.measuring.verification import read_floors
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text

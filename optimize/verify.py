@@ -41,22 +41,12 @@ from optimize.inputs.flags import (
 from optimize.inputs.labelled import AnyLabels, AnyPath, LabelSource, LevelOrAuto, load_labels
 from optimize.inputs.subjects import find_subject
 from optimize.items import is_two_valued
-from optimize.measuring.asking import (
-    Task,
-    ask_entries,
-    on_labels_scale,
-    recorded_scale,
-)
-from optimize.measuring.floors import add_floor_flags, check_floors, read_floors
+from optimize.measuring.asking import Task, ask_entries, on_labels_scale, recorded_scale
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.swap import SwapDecision
-from optimize.measuring.task_flags import (
-    add_task_flags,
-    asking_options,
-    read_task,
-)
-from optimize.measuring.verification import Verification
+from optimize.measuring.task_flags import add_task_flags, asking_options, read_task
+from optimize.measuring.verification import Verification, add_floor_flags, check_floors, read_floors
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
 from optimize.statistics.correlations import DEFAULT_UNDEFINED, Correlation, Level, Undefined

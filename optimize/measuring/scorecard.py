@@ -21,11 +21,7 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.intervals import Figure, Interval, Vector
-from optimize.statistics.plain_agreement import (
-    OrderAgreement,
-    ScaleComparison,
-    compare_scales,
-)
+from optimize.statistics.plain_agreement import OrderAgreement, ScaleComparison, compare_scales
 from optimize.statistics.verdict_rates import Rate, VerdictAgreement, verdict_agreement
 
 

@@ -9,11 +9,10 @@ from operator import itemgetter
 from judges.protocol import is_embedded
 from optimize.figures.as_text import counted, interval_unit
 from optimize.measuring.comparison import ComparedJudge, JudgeComparison
-from optimize.measuring.floors import floor_flags
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.measuring.verification import Verification
+from optimize.measuring.verification import Verification, floor_flags
 from optimize.report.card import (
     MOST_FAILED,
     NO_INTERVAL,
