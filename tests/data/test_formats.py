@@ -9,8 +9,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jsonl import write_jsonl
 from label_files import csv_of, file_of, refusal
 
@@ -71,25 +69,6 @@ def test_every_format_gives_the_same_outputs(write):
     assert len(labelled.sha256) == 64
     items = read_items(path).items
     assert [item.texts for item in items] == [output.texts for output in labelled.outputs]
-
-
-# Any text a file can hold: no lone surrogates, not blank, and no NUL, which CSV cannot carry.
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
-sound = texts.filter(lambda text: bool(text.strip()))
-# Not with three decimals, which may be thousands where cells stand between semicolons.
-marks = st.integers(1, 5) | st.integers(10, 50).map(lambda tenths: tenths / 10)
-cells = st.fixed_dictionaries({"document": sound, "summary": sound, "relevance": marks})
-
-
-@pytest.mark.parametrize("name", ["jsonl", "csv", "csv with semicolons"])
-@given(rows=st.lists(cells, min_size=1, max_size=5))
-def test_any_text_to_judge_and_its_rating_are_read_as_they_are(name, rows):
-    rows = [{"id": f"r{n}", "group": f"g{n}", **row} for n, row in enumerate(rows)]
-    labelled = data.read_labels(FORMATS[name](rows))
-    for row, output in zip(rows, labelled.outputs, strict=True):
-        assert output.texts == {"document": row["document"], "summary": row["summary"]}
-        assert (output.id, output.document_id) == (row["id"], row["group"])
-        assert output.rating("relevance") == pytest.approx(float(str(row["relevance"])))
 
 
 def test_a_parquet_file_with_two_columns_of_a_name_is_refused():

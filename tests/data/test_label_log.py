@@ -76,11 +76,6 @@ def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too():
     assert [output.ratings for output in labelled.outputs] == [{"helpful": (2,), "clear": (2,)}]
 
 
-def test_two_labels_of_one_annotator_stay_refused_where_no_time_is_known():
-    rows = [{name: row[name] for name in row if name != "labelled_at"} for row in LOG]
-    assert "is a second rating of 'a1' on 'helpful' by 'Anna'" in refusal(rows)
-
-
 def test_of_pairs_the_last_vote_counts():
     pair = {"prompt": "Why?", "response_a": "So.", "response_b": "No.", "labelled_at": "now"}
     votes = ["p Anna A", "p Ben B", "q Anna A", "p Anna tie", "q Anna "]
@@ -183,12 +178,6 @@ def test_the_labelled_documents_of_a_file_weigh_by_its_columns():
         assert weights == pytest.approx(WEIGHTS)
         assert labelled.outputs[2].texts == {"document": "Text b.", "summary": "b1"}
         assert any("drawn with unequal chances" in note for note in labelled.notes)
-
-
-def test_without_the_columns_every_document_weighs_1():
-    labelled = data.read_labels([output("a1", good=1), output("b1", good=2)], dimensions=["good"])
-    assert [one.weight for one in labelled.outputs] == [1, 1]
-    assert labelled.notes == ()
 
 
 @pytest.mark.parametrize(

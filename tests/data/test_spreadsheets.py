@@ -10,7 +10,7 @@ from openpyxl import load_workbook
 import data
 from judges.tables.formats import Table, read_table
 from judges.tables.problems import Problems
-from optimize.measuring.recorded import RecordingError, read_own_scores, read_replies
+from optimize.measuring.recorded import RecordingError, read_own_scores
 
 HEADER = "id,document,summary,mark"
 TEXT = f"{HEADER}\na,Café au lait,Short one,4\nb,Another text,Short two,2\n"
@@ -151,16 +151,13 @@ def test_what_is_merged_downwards_stands_in_every_row():
     assert rows_of(workbook(*rows, merge="B2:B3"))[2] == ["b", "One text", "T", 2]
 
 
-def test_scores_and_replies_may_stand_in_sheets():
+def test_scores_may_stand_in_sheets():
     scores = ("x", "engaging", "3.5"), ("y", "engaging", ""), ("x", "other", "yes")
     path = file_of(csv_of(("id", "dimension", "score"), *scores), "scores.csv")
-    judgements = read_own_scores(path, "engaging").judgements
-    assert (judgements["x"].score, judgements["y"].failure) == (3.5, "no score")
+    read = read_own_scores(path, "engaging")
+    assert read == pytest.approx({"x": 3.5, "y": math.nan}, nan_ok=True)
     # As `judges score` writes them.
     flat = file_of("id,engaging,engaging_failure\n7,4.5,\n", "flat.csv")
-    assert read_own_scores(flat, "engaging").judgements["7"].score == 4.5
-    replies = file_of("id,replies\ny,Rating: 4\n", "replies.csv")
-    assert [*read_replies(replies)] == [("y", ("Rating: 4",))]
-    faulty = file_of("id,score\nx,fair\n", "faulty.csv")
+    assert read_own_scores(flat, "engaging") == {"7": 4.5}
     with pytest.raises(RecordingError, match=r"2: expected .*, with a number as score"):
-        read_own_scores(faulty, "engaging")
+        read_own_scores(file_of("id,score\nx,fair\n", "faulty.csv"), "engaging")

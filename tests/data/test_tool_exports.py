@@ -180,29 +180,22 @@ def test_people_are_read_and_no_machine_is(name):
     assert not left_out or f"5 labels by people (left out: {left_out}" in notes
 
 
-def mturk_row(n: int, worker: str, status: str, **answers: object) -> dict[str, Any]:
-    """One assignment as the requester's page writes it, among others with no use to a reader."""
-    own = {"HITId": f"H{n}", "Title": "Rate", "MaxAssignments": "3", "AssignmentId": f"{worker}{n}"}
-    who = {"WorkerId": worker, "AssignmentStatus": status, "WorkTimeInSeconds": "30"}
-    texts_of_row = {f"Input.{name}": text for name, text in flat_texts(n).items()}
-    return {**own, **who, **texts_of_row} | {f"Answer.{name}": answers[name] for name in answers}
+def mturk(*answers: tuple[str, str, str], column: str = "quality", **cells: object) -> Path:
+    """Assignments as the requester's page writes them: (worker, status, answer) of each HIT."""
+    rows = [
+        {"HITId": f"H{n}", "Title": "Rate", "AssignmentId": f"{worker}{n}", "WorkerId": worker}
+        | {"AssignmentStatus": status, "WorkTimeInSeconds": "30", f"Answer.{column}": answer}
+        | {f"Input.{name}": cell for name, cell in {**flat_texts(n), **cells}.items()}
+        for n in N
+        for worker, status, answer in answers
+    ]
+    return file_of(pd.DataFrame(rows).dropna(axis="columns").to_csv(index=False))
 
 
-def mturk_table(*answers: tuple[str, str, str], column: str = "quality") -> pd.DataFrame:
-    return pd.DataFrame(
-        [mturk_row(n, who, status, **{column: value}) for n in N for who, status, value in answers]
-    )
-
-
-def csv_file(table: pd.DataFrame) -> Path:
-    return file_of(table.to_csv(index=False))
-
-
-@pytest.mark.parametrize("how", [{}, {"map": {"quality": "Answer.quality"}}])
-def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected(how):
+def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected():
     # Two workers say 2 and 4; what the third says was rejected.
-    table = mturk_table(("W1", "Approved", "2"), ("W2", "Submitted", "4"), ("W3", "Rejected", "1"))
-    labelled = data.read_labels(csv_file(table), **how)
+    answers = (("W1", "Approved", "2"), ("W2", "Submitted", "4"), ("W3", "Rejected", "1"))
+    labelled = data.read_labels(mturk(*answers))
     assert [one.id for one in labelled.outputs] == [f"H{n}" for n in N]
     assert {one.ratings["quality"] for one in labelled.outputs} == {(2.0, 4.0)}
     assert {one.annotators["quality"] for one in labelled.outputs} == {("W1", "W2")}
@@ -212,28 +205,19 @@ def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected(how):
 
 
 def test_an_input_of_mturk_with_the_name_of_an_answer_does_not_hide_it():
-    table = mturk_table(("W1", "Approved", "2")).assign(**{"Input.quality": MACHINES})
-    assert "Answer.quality, Input.quality may each hold" in refusal(csv_file(table))
-    labelled = data.read_labels(csv_file(table), map={"quality": "Answer.quality"})
-    assert [one.ratings for one in labelled.outputs] == [{"quality": (2.0,)} for n in N]
-
-
-def test_labels_of_mturk_join_a_file_of_outputs_by_the_ids_of_its_inputs():
-    table = mturk_table(("W1", "Approved", "2")).assign(**{"Input.id": [f"r{n}" for n in N]})
-    outputs = [{**texts(n), "id": f"r{n}"} for n in N]
-    labelled = data.read_labels(outputs, annotations=csv_file(table))
+    file = mturk(("W1", "Approved", "2"), quality=MACHINES)
+    assert "Answer.quality, Input.quality may each hold" in refusal(file)
+    labelled = data.read_labels(file, map={"quality": "Answer.quality"})
     assert [one.ratings for one in labelled.outputs] == [{"quality": (2.0,)} for n in N]
 
 
 def test_pairs_of_mturk_with_the_same_answers_stay_apart():
     # All prompts differ, and all pairs of answers are equal.
-    table = mturk_table(("W1", "Approved", "A"), ("W2", "Approved", "tie"), column="preference")
-    answers = {"Input.response_a": "Yes.", "Input.response_b": "No."}
-    table = table.drop(columns="Input.answer").assign(**answers)
-    pairs = data.read_pairs(csv_file(table))
+    answers = (("W1", "Approved", "A"), ("W2", "Approved", "tie"))
+    sides = {"response_a": "Yes.", "response_b": "No.", "answer": None}
+    pairs = data.read_pairs(mturk(*answers, column="preference", **sides))
     assert [pair.id for pair in pairs.pairs] == [f"H{n}" for n in N]
     assert {pair.votes for pair in pairs.pairs} == {("A", "tie")}
-    assert pairs.candidate == "response"
     assert [pair.texts for pair in pairs.pairs] == [{"question": f"Question {n}?"} for n in N]
 
 
@@ -335,22 +319,16 @@ def test_a_file_that_does_not_say_who_rated_is_refused(content, advice):
 
 
 OWN: list[dict[str, Any]] = [
-    {"key": "a", "name": "bot", "source": "web"},
     {"run_id": "r", "key": "a", "feedback_source": "survey"},
-    {"status": "done", "scores": "high", "annotations": "checked twice"},
-    {"htmlPath": "a.html", "scores": "high"},
+    {"htmlPath": "a.html", "scores": "high", "annotations": "checked twice"},
     {"source": "web", "dataType": "email", "subject": "Rooms"},
     {"traceId": "t", "level": "B2", "environment": "school"},
     {"context": "In the hall.", "span_kind": "short"},
-    {"span_id": "s", "annotator_kind": "expert"},
     {"run_type": "trial", "inputs": "A form.", "outputs": "A letter."},
     {"data": "Of May.", "annotations": "none", "predictions": "rain"},
     {"fields": "law", "responses": "Yes.", "suggestions": "none"},
-    {"span_id": "s", "root_span_id": "s", "scores": "high"},
-    {"trace_id": "t", "assessments": "oral"},
-    {"example_id": "e", "feedback.note": "fine"},
-    {"HITId": "h", "answer_by": "mail"},
-    {"_input_hash": "h", "accept": "yes"},
+    {"span_id": "s", "root_span_id": "s", "scores": "high", "annotator_kind": "expert"},
+    {"HITId": "h", "_input_hash": "h", "accept": "yes", "answer_by": "mail"},
 ]
 
 
