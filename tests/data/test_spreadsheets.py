@@ -155,7 +155,7 @@ def test_scores_may_stand_in_sheets():
     scores = ("x", "engaging", "3.5"), ("y", "engaging", ""), ("x", "other", "yes")
     path = file_of(csv_of(("id", "dimension", "score"), *scores), "scores.csv")
     read = read_own_scores(path, "engaging")
-    assert read == pytest.approx({"x": 3.5, "y": math.nan}, nan_ok=True)
+    assert read == pytest.approx({"x": 3.5, "y": float("nan")}, nan_ok=True)
     # As `judges score` writes them.
     flat = file_of("id,engaging,engaging_failure\n7,4.5,\n", "flat.csv")
     assert read_own_scores(flat, "engaging") == {"7": 4.5}
