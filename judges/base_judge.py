@@ -23,6 +23,7 @@ from judges.frozen import AnyJudgeFile, Provenance, plain_data, texts_digest
 from judges.judgement import AnyJudgement
 from judges.prompt import Field, Prompt
 from judges.protocol import EMBEDDED, FatalModelError, Model, is_embedded
+from judges.tables.atomic_write import write_atomically
 from judges.text_columns import MissingColumnError, find_columns, match_columns
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 # Who chose a judge's model: nobody (it is the default), the judge's file, or the user.
 LmSource = Literal["default", "file", "user"]
-# A function from rows to the judgements of these rows.
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
 
@@ -66,14 +66,14 @@ class BaseJudge(ABC):
         """The judges that ask models: the judge itself, or a panel's members."""
 
     @property
-    @abstractmethod
     def prompts(self) -> tuple[Prompt, ...]:
         """The prompt of each of `parts`."""
+        return tuple(chain.from_iterable(part.prompts for part in self.parts))
 
     @property
-    @abstractmethod
     def is_frozen(self) -> bool:
         """Whether the judge has its own plan, as every judge that was loaded from a file does."""
+        return all(part.is_frozen for part in self.parts)
 
     @abstractmethod
     def judge_rows(
@@ -186,8 +186,7 @@ class BaseJudge(ABC):
             **texts: Each text that the judge reads (`judge.texts`), by its name.
 
         Returns:
-            A Judgement, or a Preference for a pair. If the model gives no usable answer, `failure`
-            says why and `score` is NaN.
+            A Judgement, or a Preference for a pair. If there is no score, `failure` says why.
 
         Raises:
             TypeError: A text is missing, or is not one of `judge.texts`.
@@ -240,10 +239,7 @@ class BaseJudge(ABC):
 
     @contextmanager
     def open(self, **options: "Unpack[Options]") -> Iterator[RowJudge]:
-        """Open the judge's model once for many calls.
-
-        Args:
-            **options: The same as for `score`.
+        """Open the judge's model once for many calls; the options are those of `score`.
 
         Yields:
             A function from rows to their judgements, which any thread may call. A row that the
@@ -395,9 +391,6 @@ class BaseJudge(ABC):
             FileExistsError: The file exists and `overwrite` is false; it is a JudgesError, too.
             FrozenJudgeError: The file cannot hold the judge, as when its texts contain an API key.
         """
-        # Imported late, since judging does not need it.
-        from judges.tables.atomic_write import write_atomically
-
         write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
         return Path(path)
 

@@ -21,7 +21,6 @@ from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
-from judges.prompt import Prompt
 from judges.protocol import EMBEDDED, is_embedded
 
 if TYPE_CHECKING:
@@ -125,16 +124,8 @@ class Panel(BaseJudge):
         return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
 
     @property
-    def is_frozen(self) -> bool:
-        return True  # each member keeps the plan that it had when the panel was joined
-
-    @property
     def parts(self) -> tuple[Judge, ...]:
         return tuple(member.judge for member in self.members)
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        return tuple(judge.prompt for judge in self.parts)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """Return a copy of the panel with another endpoint for members with models openai/NAME.
