@@ -1,6 +1,5 @@
 """From Python: labels in memory, frames out, and what a user's own modules hide."""
 
-import json
 import re
 from collections.abc import Callable
 from inspect import signature
@@ -12,14 +11,12 @@ import dspy
 import numpy as np
 import pandas as pd
 import pytest
-from dspy_engine import Engine, lm_of
 from jsonl import read_jsonl
 from label_files import file_of, refusal
 from processes import run_python
 
 import data
 import optimize
-from judges.integrations import dspy_metric
 from judges.tables.in_memory import as_json_lines, rows_in_memory
 from optimize.tuning.settings import Settings
 
@@ -101,33 +98,6 @@ def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
     # But for the digits of its seconds.
     assert len(again.report.read_bytes()) == pytest.approx(len(page), abs=2)
-
-
-def test_gepa_by_a_tuned_judge_improves_a_program(run, starter):
-    class Student(Engine):
-        """Writes broken sentences unless its instruction asks for complete ones."""
-
-        def complete(self, request: Any) -> Any:
-            is_told = "complete sentences" in str(request.system)
-            text = "The bridge is open again." if is_told else "bridge bridge open the again again"
-            self.answer = lambda _: f"[[ ## summary ## ]]\n{text}\n\n[[ ## completed ## ]]"
-            return super().complete(request)
-
-    instruction = "Summarize in complete sentences."
-    writer = Engine(lambda _: json.dumps({"new_instruction": instruction}))
-    documents = starter["document"].unique()[:6]
-    examples = [dspy.Example(document=each).with_inputs("document") for each in documents]
-    metric = dspy_metric(run.judge)
-    limits: dict[str, Any] = {"max_metric_calls": 20, "num_threads": 1, "seed": 0}
-    optimizer = dspy.GEPA(metric=metric, reflection_lm=lm_of(writer), **limits)
-    program = dspy.Predict("document -> summary")
-    with dspy.context(lm=lm_of(Student(lambda _: ""))):
-        better = optimizer.compile(program, trainset=examples[:3], valset=examples[3:])
-        evaluate = dspy.Evaluate(devset=examples, metric=metric, num_threads=1)
-        before, after = (evaluate(each).score for each in (program, better))
-    assert better.signature.instructions == instruction
-    assert 0 <= before < after <= 100
-    assert "fluency: " in writer.requests[0].messages[-1].text
 
 
 def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults():

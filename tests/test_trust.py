@@ -206,12 +206,6 @@ def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private):
     assert "7, 8 or 9" in private.log[0].text
 
 
-def test_a_saved_judge_holds_no_address(private):
-    judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
-    assert private.url not in judge.save("mine.json").read_text()
-    assert judges.load("mine.json").api_base is None
-
-
 @pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])
 def test_a_redirect_takes_no_text_to_another_host(lm, stranger):
     answer = partial(web.Response, status=307, headers={"Location": f"http://{stranger}/v1"})

@@ -87,12 +87,6 @@ def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path
     copy = Judge.of(POLITE).program()
     copy.load(tmp_path / "state.json")
     assert Judge.from_program(copy, POLITE).threshold == 0.8
-    # As it was saved before a verdict's threshold was kept.
-    state = json.loads((tmp_path / "state.json").read_text())
-    del state["scoring"]
-    program = judge.program()
-    program.load_state(state)
-    assert Judge.from_program(program, POLITE).threshold == 0.8
 
 
 def test_the_lm_in_use_decides_in_which_form_a_program_asks():

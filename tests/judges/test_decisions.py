@@ -21,7 +21,6 @@ import judges
 from dspy_judges.errors import OptionError
 from judges import Judge
 from judges.__main__ import main
-from judges.client import open_model
 from judges.client.prices import find_price
 from judges.definition import make_dimension
 from judges.protocol import FatalModelError
@@ -176,32 +175,19 @@ FAILS = {
     "refusal": ("no answer to deadline", 1),
     "sum": ("add up to", 3),
     "nan": ("Expected `float`", 3),
-    "negative": ("Expected `float`", 3),
     "wrong option": ("its (options|levels) are", 3),
-    "missing option": ("its options are", 3),
-    "many options": ("its (options|levels) are", 3),
     "labels": ("its levels are not those of the question", 3),
     "type": ("Invalid enum value 'box'", 3),
     "twice": ("malformed answer", 6),
-    "echo": ("its (options|levels) are", 3),
-    "huge": ("an answer of more than 8,388,608 bytes", 6),
     "html": ("malformed answer", 6),
-    "nested": ("malformed answer", 6),
-    "429": ("gave up after .* 429 from http", 25),
     "500": ("gave up after 6 attempts: 500 from http", 6),
-    "drop": ("gave up after 6 attempts: connection to", 6),
-    "hang": ("gave up after 6 attempts: no answer within 0.5 s", 6),
 }
 # Faults that leave a sound answer; the last two do so in System One's form alone.
 SOUND = ("order", "extra", "no usage", "absurd usage", "labels", "twice")
 
 
 @pytest.mark.parametrize("fault", [*FAILS, *SOUND[:4]])
-def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(
-    fault, lm, decision_server, caplog, monkeypatch
-):
-    if fault == "hang":
-        monkeypatch.setattr("judges.client.session.TIMEOUT_SECONDS", 0.5)
+def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decision_server, caplog):
     rows = [{"query": "When?", "reply": f"Ask us by day {i}."} for i in range(3)]
     sound = judge_all(WEIGHED, lm, rows)
     decision_server.log.clear()
@@ -222,15 +208,6 @@ def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(
         decision_server.fault = some_faults(1.0, [fault])
         decision_server.retry_after = "0.01"
         assert judge_all(WEIGHED, lm, rows) == sound
-
-
-def test_a_text_that_the_endpoint_refuses_fails_its_row_alone(decision_server):
-    long = {"document": "x" * 300_000, "summary": "y"}
-    first, middle, last = judge_all(RELEVANCE, FORMS[0], [ROWS[0], long, ROWS[1]])
-    assert first.failure is last.failure is None
-    assert re.search("400 from .* bytes of JSON", middle.failure)
-    assert len(decision_server.invalid) == 1
-    decision_server.invalid.clear()
 
 
 @pytest.mark.parametrize(
@@ -261,8 +238,6 @@ def folder(tmp_path, monkeypatch):
 
 WAYS = {
     "--plan": ["--plan", "one"],
-    "--samples": ["--plan", "mean", "--samples", "3"],
-    "--temperature": ["--temperature", "1"],
     "max.tokens": ["--max-tokens", "7"],
     "reasoning.effort": ["--reasoning-effort", "low"],
     "--reasoning": ["--reasoning", "brief"],
@@ -281,7 +256,7 @@ def test_what_is_for_chat_models_is_refused_by_name(name, lm, folder, decision_s
         assert command([*flags, "--lm", lm, *WAYS[name]]) in (1, 2)
         line = capsys.readouterr().err.splitlines()[-1]
         assert lm in line
-        assert re.search("--plan" if name == "--samples" and command is tune else name, line)
+        assert re.search(name, line)
     assert decision_server.log == []
     assert {path.name for path in folder.iterdir()} - {"run"} == {"rows.jsonl", "labels.jsonl"}
 
@@ -331,12 +306,6 @@ def test_a_frozen_judge_sends_the_same_and_moves_between_models(lm, decision_ser
     back = chat.with_model(lm)
     assert (back.plan, back.template()) == (again.plan, again.template())
     assert back.freeze() == again.freeze()
-
-
-def test_a_model_at_the_same_address_as_a_chat_model_has_another_name():
-    forms, base = ("openai", "decisions", "systemone"), "http://127.0.0.1:9/v1"
-    names = {open_model(f"{form}/gpt-6-luna", api_base=base).name for form in forms}
-    assert len(names) == 3
 
 
 def test_a_plan_and_messages_for_chat_models_are_refused_in_one_line(lm, decision_server):

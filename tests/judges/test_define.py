@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judges.__main__ import main
-from judges.dimension import RESERVED_NAMES, Comparison, Dimension, DimensionError, untuned_prompt
+from judges.dimension import Comparison, Dimension, DimensionError, untuned_prompt
 from judges.judge import Judge
 from judges.loading import load, read_subject
 
@@ -66,9 +66,7 @@ def test_a_scale_of_two_words_defines_a_verdict(capsys):
     [
         ("scale: [1, 3]", [1, 2, 3]),
         ("scale: [0, 50, 100]", [0, 50, 100]),
-        ("scale: [-1, 1]", [-1, 0, 1]),
         ("anchors: {1: bad, 5: good}", [1, 2, 3, 4, 5]),
-        ("scale: [0, 100]", [*range(101)]),
     ],
 )
 def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
@@ -95,28 +93,19 @@ def test_a_dimension_in_python_takes_dicts_and_ratings_that_are_numbers(field, s
     ("text", "why"),
     [
         ("", "got `null`"),
-        ("- {name: a}\n- {name: b}", "Expected `object`, got `array`"),
         (BASE + "colour: red", "unknown field `colour`"),
         (BASE.replace("name: a", "name: A b"), r"matching regex.*\$\.name"),
         (BASE.replace("definition: d\n", ""), "missing required field `definition`"),
         (BASE.replace("[x]", "[]"), "has no text to judge"),
         (BASE.replace("[1, 5]", "[5, 1]"), "ascending ratings"),
-        (BASE.replace("[1, 5]", "[1]"), "a scale has 2 to 101 ascending ratings"),
         (BASE.replace("[1, 5]", "[1, 2.5]"), r"got `float` - at `\$\.scale"),
         (BASE.replace("[1, 5]", "[0, 500]"), "2 to 101"),
         (BASE.replace("[1, 5]", f"[1, 0x{'f' * 5000}]"), "mine.yaml"),
-        (BASE.replace("scale: [1, 5]", ""), "as in 'scale: "),
         (BASE.replace("[1, 5]", "[yes, no]"), 'write "yes", "no"'),
-        (BASE.replace("[1, 5]", "[pass, fair, fail]"), "one of two words"),
         (BASE.replace("[1, 5]", "[pass, fail]\nanchors: {good: fine}"), "one of two words"),
-        (BASE.replace("[1, 5]", "[pass, 0]"), "one of two words"),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
         (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
-        *(
-            (BASE.replace("[x]", f"[{n}]"), f"a text may not be called '{n}'")
-            for n in sorted(RESERVED_NAMES)
-        ),
-        (BASE + "kind: pairwise", "unknown field `kind`"),
+        (BASE.replace("[x]", "[lm]"), "a text may not be called 'lm'"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 50_000 + "]" * 50_000, "nested too deeply"),
         ("a: &a {b: c}\nd: {<<: *a}", r"has an alias, \*a: write out"),

@@ -126,14 +126,11 @@ def put(*path: str | int, value: object) -> Change:
 
 REPLY = {"role": "assistant", "content": "5"}
 IMAGE = '<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'
-DATA = {"name": "x", "sha256": "abc"}
 FORGED = {
     "an unknown key": (put("hook", value="os.system"), "unknown field `hook`"),
     "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
     "another version": (put("version", value=2), "not a dspy-judges frozen judge of version 1"),
-    "a version as truth": (put("version", value=True), r"at `\$.version`"),
     "anchors and a candidate": (put("subject", "candidate", value="reply"), "and not both"),
-    "neither": (lambda document: document["subject"].pop("anchors"), "needs anchors or"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
     "a reply alone": (put("messages", 0, value=REPLY), "a user and an assistant message"),
     "an image by DSPy's mark": (
@@ -141,10 +138,6 @@ FORGED = {
         "does not send as text",
     ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
-    "a demo with a field more": (
-        put("program", "demos", 0, "x", value="y"),
-        "not the fields of the prompt",
-    ),
     "a plan of many": (put("sampling", "samples", value=3), "cannot have 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
@@ -164,15 +157,12 @@ def asking(
 FORGED_QUESTIONS = {
     "17 questions": (asking(times=15), "17 questions; a judge asks at most"),
     "a text's name": (asking("reply"), "may not be called 'reply'"),
-    "a long name": (asking("a" * 99_999), "needs a name of lower-case letters"),
     "a line break in a name": (asking("a\nb"), "needs a name of lower-case letters"),
-    "many answers": (asking(choices=range(9_999)), "has the answers"),
     "a huge answer": (asking(choices=(1, 10**30)), "has the answers"),
     "a truth value": (asking(choices=(True, False)), "Expected `int | str`, got `bool`"),
     "a negative weight": (put("weights", "slopes", "rating", value=-1), "a weight that is neg"),
     "a huge weight": (put("weights", "slopes", "tone", value=10**400), "Number out of range"),
     "an unknown weight": (put("weights", "slopes", "z" * 9999, value=1), "for 'z{64}', which"),
-    "a weight as text": (put("weights", "slopes", "tone", value="1"), "Expected `float`, got"),
 }
 
 
@@ -199,12 +189,10 @@ class Evil:
 
 HOSTILE = {
     "a pickle": (pickle.dumps(Evil()), "malformed|Invalid UTF-8"),
-    "a list": (b"[]", "got `array`"),
     "deep nesting": (b'{"a":' + b"[" * 400_000, "nested too deeply"),
     "NaN": (b'{"version": NaN}', "malformed"),
     "a huge number": (b'{"version": 1' + b"0" * 5000 + b"}", "out of range|version 1"),
     "brackets": (b'{"a":[' + b"[]," * 6_000_000 + b"0]}", "or 500,000 brackets"),
-    "python": (b"__import__('os').mkdir('pwned')", "malformed"),
 }
 
 

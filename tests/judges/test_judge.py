@@ -57,6 +57,7 @@ def test_a_frame_is_judged_as_its_texts_are_and_columns_can_be_mapped(stub, caps
     first = judge(**TEXTS[0])
     assert (first.score, first.rating, first.failure) == (scores[0], int(scores[0]), None)
     assert capsys.readouterr() == ("", "")
+    assert judge.score(FRAME.assign(relevance=4)).name == "relevance_judge"
     series = judge.score(FRAME)
     assert (series.name, series.dtype, list(series)) == ("relevance", np.float64, scores)
     assert list(series.index) == [30, 10, 20]
@@ -108,6 +109,7 @@ def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
             use()
 
 
+RELATION = type("DuckDBPyRelation", (), {"__module__": "duckdb"})()
 UNTUNED, PRICE = judges.load("relevance"), r"write \(IN, OUT\), US dollars per million"
 NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by judge\.score\(\)"
 
@@ -115,15 +117,10 @@ NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by j
 @pytest.mark.parametrize(
     ("use", "says"),
     [
-        *(
-            (lambda price=price: UNTUNED.score(FRAME, price=price), PRICE)
-            for price in (0.4, "0.4", (0.4,), (-1, -1))
-        ),
-        (
-            lambda: UNTUNED.score(FRAME, lm=object()),
-            "lm is of the type object; give the",
-        ),
+        (lambda: UNTUNED.score(FRAME, price="0.4"), PRICE),
+        (lambda: UNTUNED.score(FRAME, price=(-1, -1)), PRICE),
         (lambda: judges.load("relevance", lm=object()), r"or ask a dspy\.LM by judge\.program"),
+        (lambda: UNTUNED.score(RELATION), r"not duckdb's DuckDBPyRelation; convert it by .*df\(\)"),
         (lambda: list(UNTUNED.judge_all(FRAME[["document", "summary"]])), NO_ROW),
         (lambda: list(UNTUNED.judge_all(TEXTS[0])), NO_ROW),
         (lambda: judges.SamplingPlan(kind="avg"), "plan 'avg': choose from one, mean, weighted"),
@@ -163,34 +160,12 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(stub):
     assert (result.preferred, result.comparison) == ("B", "Good it is.")
 
 
-def test_another_library_s_frame_is_refused_with_the_way_out():
-    relation = type("DuckDBPyRelation", (), {"__module__": "duckdb"})()
-    with pytest.raises(TypeError, match=r"not duckdb's DuckDBPyRelation; convert it by .*df\(\)"):
-        judges.load("relevance").score(relation)
-
-
 def test_a_notebook_shows_a_judge_and_runs_nothing_of_it():
     subject = replace(FLUENCY, instruction="Rate <script>alert(1)</script>.")
     html = Judge.of(subject)._repr_html_()
     assert html.startswith("<details><summary>Judge(&#x27;fluency&#x27;, rating, reads summary")
     assert "Rate &lt;script&gt;alert(1)&lt;/script&gt;." in html
     assert "<script" not in html
-
-
-def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read():
-    judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
-    whole: Any = judge(summary="One fine day.\n\nIt rained.")
-    cells = pd.Series([texts, np.array(texts, dtype=object), [1, "x"]])
-    with pytest.warns(FailedJudgementWarning, match="summary is list, not a text"):
-        scores = judge.score(pd.DataFrame({"summary": cells}))
-    assert scores.tolist() == pytest.approx([whole.score] * 2 + [np.nan], nan_ok=True)
-
-
-def test_scores_never_have_the_name_of_a_column_which_polars_would_replace():
-    frame = pd.DataFrame({"summary": ["The mill burnt down."]})
-    judge = judges.load("fluency")
-    assert judge.score(frame).name == "fluency"
-    assert judge.score(frame.assign(fluency=4)).name == "fluency_judge"
 
 
 def test_a_frame_of_conversations_is_scored_by_its_last_turn():
@@ -282,14 +257,9 @@ def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(openai_server
     assert columns.iloc[1].isna().all()
 
 
-def test_a_share_that_cannot_be_is_refused():
+def test_a_share_or_a_batch_that_cannot_be_is_refused():
     with pytest.raises(OptionError, match="max_calls 0"):
         JudgeBatch(OFFLINE, workers=3, max_calls=2)
-    with pytest.raises(OptionError, match="workers 0"):
-        JudgeBatch(OFFLINE, workers=0)
-
-
-def test_a_column_of_the_judges_name_is_not_written_over():
     with pytest.raises(OptionError, match="has a column 'relevance' already"):
         JudgeBatch(OFFLINE, workers=1)(pd.DataFrame([{**ROWS[0], "relevance": 3}]))
     with pytest.raises(MissingColumnError, match=r"no column 'summary'.*columns: document"):

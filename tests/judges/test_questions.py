@@ -50,7 +50,6 @@ def test_questions_stand_after_the_reasoning_and_before_the_answer():
         ({"text": " "}, "has a text of 1 characters"),
         ({"text": "x" * 501}, "has a text of 501 characters, not 1 to 500"),
         ({"answers": ("yes", "Yes")}, "use two words, the good one first"),
-        ({"answers": (1, 10)}, "ascending ratings from 0 to 9"),
         ({"answers": (3, 1)}, "ascending ratings from 0 to 9"),
         ({"answers": (1, 2), "anchors": {3: "best"}}, r"anchors \[3\], which are not among"),
     ],
@@ -63,9 +62,6 @@ def test_a_question_that_cannot_be_read_cannot_be_made(question, why):
 HELPFUL, KINDER = PLAIN.subject, PAIRED.subject
 CLASHES: list[tuple[Any, list[Question], str]] = [
     (HELPFUL, [replace(DEADLINE, name="query")], "may not be called 'query'"),
-    (HELPFUL, [replace(DEADLINE, name="rationale")], "may not be called 'rationale'"),
-    (HELPFUL, [replace(DEADLINE, name="failure")], "may not be called 'failure'"),
-    (HELPFUL, [replace(DEADLINE, name="config")], "may not be called 'config'"),
     (HELPFUL, [replace(DEADLINE, name="score")], "may not be called 'score'"),
     (HELPFUL, [DEADLINE, replace(TONE, name="deadline")], "may not be called 'deadline'"),
     (HELPFUL, [replace(DEADLINE, name=f"q{i}") for i in range(17)], "17 questions"),
@@ -103,11 +99,9 @@ def test_each_answer_is_read_from_its_own_part_of_the_reply(reply):
     ("reply", "why"),
     [
         (form(deadline="yes", rating=4), "no answer for tone"),
-        (form(deadline="yes", tone=2), "no answer for rating"),
         (form(deadline="yes", tone=7, rating=4), "not one clear answer in .7"),
         (form(deadline="perhaps", tone=2, rating=4), "no deadline yes or no"),
         ("deadline: yes\ntone: 2\ntone: 3\nrating: 4", "a question is answered twice"),
-        ("yes\n2\n4", "no answer for deadline"),
         ("Rating: 4", "no answer for deadline"),
     ],
 )
@@ -184,17 +178,6 @@ def test_the_answers_to_a_pair_are_weighed_in_both_orders_and_change_sign_with_t
     assert back.answers == {"briefer": 1, "preferred": -1}
 
 
-def test_an_answer_that_follows_the_position_counts_nothing():
-    def say(content: str, *_: Any) -> str:
-        return choosing(content).replace("briefer ## ]]\nB", "briefer ## ]]\nA")
-
-    result = judge_row(PAIRED, PAIR, say)
-    assert result.answers == {"briefer": 0, "preferred": 1}
-    # (0.75 + 0.25) for the order ab and (-0.75 + 0.25) for ba, whose mean is 0.25.
-    assert (result.margin_ab, result.margin_ba, result.margin) == (1.0, -0.5, 0.25)
-    assert result.preferred == "tie"
-
-
 CHOICES = PLAIN.prompt.choices
 PARTS = st.lists(st.floats(0, 1e3), min_size=3, max_size=3).filter(lambda parts: sum(parts) > 1e-3)
 
@@ -224,10 +207,8 @@ BAD = "a weight that is negative, too large or not a number"
 BAD_WEIGHTS: list[tuple[Judge, dict[str, float], float, str]] = [
     (PLAIN, {"rating": -1.0}, 6.0, BAD),
     (PLAIN, {"rating": math.nan}, 0.0, BAD),
-    (PLAIN, {"rating": 1e308, "tone": 1e308}, 0.0, BAD),
     (PLAIN, {"rating": 1.0, "length": 0.0}, 0.0, "a weight for 'length', which the judge does not"),
     (PLAIN, {"rating": 1.0, "tone": 0.5}, 0.0, "scores go from 1.5 to 6.5, not 1 to 5"),
-    (PLAIN, {}, 3.0, "scores go from 3 to 3, not 1 to 5"),
     (PLAIN, {"rating": 1.0}, math.nan, "scores go from nan to nan, not 1 to 5"),
     # From -0.9 to 0.9, and 0.1 more for the output shown first.
     (PAIRED, {"briefer": 0.45, "preferred": 0.45}, 0.1, "which would prefer one output"),

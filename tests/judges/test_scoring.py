@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from behaving_model import Model
 from catalogue import FLUENCY
-from prompts import reprompt
 
-import judges
 from judges.client import Client
 from judges.dimension import Dimension, DimensionError, untuned_prompt
 from judges.judge import Judge
@@ -109,14 +107,6 @@ WEIGHED = {
 @pytest.mark.parametrize(("prompt", "reply", "score"), WEIGHED.values(), ids=WEIGHED)
 def test_weighted_takes_the_probabilities_of_the_answer(prompt, reply, score):
     assert judge_replies(WEIGHTED, prompt, reply).score == pytest.approx(score)
-
-
-def test_weighted_tells_the_distribution_the_likeliest_rating_and_the_rationale():
-    result = judge_replies(WEIGHTED, BARE, WEIGHED["every form of a rating is summed"][1])
-    assert result.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
-    assert result.rating == 4
-    reply = WEIGHED["the token after the last header counts"][1]
-    assert judge_replies(WEIGHTED, REASONED, reply).rationale == "2 errors."
 
 
 def model(**fields: Any) -> Any:
@@ -229,23 +219,6 @@ def test_the_rating_of_a_verdict_is_what_its_score_says(threshold):
     (result,) = judge.judge_rows([EGG], Client(Model(lambda *_: reply)))
     assert isinstance(result, Judgement)
     assert result.rating == (result.score >= 0.5) == (threshold <= 0.42)
-
-
-def test_the_file_and_the_program_are_of_the_same_judge(tmp_path):
-    judge: Any = Judge.of(SAFE)
-    copy: Any = judges.load(judge.save(tmp_path / "safe.json"))
-    assert (copy.subject, copy.prompt, copy.kind) == (SAFE, judge.prompt, "verdict")
-    assert copy(**EGG).score == judge(**EGG).score
-    program = copy.program()
-    assert program(**EGG).verdict == ("pass" if judge(**EGG).score > 0.5 else "fail")
-    assert Judge.from_program(program, SAFE).prompt == judge.prompt
-
-
-def test_a_demonstration_shows_the_word_and_moves_the_embedded_model():
-    judge: Any = Judge.of(SAFE)
-    good, bad = (reprompt(judge, demos=({**EGG, "verdict": word},)) for word in PASS)
-    assert good(**EGG).score > judge(**EGG).score > bad(**EGG).score
-    assert bad.template()[2]["content"] == "fail"
 
 
 def test_a_panel_keeps_to_probabilities():
