@@ -88,8 +88,15 @@ class JudgeScores:
         passes = [score >= 0.5 for score in compress(self.scores, is_new)]
         return corrected_rate(passes, [*compress(self.document_hashes, is_new)], tested)
 
-    def remarks(self) -> Iterator[str]:
-        """Yield what a score of 1 means if it is no pass, and how many rows were tuned on."""
+    def lines(self) -> Iterator[str]:
+        """Yield the mean score, the commonest failure, the pass rate, and what to know of them."""
+        n, n_failed = len(self.scores), self.failures.total()
+        mean_and_sd = f"mean {fmean(self.scores):.3f}  sd {pstdev(self.scores):.3f}" if n else ""
+        yield f"{mean_and_sd or 'no score'}  n={n:,} ({n_failed:,} failed)"
+        for reason, _ in self.failures.most_common(1):
+            yield f"the commonest failure: {reason}"
+        if self.is_verdict:
+            yield str(self.pass_rate())
         words = getattr(self.judge.subject, "words", None)
         if self.is_verdict and words and words != ("pass", "fail"):
             yield f"a score of 1 means {words[0]!r}, and 0 means {words[1]!r}"
@@ -103,7 +110,7 @@ class JudgeScores:
 
     def summary(self) -> dict[str, object]:
         """Return the mean and the standard deviation of the scores, and counts of judgements."""
-        return {
+        summary: dict[str, object] = {
             "mean": fmean(self.scores) if self.scores else None,
             "sd": pstdev(self.scores) if self.scores else None,
             "n": len(self.scores),
@@ -111,6 +118,7 @@ class JudgeScores:
             "n_unparsable_replies": self.n_unparsable,
             "failures": dict(self.failures.most_common(20)),
         }
+        return summary | ({"pass_rate": self.pass_rate().as_json()} if self.is_verdict else {})
 
 
 class Scores:
@@ -148,30 +156,17 @@ class Scores:
         return cells or {"judgements": {**earlier_entries, **entries}}
 
     def report(self, args: argparse.Namespace, n_rows: int, cost: RunCost) -> None:
-        """Print the mean score of each judge, and the corrected rate of pass/fail judges."""
-        summaries = {name: scores.summary() for name, scores in self.by_judge.items()}
-        pass_rates = {
-            name: scores.pass_rate() for name, scores in self.by_judge.items() if scores.is_verdict
-        }
+        """Print the scores of each judge."""
         if args.json:
-            for name, rate in pass_rates.items():
-                summaries[name]["pass_rate"] = rate.as_json()
+            summaries = {name: scores.summary() for name, scores in self.by_judge.items()}
             record = {"out": str(args.out), "rows": n_rows, "judges": summaries}
             print(json.dumps({**record, **cost._asdict()}, indent=1))
         else:
-            width = max(map(len, summaries))
-            for name, summary in summaries.items():
-                mean_and_sd = "mean {mean:.3f}  sd {sd:.3f}" if summary["n"] else "no score"
-                line = (mean_and_sd + "  n={n:,} ({n_failed:,} failed)").format_map(summary)
-                print_output(f"{name:<{width}}  {line}")
-                for reason, _ in self.by_judge[name].failures.most_common(1):
-                    print_output(f"{name:<{width}}  the commonest failure: {reason}")
-            for name, rate in pass_rates.items():
-                print_output(f"{name:<{width}}  {rate}")
+            width = max(map(len, self.by_judge))
             for name, scores in self.by_judge.items():
-                for remark in scores.remarks():
-                    print_output(f"{name:<{width}}  {remark}")
-        if not any(summary["n"] for summary in summaries.values()):
+                for line in scores.lines():
+                    print_output(f"{name:<{width}}  {line}")
+        if not any(scores.scores for scores in self.by_judge.values()):
             first_scores, *_ = self.by_judge.values()
             raise RowsError(
                 f"no row got a score; the first reason: {next(iter(first_scores.failures))}"

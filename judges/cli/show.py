@@ -52,22 +52,22 @@ def show_judge(args: argparse.Namespace) -> int:
         record = {**_json_entry(judge.subject), "provenance": judge.provenance}
         record["messages"] = templates
         if answers:
-            record["questions"] = [
-                {name: value for name, value in asdict(each).items() if value is not None}
-                for each in answers[:-1]
-            ]
+            record["questions"] = [_set_fields(answer) for answer in answers[:-1]]
         print(json.dumps(record, indent=1))
         return 0
     lines = [part for line in _description_lines(judge) for part in textwrap.wrap(line, 79)]
     lines += _answer_lines(answers)
-    lines += [
-        f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})" for member in members
-    ]
+    for member in members:
+        lines.append(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})")
     for name, messages in templates.items():
         for message in messages:
             lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
     print_output("\n".join(lines))
     return 0
+
+
+def _set_fields(answer: AnswerShare) -> dict[str, object]:
+    return {name: value for name, value in asdict(answer).items() if value is not None}
 
 
 def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
