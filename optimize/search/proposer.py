@@ -133,15 +133,11 @@ _FENCE_PATTERN = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """The outcome of a request: an instruction, or its fault; no reply if the model gave none."""
+    """The outcome of a request: an instruction, or a fault and the reply that has it, if any."""
 
     instruction: str = ""
     fault: str = ""
-    reply: str = ""
-
-    @property
-    def is_faulty_reply(self) -> bool:
-        return bool(self.fault and self.reply)
+    faulty_reply: str = ""
 
 
 class Proposer:
@@ -204,10 +200,10 @@ class Proposer:
         prompts = [prompt.messages({**inputs, "evidence": text}) for text in evidence]
         proposals = list(self._ask(prompts, seed))
         answered = zip(prompts, proposals, strict=True)
-        complaints = [_with_complaint(*pair) for pair in answered if pair[1].is_faulty_reply]
+        complaints = [_with_complaint(*pair) for pair in answered if pair[1].faulty_reply]
         if budget.remaining >= budget.proposal_cost * len(complaints):
             corrected = iter([*self._ask(complaints, seed + 50)])
-            proposals = [next(corrected) if p.is_faulty_reply else p for p in proposals]
+            proposals = [next(corrected) if each.faulty_reply else each for each in proposals]
         return self._usable_instructions(proposals, round_number)
 
     def _ask(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[_Proposal]:
@@ -221,7 +217,7 @@ class Proposer:
             for response in self._client.run(requests):
                 n_answered += 1
                 yield self._read(response)
-        except BudgetSpentError as first_error:
+        except BudgetSpentError:
             # All requests together would exceed the budget, because each is booked at its worst
             # cost. Sent one by one, some may still fit: each is settled at its true cost before the
             # next request is booked.
@@ -229,10 +225,7 @@ class Proposer:
                 try:
                     yield self._read(self._client.ask(request))
                 except BudgetSpentError as error:
-                    # The first error has a cause if unusable answers have spent the budget.
-                    reason = first_error if first_error.__cause__ else error
-                    self.n_answered += reason.__cause__ is not None
-                    yield _Proposal(fault=str(reason))
+                    yield _Proposal(fault=str(error))
 
     def _read(self, response: Response) -> _Proposal:
         """Charge a response to the budget, and read its instruction and its questions."""
@@ -245,10 +238,9 @@ class Proposer:
         try:
             instruction = read_instruction(reply)
         except NoScoreError as error:
-            return _Proposal(fault=str(error), reply=reply)
-        hashes, earlier = self._problem.text_hashes, self._instructions
-        fault = rejection_reason(instruction, hashes, earlier)
-        return _Proposal(instruction="" if fault else instruction, fault=fault, reply=reply)
+            return _Proposal(fault=str(error), faulty_reply=reply)
+        fault = rejection_reason(instruction, self._problem.text_hashes, self._instructions)
+        return _Proposal(fault=fault, faulty_reply=reply) if fault else _Proposal(instruction)
 
     def _add_questions(self, reply: str) -> None:
         """Add the usable questions of a reply to `questions`, and skip unreadable lines."""
@@ -273,12 +265,11 @@ class Proposer:
         self._instructions += usable
         self._n_fruitless_rounds = 0 if usable else self._n_fruitless_rounds + 1
         if not usable:
-            self._problem.print_line(
-                f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
-                f"{faults[0][:MAX_FAULT_LENGTH]}"
-                + "; the search asks for no more instructions"
-                * (self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS)
-            )
+            line = f"round {round_number}: none of {len(faults)} proposed instructions is usable: "
+            line += faults[0][:MAX_FAULT_LENGTH]
+            if self._n_fruitless_rounds == MAX_FRUITLESS_ROUNDS:
+                line += "; the search asks for no more instructions"
+            self._problem.print_line(line)
         return usable
 
 
@@ -341,6 +332,6 @@ def _with_complaint(messages: Sequence[Message], proposal: _Proposal) -> list[Me
     complaint = f"This cannot be used: {proposal.fault}. Write an instruction without this fault."
     return [
         *messages,
-        Message(role="assistant", content=proposal.reply[:MAX_FAULTY_REPLY_LENGTH]),
+        Message(role="assistant", content=proposal.faulty_reply[:MAX_FAULTY_REPLY_LENGTH]),
         Message(role="user", content=f"{complaint}\n\n{reply_format}"),
     ]

@@ -207,14 +207,12 @@ class RankSearch:
     def _ranked_results(self) -> list[RaceResult]:
         """Return the results of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
-        results = [
+        by_gain = sorted(self.results.items(), key=lambda pair: (-gains[pair[0]], pair[0]))
+        return [
             result
-            for result in self.results.values()
+            for _, result in by_gain
             if result.is_reliable and self._is_affordable(result.candidate)
         ]
-        return sorted(
-            results, key=lambda result: (-gains[result.candidate.id], result.candidate.id)
-        )
 
     def _better_than_untuned(self) -> list[Candidate]:
         return [result.candidate for result in self._ranked_results() if result.gain > 0]
@@ -227,19 +225,20 @@ class RankSearch:
         if budget.remaining < budget.proposal_cost * n_proposals:
             # Ask for fewer instructions, so that half of the budget remains for their race.
             n_proposals = int(budget.remaining / 2 / budget.proposal_cost)
-        generators = [
-            stream(self.options.seed, "lesson", round_number, draw) for draw in range(n_proposals)
-        ]
+        seed = self.options.seed
+        generators = [stream(seed, "lesson", round_number, draw) for draw in range(n_proposals)]
         evidence = self.proposer.write_evidence(parent, self.problem.train, generators)
-        by_value = sorted(
-            (float(np.nan_to_num(result.value, nan=-1)), result.candidate.instruction)
-            for result in self.results.values()
-        )
-        best_values = {text: value for value, text in by_value}
+        best_values: dict[str, float] = {}
+        for result in self.results.values():
+            text, value = result.candidate.instruction, float(np.nan_to_num(result.value, nan=-1))
+            best_values[text] = max(value, best_values.get(text, -1))
         history = sorted(best_values.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
-        ask_questions = round_number == 1 and self.problem.may_add_questions
         return self.proposer.propose(
-            parent.instruction, evidence, history, round_number, ask_questions=ask_questions
+            parent.instruction,
+            evidence,
+            history,
+            round_number,
+            ask_questions=round_number == 1 and self.problem.may_add_questions,
         )
 
     def _draw_demo_sets(self, round_number: int, parent: Candidate) -> list[DemoSet]:
@@ -251,19 +250,16 @@ class RankSearch:
         best_size = next(filter(None, earlier_sizes), 0)
         sizes = {best_size, 2 * best_size} if best_size else {*FIRST_DEMO_SIZES}
         reasons = {} if parent.reasoning else reasons_when_right(self.evaluator, parent, train)
-        rng = stream(options.seed, "demos", round_number)
-        demo_sets = [
-            draw_demo_set(
-                train,
-                self.evaluator.untuned,
-                size,
-                rng,
-                max_characters=options.max_demo_characters,
-                share=DEMO_DOCUMENTS_SHARE,
-                reasons=reasons,
-            )
-            for size in sorted({min(size, options.max_demos) for size in sizes})
-        ]
+        draw = partial(
+            draw_demo_set,
+            train,
+            self.evaluator.untuned,
+            rng=stream(options.seed, "demos", round_number),
+            max_characters=options.max_demo_characters,
+            share=DEMO_DOCUMENTS_SHARE,
+            reasons=reasons,
+        )
+        demo_sets = map(draw, sorted({min(size, options.max_demos) for size in sizes}))
         return [demo_set for demo_set in demo_sets if demo_set.demos]
 
     def _new_candidates(self, round_number: int, parent: Candidate) -> list[Candidate]:
@@ -280,30 +276,22 @@ class RankSearch:
             # Reasoning by sub-questions resembles reasoning in steps. So it is tried only if steps
             # were the best form.
             reasoning_forms.append("questions")
+        new_forms = [form for form in reasoning_forms if form != parent.reasoning]
+        demo_sets = self._draw_demo_sets(round_number, parent)
         candidates_by_kind = zip_longest(
             [replace(new_version, instruction=text) for text in instructions],
-            [
-                replace(parent, reasoning=form)
-                for form in reasoning_forms
-                if form != parent.reasoning
-            ],
-            [
-                replace(parent, demo_set=demo_set)
-                for demo_set in self._draw_demo_sets(round_number, parent)
-            ],
+            [replace(parent, reasoning=form) for form in new_forms],
+            [replace(parent, demo_set=demo_set) for demo_set in demo_sets],
         )
         candidates = [without_demos, *filter(None, chain.from_iterable(candidates_by_kind))]
         return self._affordable_candidates(
-            candidate for candidate in candidates if candidate.id not in self.results
+            each for each in candidates if each.id not in self.results
         )
 
     def _affordable_candidates(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Drop duplicates, the untuned judge, and candidates that are not affordable."""
-        distinct = {
-            candidate.id: candidate
-            for candidate in candidates
-            if candidate.id != self.problem.untuned.id
-        }
+        distinct = {candidate.id: candidate for candidate in candidates}
+        distinct.pop(self.problem.untuned.id, None)
         return list(filter(self._is_affordable, distinct.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
@@ -328,11 +316,8 @@ class RankSearch:
             self._record_result(round_number, race.compare(candidate, size))
         results = [race.compare(candidate, size, leader) for candidate in entrants or [leader]]
         best_result = max(results, key=lambda result: result.gain)
-        nearly_best = [
-            result.candidate
-            for result in results
-            if result.gain >= best_result.gain - best_result.error
-        ]
+        lowest_gain = best_result.gain - best_result.error
+        nearly_best = [result.candidate for result in results if result.gain >= lowest_gain]
         self.best_reasoning = min(nearly_best, key=self.evaluator.item_price).reasoning
 
     def _choose_finalists(self) -> list[Candidate]:

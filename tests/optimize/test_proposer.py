@@ -6,7 +6,6 @@ from search_world import SEED, problem_of, search, world, write_instruction
 
 from judges.client.budget import Budget
 from judges.judgement import NoScoreError
-from judges.protocol import TransientError
 from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
 from optimize.search.problem import SearchOptions
 from optimize.search.proposer import Proposer, read_instruction
@@ -147,15 +146,3 @@ def test_a_run_whose_limit_pays_for_no_proposal_continues_with_a_larger_limit():
     assert (
         "The limit was too small to propose and test instructions." in outcome.result.decision.why
     )
-
-
-def test_if_unusable_replies_spend_the_budget_the_message_names_the_proposer():
-    def fail(*_):
-        raise TransientError("the reply is not JSON", billed=True)
-
-    account = Budget(max_calls=2).account()
-    options = SearchOptions(max_demos=0, proposals=1, max_rounds=1)
-    lines = list[str]()
-    outcome = search(*HALVES, proposer=Model(fail), account=account, options=options, lines=lines)
-    assert not outcome.result.decision.limit_reached
-    assert any("is usable: the reply is not JSON; the budget of 2" in line for line in lines)
