@@ -59,14 +59,14 @@ def next_step_facts(
         yield _tune_fact(labelled, column, spec, flags, options)
         return
     name, name_flag = judge_name(column), ""
-    if not VALID_NAME.match(name) or name in catalog.names():
-        # A judge cannot have the column's name.
+    if not VALID_NAME.match(name):  # a judge cannot have the column's name
         name, name_flag = "quality", f" {map_flag('quality', [column])}"
         options = replace(options, map={**options.map, name: column})
     good_label = "a pass" if column in labelled.words else "a high rating"
     draft = f"{name}=one line that says what earns {good_label}"
     # A judge of pass or fail can be tuned without a definition.
-    needs_definition = name_flag or column not in labelled.words
+    is_catalog_name = name in catalog.names()
+    needs_definition = name_flag or column not in labelled.words or is_catalog_name
     title, text = _tune_fact(labelled, name, draft if needs_definition else name, flags, options)
     if title != COMMAND_TITLE:
         yield title, text
