@@ -68,17 +68,11 @@ def test_readme_is_short_and_says_what_a_reader_must_know():
     words = " ".join(README.split())
     for claim in (
         "pip install -c constraints.txt . && python -m optimize --dimension relevance",
-        "pip install -c constraints.txt -e '.[test]' && tests/check",
         "ratings are *constructed* from known faults, not given by people",
         "a small *statistical* model, not a language model",
         "When not to use it",
     ):
         assert claim in words
-    starter = (ROOT / "data" / "starter" / "README.md").read_text(encoding="utf-8")
-    assert re.match("[^\n]*constructed[^\n]*no person", starter)
-    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "-c constraints.txt -e '.[test]'" in ci
-    assert "tests/check" in ci
 
 
 def blocks(language: str) -> list[tuple[str, str]]:

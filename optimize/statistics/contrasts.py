@@ -10,7 +10,6 @@ from optimize.statistics.correlations import (
     Level,
     document_terms,
     required_systems,
-    scaled_means,
     system_means,
 )
 from optimize.statistics.intervals import (
@@ -97,7 +96,8 @@ def _contrast_systems(
     mean_of_judges = (contributions_a + contributions_b).sum(axis=0) / 2
 
     def rho_of_means(means: Matrix) -> Vector:
-        rows = scaled_means(means), np.broadcast_to(human, means.shape)
+        # The means of standardised scores are of size 1. Rounding errors must not break ties.
+        rows = np.round(means, 12), np.broadcast_to(human, means.shape)
         return np.nan_to_num(COEFFICIENTS["spearman"].of_rows(*rows))
 
     def differences(signs: Matrix) -> Vector:

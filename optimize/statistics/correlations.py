@@ -21,7 +21,6 @@ from optimize.statistics.coefficients import standardised, sums_above, weighted_
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     Interval,
-    Matrix,
     Vector,
     correlation_interval,
     system_interval,
@@ -245,22 +244,17 @@ def _dataset_coefficient(rows: ScoredRows, coefficient: str, undefined: Undefine
 
 
 def system_means(rows: ScoredRows) -> list[Vector]:
-    """Return the judge's and people's mean for each system, divided by the largest mean."""
-    weights = np.bincount(rows.system, rows.weight, rows.n_systems)
-    sums = [
-        np.bincount(rows.system, values * rows.weight, rows.n_systems)
-        for values in (rows.judge, rows.human)
-    ]
-    return [scaled_means(system_sums / weights) for system_sums in sums]
+    """Return the judge's and people's mean for each system, divided by the largest mean.
 
-
-def scaled_means(means: Matrix) -> Matrix:
-    """Divide means by the largest one, and round them to 12 digits.
-
-    They are rounded because rounding errors of the sums must not break ties.
+    They are rounded to 12 digits, because rounding errors of the sums must not break ties.
     """
-    largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
-    return np.round(means / largest_mean, 12)
+    weights = np.bincount(rows.system, rows.weight, rows.n_systems)
+    scaled_means = []
+    for values in (rows.judge, rows.human):
+        means = np.bincount(rows.system, values * rows.weight, rows.n_systems) / weights
+        largest_mean = float(np.abs(means).max(initial=0.0)) or 1.0
+        scaled_means.append(np.round(means / largest_mean, 12))
+    return scaled_means
 
 
 def document_terms(rows: ScoredRows, level: Level) -> Vector:

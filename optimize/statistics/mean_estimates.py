@@ -19,7 +19,7 @@ still differ. The interval for the mean over exactly the given outputs has a fin
 correction.
 
 The package ppi-python is not used, because it treats outputs as independent, while several outputs
-here share a document. The tests compare this module with ppi-python on independent outputs.
+here share a document.
 """
 
 import math
