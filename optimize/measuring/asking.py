@@ -237,18 +237,16 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     paid_clients = [
         client for client in clients if len(clients) == 1 or not answers_in_process(client.model)
     ]
-    accounts = [client.account for client in paid_clients]
-    list_price_cost = sum(
-        price.cost(client.tokens_in, client.tokens_out)
-        if (price := client.account.price)
-        else math.nan
-        for client in paid_clients
-    )
-    spent_dollars = sum(
-        math.nan if account.cost is None else account.cost + account.cost_unconfirmed
-        for account in accounts
-    )
-    counts = Counts.sum(account.total for account in accounts)
+    list_price_cost = spent_dollars = 0.0
+    for client in paid_clients:
+        price, cost, lost = (
+            client.account.price,
+            client.account.cost,
+            client.account.cost_unconfirmed,
+        )
+        list_price_cost += price.cost(client.tokens_in, client.tokens_out) if price else math.nan
+        spent_dollars += math.nan if cost is None else cost + lost
+    counts = Counts.sum(client.account.total for client in paid_clients)
     seconds = math.nan if counts.cached_calls else seconds
     return JudgeUsage(
         plan=plan,

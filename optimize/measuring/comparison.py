@@ -101,31 +101,25 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
         name: Scorecard.of(scored, has_verdicts=has_verdicts) for name, scored in held_out.items()
     }
     # The sort is stable: judges with equal figures keep the order of the command line.
-    best_name, *other_names = sorted(
-        cards, key=lambda name: -np.nan_to_num(cards[name].headline.value, nan=-np.inf)
-    )
-    best = held_out[best_name]
-    differences = {
-        name: _difference_from_best(held_out[name], best, len(cards), has_verdicts=has_verdicts)
-        for name in other_names
-    }
-    entry_by_name = {entry.name: entry for entry in entries}
-    judges = [
-        ComparedJudge(
-            entry=entry_by_name[name],
-            overlap=TuningOverlap.of(scored_by_judge[name], held_out[name]),
-            card=cards[name],
-            difference=differences.get(name),
+    names = sorted(cards, key=lambda name: -np.nan_to_num(cards[name].headline.value, nan=-np.inf))
+    best, entry_by_name, judges = held_out[names[0]], {each.name: each for each in entries}, []
+    for name in names:
+        scored, difference = held_out[name], None
+        if scored is not best:
+            difference = _difference_from_best(scored, best, len(names), has_verdicts=has_verdicts)
+        overlap = TuningOverlap.of(scored_by_judge[name], scored)
+        judges.append(
+            ComparedJudge(
+                entry=entry_by_name[name], overlap=overlap, card=cards[name], difference=difference
+            )
         )
-        for name in (best_name, *other_names)
-    ]
     return JudgeComparison(
         dimension=task.dimension,
         kind="pairwise" if best.is_pairs else "rating",
         level=task.level,
         data=DataCounts.of(task.labelled, best.items),
         n_labelled=len(task.items()),
-        reference=best_name,
+        reference=names[0],
         judges=judges,
         left_out=[entry for entry in entries if entry.scored is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
