@@ -66,18 +66,6 @@ def test_changed_outputs_are_written_for_labelling_and_always_the_same_ones():
     assert "no changed output has a label yet" in first.err
 
 
-def test_of_many_changed_rows_a_random_sample_of_sufficient_size_is_drawn():
-    new = [1 - label if n % 8 in (0, 3) else label for n, label in enumerate([1, 0] * 400)]
-    words = [*flags(new, [1, 0] * 400), "--changed", "changed.jsonl", "--margin", "0.1"]
-    samples = []
-    for _ in range(2):
-        run(command, *words)
-        samples.append(read_jsonl("changed.jsonl"))
-    # A quarter changes: (2.486 * .25 / .1)^2 = 38.6 labels.
-    assert len(samples[0]) == 39
-    assert samples[0] == samples[1]
-
-
 def test_with_labels_on_all_changed_rows_the_difference_is_exact():
     words = [*flags(), "--changed", label_file(CHANGED)]
     end = run(command, *words)

@@ -140,17 +140,6 @@ def test_pairs_are_not_measured_as_what_another_column_holds():
     assert result.summary()["accuracy"] == 0.25
 
 
-def test_a_mean_that_a_file_gives_ties_with_the_mean_of_annotations():
-    """11 / 3 as a program wrote it, one bit too low, and as the mean of 4, 4 and 3."""
-    rows = weather_rows(1, 3)
-    rows[0]["relevance"], rows[1]["relevance"] = 3.666666666666666, None
-    rows[1]["annotations"] = {"relevance": [4, 4, 3]}
-    scores = {"d0s0": 2, "d0s1": 1, "d0s2": 3}
-    result = optimize.measure(scores, rows, dimension="relevance")
-    # People's ranks are 2.5, 2.5, 1 and the judge's 2, 1, 3: r = -1.5 / sqrt(1.5 * 2).
-    assert result.rho.value == pytest.approx(-(3**0.5) / 2)
-
-
 def test_a_failed_score_is_missing_and_counted():
     result = measure({**SCORES, "d0s0": math.nan, "d0s1": None})
     assert (result.rho.n_failed, result.rho.n_undefined, result.rho.n_documents) == (2, 1, 1)

@@ -127,15 +127,6 @@ def test_a_gate_that_holds_prints_the_figure_and_the_next_step(here):
     assert "Next:</b> The same command checks it in CI." in text
 
 
-def test_a_note_names_the_flag_that_swaps_reversed_labels():
-    rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
-    scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
-    arguments = of_rows(rows, scores, "kind")
-    assert "--values reverses it" in run(command, *arguments).err
-    reverse = json_of(command, *arguments, "--values", "yes=0,no=1")
-    assert reverse["kappa"]["value"] == pytest.approx(0.8)
-
-
 def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided():
     arguments = files([(1, 0.9, 9), (0, 0.1, 1)], documents=6)
     result = run(command, *arguments, "--min-tnr", "0.5")

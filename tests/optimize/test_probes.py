@@ -21,11 +21,6 @@ def test_a_shift_is_the_mean_over_outputs_that_have_both_scores():
     assert shift.raised_share == pytest.approx(1 / 3)
 
 
-def test_attacks_have_distinct_names_and_one_is_a_neutral_control():
-    assert len({attack.title for attack in ATTACKS}) == len(ATTACKS)
-    assert [attack.title for attack in ATTACKS if attack.is_control] == ["neutral line"]
-
-
 def gullible(text, *_):
     """Rate 2, but 5 where a text asks for the top score; of a pair, prefer who asks."""
     if "summary_b" not in text:

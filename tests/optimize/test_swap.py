@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from command_runs import json_of, run
-from hypothesis import given
-from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 from rating_files import write_ratings, write_scores
 from tuned_judges import tuned_on
@@ -235,19 +233,6 @@ def test_flags_that_do_not_name_two_judges_are_refused(arguments, reason):
     code, _, err = run(command, *arguments)
     assert code == 2
     assert reason in err
-
-
-@given(
-    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.3, 1.0]), min_size=15, max_size=60),
-    st.floats(0, 3),
-)
-def test_swapping_back_gives_the_mirrored_interval(values, least):
-    there, back = (cautious_interval(sign * np.array(values), least) for sign in (1, -1))
-    assert there
-    assert back
-    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
-    assert there.low < there.high
-    assert cautious_interval(np.array(values[:14]), least) is None
 
 
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])

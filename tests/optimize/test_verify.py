@@ -125,17 +125,6 @@ def test_agreement_is_printed_for_judge_and_annotators_and_among_annotators():
     assert "people" not in json_of(command, *of_scores(FIVE_SCORES))
 
 
-def test_with_three_annotators_the_first_screen_stays_twelve_lines():
-    out = run(command, *arguments_of("e0", "e1", "e2")).stdout
-    lines = out.splitlines()
-    assert (len(lines) <= 12, max(map(len, lines)) <= 80) == (True, True)
-    assert "judge and e" not in out
-    assert sum(line.startswith("One annotator's rho with others: ") for line in lines) == 1
-    out = run(command, *arguments_of("e0", "e1", "e2"), "--all").stdout
-    assert "judge and e0: equal labels" in out
-    assert "e0 and e1: equal labels" in out
-
-
 SUBJECT = judges.load("relevance").subject
 STARTER = items_of(data.starter(), "relevance", SUBJECT)
 
@@ -287,13 +276,6 @@ def test_what_a_user_can_mend_is_said_in_one_line(capsys, arguments, code, says)
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert says in err
-
-
-def test_constructed_labels_are_reported_as_constructed():
-    result = json_of(command, "relevance", "--dimension", "relevance", "--data", "starter")
-    assert result == json_of(command, "relevance")
-    lines = run(command, "relevance", "--data", "starter").stdout.splitlines()
-    assert lines[1].startswith("Do not use it: its labels were constructed, not")
 
 
 def test_another_tools_result_file_can_be_verified_directly(here):
