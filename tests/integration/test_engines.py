@@ -2,12 +2,10 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from openai_server import OpenAIServer
 from page_code import code_under, in_order, prepare
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
@@ -15,13 +13,13 @@ Judgements = list[dict[str, Any]]
 
 
 @pytest.fixture
-def expected(openai_server: OpenAIServer, here: Path) -> Judgements:
+def expected(openai_server, here):
     """The client's judgements of the page's rows."""
     return prepare(openai_server)
 
 
 @pytest.fixture
-def cluster(expected: Judgements) -> Iterator[None]:
+def cluster(expected):
     """Ray on this machine, whose workers know the server."""
     ray = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -5,9 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from command_runs import Result, run
-from openai_replies import Body
-from openai_server import WITHHELD, OpenAIServer, some_faults
+from command_runs import run
+from openai_server import WITHHELD, some_faults
 
 from judges.client.prices import find_price
 from optimize.__main__ import command
@@ -17,18 +16,18 @@ BILLED = (*WITHHELD, "429", "500", "503")
 
 
 @pytest.fixture(autouse=True)
-def _quick(here: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer) -> None:
+def _quick(here, monkeypatch, openai_server):
     monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     openai_server.models = ("gpt-4.1-mini",)
 
 
-def tune(*arguments: str) -> Result:
+def tune(*arguments):
     return run(command, "--dimension", "relevance", "--lm", LM, "--out", "run", *arguments)
 
 
 def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_truly(
-    openai_server: OpenAIServer,
-) -> None:
+    openai_server,
+):
     # Faults of every billed and unbilled kind, the first time only.
     openai_server.fault = some_faults(0.3, BILLED)
     openai_server.cached, openai_server.thoughts = 0.5, 30
@@ -42,12 +41,12 @@ def test_a_limit_in_dollars_holds_for_faulty_replies_and_the_cost_is_reported_tr
 
 
 def test_a_budget_too_small_for_the_untuned_judge_gives_one_line_and_can_be_raised(
-    openai_server: OpenAIServer,
-) -> None:
+    openai_server,
+):
     # Each request is refused eleven times before it is answered: 900 calls bring 75 replies.
     counts = Counter[str]()
 
-    def eleven_times(number: int, body: Body) -> str | None:
+    def eleven_times(number, body):
         counts[request := json.dumps(body, sort_keys=True)] += 1
         return "429" if counts[request] <= 11 else None
 

@@ -1,7 +1,5 @@
 """What a label set can bear: the figures with an interval, the chance of a gain, what to label."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from command_runs import json_of, output_of
@@ -19,7 +17,7 @@ from optimize.statistics.intervals import stream
 from optimize.statistics.verdict_rates import verdict_agreement
 
 
-def sheet(path: Path, *rows: str, header: str = "label") -> Path:
+def sheet(path, *rows, header="label"):
     lines = [f"{i},Ask {i}.,Say {i}.,{row}" for i, row in enumerate(rows)]
     path.write_text("\n".join([f"id,input,output,{header}", *lines]) + "\n")
     return path

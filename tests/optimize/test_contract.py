@@ -27,7 +27,6 @@ from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name
-from optimize.search.problem import SearchProblem
 from optimize.statistics.correlations import COEFFICIENTS
 from optimize.testing import CoefficientContract, OptimizerContract, ToolContract
 
@@ -36,7 +35,7 @@ TEXT_JUDGE = judges.load("fluency")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def define(block: str) -> dict[str, Any]:
+def define(block):
     names: dict[str, Any] = {"__name__": "extension"}
     exec(block, names)
     return names
@@ -66,7 +65,7 @@ def test_a_users_optimizer_runs_from_the_command_line(here, monkeypatch):
     assert judges.load("run").provenance["optimizer"] == "hill:hill_climb"
 
 
-def spend_all(problem: SearchProblem) -> Exploration:
+def spend_all(problem):
     """Change the instruction until the budget ends."""
     candidate = problem.untuned
     with suppress(SearchBudgetSpentError):
@@ -93,7 +92,7 @@ def test_the_error_on_an_unknown_optimizer_names_it(name):
 
 class TestCoefficients(CoefficientContract):
     @pytest.fixture(autouse=True, params=COEFFICIENTS)
-    def _each(self, request: pytest.FixtureRequest) -> None:
+    def _each(self, request):
         self.coefficient = COEFFICIENTS[request.param]
 
 
@@ -152,7 +151,7 @@ class TestLabelExportOfThePage(LabelExportContract):
     ratings: ClassVar = {"a": (4.0,)}
 
     @pytest.fixture(autouse=True)
-    def _declare(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _declare(self, monkeypatch):
         monkeypatch.setattr(export_reader, "LABEL_EXPORTS", self.exports)
         monkeypatch.setattr(export_reader, "PLACES", self.places)
 

@@ -1,23 +1,20 @@
 """What people wrote of their labels teaches, and reaches no judge that it would help to cheat."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from behaving_model import Model
 from jsonl import read_jsonl, write_jsonl
-from search_world import SEED, Watch, judge, search, world, write_instruction
+from search_world import SEED, Watch, search, world, write_instruction
 from simulated_model import tune_folder
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
 from optimize.search.candidates import Candidate, draw_demo_set
-from optimize.search.evidence import JudgedItems
 from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import prepare_run
@@ -26,7 +23,7 @@ from optimize.tuning.settings import Settings
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def comment_on(items: Items, *ratings: float) -> Items:
+def comment_on(items, *ratings):
     """The items with a comment that names each; people's mean is their only rating, or these."""
     return Items(
         tuple(
@@ -66,23 +63,6 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
-def test_long_comments_are_shown_whole_and_commented_mistakes_come_first():
-    items = world(30, systems=1)
-    ids = {item.id for item in items.items[::5]}
-    comment = "It names no source, " * 50
-    some = Items(tuple(replace(i, comment=comment if i.id in ids else "") for i in items.items))
-    judgements = [each.judgement for each in judge(SEED, items.items)]
-    evidence = JudgedItems(some, judgements, SEED).write_evidence([stream(0, n) for n in range(40)])
-    assert json.dumps(comment) in "".join(evidence)
-    before = JudgedItems(items, judgements, SEED).write_evidence([stream(0, n) for n in range(40)])
-    texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in ids]
-    places = [
-        np.mean([text in evidence for evidence in each for text in texts])
-        for each in (before, evidence)
-    ]
-    assert places[1] > places[0]
-
-
 def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from simulated_server import JUDGE_MODEL, MODELS, PROPOSER_MODEL, SimulatedServer
@@ -97,7 +77,7 @@ def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(monkeypatch,
     bodies: list[Mapping[str, Any]] = []
     answer = server.answer
 
-    def record(body: Mapping[str, Any]) -> Any:
+    def record(body):
         bodies.append(body)
         return answer(body)
 

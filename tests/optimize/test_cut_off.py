@@ -3,7 +3,6 @@
 import errno
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_runs import Result, output_of, run
@@ -17,7 +16,7 @@ FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 
 
 @pytest.fixture
-def few(here: Path) -> None:
+def few(here):
     """The starter set's first documents, by five of its systems."""
     outputs = [output for output in data.starter().outputs if output.ratings.get("relevance")]
     documents = sorted({output.document_id for output in outputs})[:18]
@@ -31,7 +30,7 @@ def few(here: Path) -> None:
     write_jsonl("few.jsonl", rows)
 
 
-def judge_of(folder: str) -> list[dict[str, Any]]:
+def judge_of(folder):
     """The judge and the summary of a run, but for when it was begun and how long it took."""
     texts = (Path(folder, name).read_text() for name in ("judge.json", "summary.json"))
     frozen, summary = map(json.loads, texts)
@@ -39,7 +38,7 @@ def judge_of(folder: str) -> list[dict[str, Any]]:
     return [frozen, summary]
 
 
-def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(here: Path) -> None:
+def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(here):
     # Ratings past a thousand are none that a frozen judge takes.
     rows = [
         {"id": f"{d}-{s}", "group": f"d{d}", "document": f"text {d}", "summary": f"c {s}"}
@@ -59,7 +58,7 @@ def test_after_a_full_disk_or_a_second_process_the_run_resumes_to_the_same_resul
 
     write, tune, seconds = run_folder.write_atomically, pipeline.run_prepared, list[Result]()
 
-    def while_another_starts(*words: Any) -> Any:
+    def while_another_starts(*words):
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "run_prepared", tune)
             seconds.append(run(command, *FEW, "--out", "run"))
@@ -67,7 +66,7 @@ def test_after_a_full_disk_or_a_second_process_the_run_resumes_to_the_same_resul
 
     for name in ("config.json", "summary.json"):
 
-        def full(path: Path, content: bytes, *, overwrite: bool, name: str = name) -> None:
+        def full(path, content, *, overwrite, name=name):
             if path.name == name:
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
             write(path, content, overwrite=overwrite)

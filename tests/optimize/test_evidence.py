@@ -19,11 +19,11 @@ from optimize.search.evidence import (
 from optimize.statistics.intervals import stream
 
 
-def rng(number: int = 0) -> np.random.Generator:
+def rng(number=0):
     return stream(0, "text", number)
 
 
-def document(*ratings: tuple[float, ...], scores: tuple[float, ...], **texts: str) -> str:
+def document(*ratings, scores, **texts):
     """The evidence of one document with these ratings and scores."""
     base = Item(id="", document_id="d", system=None, texts=texts, human=0)
     items = [
@@ -70,7 +70,7 @@ def test_no_quoted_text_can_look_like_a_line_of_the_evidence():
     assert json.dumps(hostile) in text
 
 
-def judged_world(items: Items, scored: Items | None = None) -> JudgedItems:
+def judged_world(items, scored=None):
     judgements = [each.judgement for each in judge(SEED, (scored or items).items)]
     return JudgedItems(items, judgements, SEED)
 

@@ -13,7 +13,7 @@ from optimize.search.gepa import document_scores, explore
 from optimize.search.problem import SearchOptions, objective
 
 
-def rate(items: Items, ratings: np.ndarray) -> Items:
+def rate(items, ratings):
     """The items with these ratings."""
     pairs = zip(items.items, ratings.tolist(), strict=True)
     return Items(tuple(replace(item, human=rating) for item, rating in pairs))

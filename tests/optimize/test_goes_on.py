@@ -5,17 +5,16 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from command_runs import run
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import follow
-from openai_server import OpenAIServer, some_faults
+from openai_server import some_faults
 from processes import until
 
 from judges.client.prices import find_price
@@ -33,7 +32,7 @@ OF_THE_RUN = {
 COMMANDS = {"optimize": tune, "optimize.compare": compare, "optimize.panel": panel}
 
 
-def opinion(model: str, text: str) -> float:
+def opinion(model, text):
     """What the summary is worth of 1, with an error that depends on the model and the prompt."""
     (worth,) = re.findall(r"Worth (\d) of 5", text)[-1:] or ["3"]
     error = random.Random(f"{model} {text}").randint(-2, 2)
@@ -41,9 +40,7 @@ def opinion(model: str, text: str) -> float:
 
 
 @pytest.fixture
-def server(
-    openai_server: OpenAIServer, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> OpenAIServer:
+def server(openai_server, here, monkeypatch):
     """Two judges that err, and the labels that they are measured on."""
     monkeypatch.setattr("judges.client.throttle.FIRST_WAIT_SECONDS", 0.002)
     worth = np.random.default_rng(5).integers(1, 6, size=(DOCUMENTS, SYSTEMS))
@@ -68,14 +65,14 @@ PANEL = [*SEARCH, f"relevance@{LM}", f"relevance@{ANOTHER}"]
 OF_COMMAND = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}
 
 
-def error_of(module: str, *arguments: str, code: int = 0) -> str:
+def error_of(module, *arguments, code=0):
     """The words of stderr of a command that ends with this code."""
     result = run(COMMANDS[module].command, *arguments)
     assert result.code == code, result.stderr
     return result.err
 
 
-def kill(server: OpenAIServer, number: int, module: str, *arguments: str) -> None:
+def kill(server, number, module, *arguments):
     """Start a command, and kill -9 it once the server has seen so many requests in all."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = subprocess.Popen([sys.executable, "-m", module, *arguments], **quiet)
@@ -85,9 +82,7 @@ def kill(server: OpenAIServer, number: int, module: str, *arguments: str) -> Non
     running.wait()
 
 
-def kill_at(
-    server: OpenAIServer, module: str, *arguments: str, shares: Sequence[float]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def kill_at(server, module, *arguments, shares):
     """The summaries of a run that nothing stopped, and of one killed at these shares of it."""
     error_of(module, *arguments, "--out", "whole")
     total = len(server.log)
@@ -103,11 +98,11 @@ def kill_at(
     return summary("whole"), summary("killed")
 
 
-def summary(folder: str) -> Any:
+def summary(folder):
     return json.loads(Path(folder, "summary.json").read_text())
 
 
-def without_bill(value: Any) -> Any:
+def without_bill(value):
     """A summary, at any depth, without what depends on how often the run was started."""
     if isinstance(value, Mapping):
         return {k: without_bill(v) for k, v in value.items() if k not in OF_THE_RUN}
@@ -172,7 +167,7 @@ def test_finished_runs_and_runs_with_other_settings_are_not_touched(server, modu
     flags = [*OF_COMMAND[module], "--out", "run"]
     error_of(module, *flags)
 
-    def refuse(message: str, *changes: str) -> None:
+    def refuse(message, *changes):
         before = {path: path.read_bytes() for path in Path("run").iterdir()}
         n_sent = len(server.log)
         assert message in error_of(module, *flags, *changes, code=1)

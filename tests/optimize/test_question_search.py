@@ -201,16 +201,6 @@ def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_ask
     assert not keys
 
 
-def test_a_judge_whose_questions_are_fixed_keeps_them_all():
-    prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
-    problem = problem_of(world(20), world(20, first=100), by=judge)
-    evaluator = replace(problem.evaluator, untuned=prompt)
-    result = two_fold_search(RANK, replace(problem, evaluator=evaluator, may_add_questions=False))
-    assert result.tuned.questions == QUESTIONS
-    assert result.decision.ships
-    assert result.tuned.weights
-
-
 def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes_nothing():
     rng = np.random.default_rng(0)
     names = [f"d{n}" for n in range(30)]

@@ -1,6 +1,5 @@
 """RankOptimizer on programs with DSPy's decision types: Score, Noul and Choice."""
 
-import json
 import random
 import re
 from typing import Literal
@@ -146,25 +145,6 @@ def test_a_chat_model_proposes_instructions_for_a_decision_model(
     assert "stated" in tuned.signature.instructions
     with pytest.raises(judges.JudgesError, match="a decision model cannot write instructions"):
         compile_with(program, ROWS, proposer_lm=lm, **settings)
-
-
-def test_a_chat_model_gives_the_probabilities_in_words(openai_server):
-    def judge(body):
-        last = body["messages"][-1]["content"]
-        if "[[ ## clear ## ]]" not in last:  # a proposer is asked for other things
-            return "I have nothing to propose."
-        summary = last.partition("[[ ## summary ## ]]\n")[2].partition("\n")[0]
-        state = {"inputs": {"summary": summary}}
-        noul = {"noul": opinion(state, "clear", ("true", "false"))[0]}
-        rating = dict(enumerate(opinion(state, "rating", LEVELS)))
-        score = {"probabilities": rating, "confidence": 0.5}
-        return form(clear=json.dumps(noul), rating=json.dumps(score))
-
-    openai_server.judge = judge
-    chat = dspy.LM("openai/judge-1", api_key="sk-local", api_base=openai_server.url)
-    settings = {"lm": chat, "output": "rating", "max_calls": 245}
-    tuned = compile_with(dspy.Predict(Rating), ROWS[:48], **settings)
-    assert set(tuned.scoring.weights.slopes) == {"clear", "rating"}
 
 
 def answer_to(kind):
