@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
@@ -128,33 +129,39 @@ class Session:
         for name in ("max_tokens", "reasoning_effort"):
             if is_decision(lm) and options.get(name) is not None:
                 raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
-        base = options.get("api_base") or None
         model = self._models.get(role) or self._models.get(lm)
-        model = model or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
-        cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
-        if cacheable and self.cache is None:
-            self.cache = open_reply_cache(options.get("cache"))
+        if model is None:
+            address, key_variable = options.get("api_base") or None, options.get("api_key_env")
+            model = open_model(lm, api_base=address, api_key_env=key_variable)
         price = choose_price(lm, self._lms, price_of(options.get("price")))
-
-        def open_client_for(other_lm: str, api_base: str | None) -> Client:
-            if other_lm == lm and api_base in (base, overrides.get("api_base")):
-                return self._clients[role]
-            other_role = f"{role}: {other_lm}" + (f" at {api_base}" if api_base else "")
-            other_options = ModelOptions(**{**overrides, "api_base": api_base or ""})
-            unlimited = is_embedded(other_lm)
-            return self.client(other_lm, role=other_role, unlimited=unlimited, **other_options)
-
         return Client(
             model,
             account=budget.account(role, price),
-            cache=self.cache if cacheable else None,
+            cache=self._cache_for(model, options),
             concurrency=options["concurrency"],
             monitor=None if self._keep_going else FailureMonitor(has_store=self.store is not None),
             timeout=getattr(model, "timeout", None) or TIMEOUT_SECONDS,
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
-            open_client_for=open_client_for,
+            open_client_for=partial(self._open_client_for, role, lm, overrides),
         )
+
+    def _cache_for(self, model: Model, options: ModelOptions) -> ReplyCache | None:
+        if not getattr(model, "cacheable", not answers_in_process(model)):
+            return None
+        self.cache = self.cache or open_reply_cache(options.get("cache"))
+        return self.cache
+
+    def _open_client_for(
+        self, role: str, own_lm: str, overrides: ModelOptions, lm: str, api_base: str | None
+    ) -> Client:
+        """Return a client for a panel's member; the client `role` is that of its model `own_lm`."""
+        own_address = overrides.get("api_base")
+        if lm == own_lm and api_base in (own_address, own_address or self._options.get("api_base")):
+            return self._clients[role]
+        options = ModelOptions(**{**overrides, "api_base": api_base or ""})
+        role = f"{role}: {lm}" + (f" at {api_base}" if api_base else "")
+        return self.client(lm, role=role, unlimited=is_embedded(lm), **options)
 
     def close(self) -> None:
         if self.store is not None:

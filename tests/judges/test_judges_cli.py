@@ -17,7 +17,7 @@ from table_folder import LM, score_of
 from judges.__main__ import main
 from judges.catalog import names
 from judges.judge import Judge
-from judges.scoring import ONE, THOUGHT_TOKENS
+from judges.scoring import ONE
 from judges.tables.formats import RowWriter
 from optimize.verify import command as verify
 
@@ -156,15 +156,6 @@ def test_a_dry_run_estimates_and_sends_nothing(openai_server):
     assert (result.code, "max_cost needs the model's price" in result.err) == (1, True)
     assert not openai_server.log
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
-
-
-def test_a_dry_run_counts_the_thoughts_of_a_reasoning_model():
-    ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm"]
-    plain, reasoning = (
-        json_of(main, *ask, f"openai/{name}")["tokens"] for name in ("gpt-4.1-mini", "gpt-5-mini")
-    )
-    assert reasoning["out"] - plain["out"] == 6 * THOUGHT_TOKENS
-    assert reasoning["in"] == plain["in"]
 
 
 def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(openai_server, capsys):

@@ -2,7 +2,6 @@
 
 import sqlite3
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from answers import count_answers
 from behaving_model import Model, asks, echo, values_of
-from processes import run_python, until
+from processes import run_python
 from refusals import refuses
 
 from judges.client.budget import Budget
@@ -221,36 +220,3 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
             assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o700, 0o600}
     ask_store(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
     assert not (tmp_path / "embedded").exists()
-
-
-WRITER = """
-import sys
-from judges.protocol import Completion, Reply
-from judges.client.store import open_reply_cache
-cache = open_reply_cache(sys.argv[1])
-for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
-    reply = Reply(text=f"reply {number}")
-    cache.put(b"%d" % number, Completion(replies=(reply,), tokens_in=1, tokens_out=1, model="m"))
-    cache.store.commit()
-"""
-
-
-def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path):
-    def start(first: int, count: int) -> "subprocess.Popen[str]":
-        words = [sys.executable, "-c", WRITER, str(tmp_path), str(first), str(count)]
-        return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-
-    def text_of(number: int) -> str | None:
-        assert cache is not None
-        completion = cache.get(b"%d" % number)
-        return completion and completion.replies[0].text
-
-    writers, victim = [start(1000 * number, 200) for number in range(2)], start(10_000, 10**6)
-    cache = open_reply_cache(tmp_path)
-    until(lambda: text_of(10_000) is not None)
-    victim.kill()
-    victim.communicate()
-    for writer in writers:
-        assert (writer.communicate()[1], writer.returncode) == ("", 0)
-    for number in (0, 199, 1000, 1199, 10_000):
-        assert text_of(number) == f"reply {number}"
