@@ -4,6 +4,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, get_type_hints
 
 from aiohttp import web
@@ -88,15 +89,11 @@ def complaints(body: Body) -> list[str]:
     return unknown
 
 
-_CHECKER: list[Any] = []
-
-
+@cache
 def official_params() -> tuple[Any, set[str]]:
     """The official package's check of a request, and the fields it knows; slow the first time."""
-    if not _CHECKER:
-        from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
-        from pydantic import TypeAdapter
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from pydantic import TypeAdapter
 
-        hints = get_type_hints(CompletionCreateParamsNonStreaming)
-        _CHECKER.extend((TypeAdapter(CompletionCreateParamsNonStreaming), set(hints)))
-    return _CHECKER[0], _CHECKER[1]
+    fields = set(get_type_hints(CompletionCreateParamsNonStreaming))
+    return TypeAdapter(CompletionCreateParamsNonStreaming), fields

@@ -34,7 +34,6 @@ class JudgeEntry:
     body: Body
     headers: Mapping[str, str]
     outcome: str
-    at: float
 
     @property
     def is_answered(self) -> bool:
@@ -75,11 +74,9 @@ class OpenAIServer:
     batch_delay: int = 0
     pages: int = 0
     url: str = ""
-    max_at_once: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
-    _at_once: int = 0
 
     @property
     def n_answered(self) -> Counter[str]:
@@ -100,12 +97,7 @@ class OpenAIServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
-        self._at_once += 1
-        self.max_at_once = max(self.max_at_once, self._at_once)
-        try:
-            outcome, response = await self._answer(request, body)
-        finally:
-            self._at_once -= 1
+        outcome, response = await self._answer(request, body)
         self._note(request, body, outcome)
         return response
 
@@ -192,8 +184,7 @@ class OpenAIServer:
         return answer
 
     def _note(self, request: web.Request, body: Body, outcome: str) -> None:
-        at = asyncio.get_running_loop().time()
-        self.log.append(JudgeEntry(request.path, body, dict(request.headers), outcome, at))
+        self.log.append(JudgeEntry(request.path, body, dict(request.headers), outcome))
 
     async def _upload(self, request: web.Request) -> web.Response:
         form = await request.post()
