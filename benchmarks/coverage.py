@@ -124,8 +124,10 @@ def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fi
     system, weight = np.tile(["a", "b"], document.size // 2), np.ones(document.size)
     some = np.where(np.isin(document, rng.choice(documents, n, replace=False)), human, np.nan)
     how: dict[str, Any] = {"bounds": (1.0, 1.0 + len(cuts))}
-    (gap,) = system_differences("ba", some, scores, document, system, weight=weight, **how)
-    all_known = system_differences("ba", human, scores, document, system, weight=weight, **how)
+    (gap,) = system_differences(("b", "a"), some, scores, document, system, weight=weight, **how)
+    all_known = system_differences(
+        ("b", "a"), human, scores, document, system, weight=weight, **how
+    )
     mean, truth = estimate_mean(some, scores, document, **how), human[~np.isnan(scores)].mean()
 
     def of_given(estimate: MeanEstimate, truth: float) -> tuple[float, Interval | None]:
@@ -145,7 +147,7 @@ def print_told_apart(draws: int) -> None:
     """Print the shares of pairs of SummEval's systems told apart on 40 of 100 documents."""
     rows = labelled("relevance")
     document, system = rows["group"].to_numpy(), rows["system"].to_numpy()
-    human, weight, names = rows["human"].to_numpy(), np.ones(len(rows)), np.unique(system)
+    human, weight, names = rows["human"].to_numpy(), np.ones(len(rows)), np.unique(system).tolist()
     truth = {name: human[system == name].mean() for name in names}
     for model in MODELS:
         scores = rows["id"].map(recorded(model)["relevance"]).to_numpy()
