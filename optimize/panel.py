@@ -47,7 +47,7 @@ from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import check_names, cost_lines, read_task
 from optimize.measuring.tuning_result import HeldOut
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.page import Page, Section, save_page
+from optimize.report.page import Section, page_html, save_page
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.statistics.verdict_rates import Rate
@@ -319,7 +319,7 @@ def write_report(path: Path, run: PanelRun) -> None:
         steps=[run.why_no_judge or next_step],
     )
     members = Section(title="Members", tables=[ReportTable(header, rows, ADDS_NOTE)])
-    save_page(path, Page(answer=answer, sections=[members]))
+    save_page(path, page_html(answer, [members]))
 
 
 def _result_sentences(run: PanelRun) -> list[str]:

@@ -27,7 +27,7 @@ from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.next_steps import swap_step
-from optimize.report.page import Page, Section, save_page, source_section
+from optimize.report.page import Section, page_html, save_page, source_section
 
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -64,19 +64,16 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
         return changed_swap, changed_swap_lines(changed_swap)
     result = decide_swap(*new_and_old, task, margin, flags.looks)
     if flags.report:
-        save_page(Path(flags.report), _swap_page(result))
+        _write_page(Path(flags.report), result)
     return result, swap_lines(result, flags.report)
 
 
-def _swap_page(result: SwapResult) -> Page:
+def _write_page(path: Path, result: SwapResult) -> None:
     answer = swap_answer(result)
     figures = [Section(title="Figures", facts=answer.facts)] if answer.facts else []
-    return Page(
-        answer=answer,
-        groups=[changed_rows_group(result)],
-        groups_title="What changes",
-        sections=[*figures, source_section(result.comparison.data)],
-    )
+    sections = [*figures, source_section(result.comparison.data)]
+    groups = [changed_rows_group(result)]
+    save_page(path, page_html(answer, sections, groups, "What changes"))
 
 
 def _check_flags(flags: argparse.Namespace, margin: float) -> None:

@@ -58,23 +58,20 @@ class Section:
     folded: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A page: the answer, the groups of misses, then the sections."""
-
-    answer: ReportAnswer
-    groups: Sequence[MissGroup] = ()
-    sections: Sequence[Section] = ()
-    groups_title: str = "Misses"
+def save_page(path: Path, html: str) -> None:
+    write_atomically(path, utf8_text(html).encode(), overwrite=True)
 
 
-def save_page(path: Path, page: Page) -> None:
-    """Write the page to a file, atomically."""
-    write_atomically(path, utf8_text(page_html(page)).encode(), overwrite=True)
+def page_html(
+    answer: ReportAnswer,
+    sections: Sequence[Section],
+    groups: Sequence[MissGroup] = (),
+    groups_title: str = "Misses",
+) -> str:
+    """Return a page as HTML: the answer, the groups of misses, then the sections.
 
-
-def page_html(page: Page) -> str:
-    """Return the page as HTML, with invisible and text-reversing characters made visible."""
+    Invisible and text-reversing characters are made visible.
+    """
     script = files("optimize.report").joinpath("templates/misses.js").read_text(encoding="utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -85,8 +82,15 @@ def page_html(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters["code"] = backticks_as_code
-    template = environment.get_template("page.html")
-    return escape_invisible(template.render(page=page, script=Markup(script), digest=digest))
+    html = environment.get_template("page.html").render(
+        answer=answer,
+        sections=sections,
+        groups=groups,
+        groups_title=groups_title,
+        script=Markup(script),
+        digest=digest,
+    )
+    return escape_invisible(html)
 
 
 def backticks_as_code(sentence: str) -> Markup:
@@ -106,16 +110,12 @@ def write_run(
     answer = tuning_answer(result, successful_attacks(probes, scored), str(path.parent))
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES_FILE), scored)
-    page = Page(
-        answer=answer,
-        groups=miss_groups(scored),
-        sections=[
-            _figures_section(answer, result.card, scored, _probe_table(probes)),
-            _prompt_section(result, prompts),
-            source_section(result.data),
-        ],
-    )
-    save_page(path, page)
+    sections = [
+        _figures_section(answer, result.card, scored, _probe_table(probes)),
+        _prompt_section(result, prompts),
+        source_section(result.data),
+    ]
+    save_page(path, page_html(answer, sections, miss_groups(scored)))
 
 
 def write_verification(path: Path, result: Verification, scored: ScoredItems) -> None:
@@ -126,15 +126,9 @@ def write_verification(path: Path, result: Verification, scored: ScoredItems) ->
     all_levels = ReportTable(("level and coefficient",), [*levels], "Every level and coefficient.")
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
-    page = Page(
-        answer=answer,
-        groups=miss_groups(scored),
-        sections=[
-            _figures_section(answer, card, scored, all_levels),
-            source_section(result.data),
-        ],
-    )
-    save_page(path, page)
+    figures = _figures_section(answer, card, scored, all_levels)
+    sections = [figures, source_section(result.data)]
+    save_page(path, page_html(answer, sections, miss_groups(scored)))
 
 
 def _figures_section(
@@ -173,7 +167,7 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
         facts=answer.facts,
         tables=[*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)],
     )
-    save_page(path, Page(answer=answer, sections=[section, source_section(result.data)]))
+    save_page(path, page_html(answer, [section, source_section(result.data)]))
 
 
 def source_section(data: DataCounts) -> Section:

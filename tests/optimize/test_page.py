@@ -17,7 +17,6 @@ from optimize.report import charts
 from optimize.report.answer import ReportAnswer, ReportTable, Tile
 from optimize.report.misses import MissArticle, MissGroup, miss_groups
 from optimize.report.page import (
-    Page,
     Section,
     backticks_as_code,
     page_html,
@@ -76,7 +75,7 @@ def page_with(text):
     rest = Section(title="Rest", tables=[table], **parts)
     groups = [MissGroup(title=text, caption=text, misses=[miss])]
     figures = Section(title="Figures", charts=[dots])
-    return page_html(Page(answer=answer, groups=groups, sections=[rest, figures]))
+    return page_html(answer, [rest, figures], groups)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
