@@ -15,7 +15,6 @@ from judges.labels.columns import VOTE_COLUMNS, Columns
 from judges.labels.conversations import ALL_TURNS, CONVERSATION, TURNS_MAPPINGS, table_with_texts
 from judges.labels.export_reader import convert_tool_export
 from judges.labels.flags import MappingValue, read_scale, split_mapping
-from judges.labels.names import judge_name
 from judges.labels.outputs import no_labels_error, read_outputs
 from judges.labels.pairs import find_candidate_columns, holds_pairs, read_pair_rows
 from judges.labels.preparation import stated_scales, with_latest_labels, without_footers
@@ -206,21 +205,14 @@ def _read_items(
     has_second_ratings = second_ratings is not None and second_ratings.by_item
     if candidates and not has_second_ratings and (are_pairs or not ratings_are_named):
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
-        raise UnreadableError("pairs", fault, _pairs_advice(columns, options))
+        advice = "use --pairwise NAME, or name a column of ratings: --dimension COLUMN"
+        if not options.reads_labels:
+            advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
+        raise UnreadableError("pairs", fault, advice)
     labelled = with_weights(
         read_outputs(columns, problems, options, second_ratings), columns, problems
     )
     return replace(labelled, scales=stated_scales(columns))
-
-
-def _pairs_advice(columns: Columns, options: ReadOptions) -> str:
-    """Return advice for a table of pairs that was to be read as outputs."""
-    if not options.reads_labels:
-        return "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
-    votes = next(iter(columns.find_all(VOTE_COLUMNS)), "")
-    name = votes if votes and judge_name(votes) == votes else "NAME"
-    votes_text = "" if votes else " and name the votes with --map votes=COLUMN"
-    return f"use --pairwise {name}{votes_text}, or name a column of ratings: --dimension COLUMN"
 
 
 def _prepare_columns(table: Table, options: ReadOptions) -> Columns:
@@ -242,8 +234,9 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
         return None
     with problems.collect():
         table = convert_tool_export(table, options, has_outputs=False)
-        mapping = mapping_in_table(table, options.map)
-        columns = with_latest_labels(Columns(table, mapping, rating_words=options.number_by_word))
+        columns = _prepare_columns(
+            table, replace(options, map=mapping_in_table(table, options.map), texts=None)
+        )
         if columns.find("id") is None:
             fault = f"has no column of ids; the columns are {columns.names_for_message}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")

@@ -59,7 +59,7 @@ def merge_rows_by_id(
 def note_repeated_rows(
     columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
 ) -> list[str]:
-    """Return a note on rows that repeat another row's texts, and on whether their labels agree."""
+    """Return a note on rows that repeat another row's texts, and on differences in their labels."""
     groups = _repeated_rows(columns, texts)
     if not groups:
         return []
@@ -74,23 +74,14 @@ def note_repeated_rows(
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
     rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
     note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
-    labels_of_groups = [
-        (labels, group)
-        for group, column in product(groups, sorted(label_columns))
-        if (labels := _distinct_labels(group, column))
-    ]
-    if not (columns.reads_labels and labels_of_groups):
-        return [note]
-    disagreements = [
+    differences = [
         f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
-        for labels, group in labels_of_groups
-        if len(labels) > 1
+        for group, column in product(groups, sorted(label_columns))
+        if len(labels := _distinct_labels(group, column)) > 1
     ]
-    if not disagreements:
-        return [f"{note}. Their labels agree"]
-    verb = "disagree" if len(disagreements) > 1 else "disagrees"
-    pairs_text = f"{count(len(disagreements), 'pair')} {verb}"
-    return [f"{note}. {pairs_text}: {'; '.join(disagreements[:10])}"]
+    if differences and columns.reads_labels:
+        note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
+    return [note]
 
 
 def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:

@@ -214,13 +214,13 @@ class RowReader:
         # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
         # any text may be white space.
         may_be_empty = self.columns.table.is_typed and name in self._candidates
-        may_be_white_space = may_be_empty or (self._candidates and value)
-        if isinstance(value, str) and (value.strip() or may_be_white_space):
+        may_be_blank = may_be_empty or (self._candidates and value)
+        is_empty = is_blank(value)
+        if isinstance(value, str) and (may_be_blank or not is_empty):
             return self._check_unicode(value, row, column)
-        is_counted = name in self._output_texts and is_blank(value)
-        if name in self._required_texts and not is_counted:
+        if name in self._required_texts and not (is_empty and name in self._output_texts):
             fault, advice = "is not a text", "write the text, or remove the row"
-            if is_blank(value):
+            if is_empty:
                 fault = "is missing" if value is None else "is empty"
             if key := next(iter(as_object(value) or ()), None):
                 flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{key}"])
