@@ -12,6 +12,7 @@ import argparse
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,7 +42,7 @@ from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, 
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.asking import JudgeEntry, Task, total_dollars
 from optimize.measuring.comparison import figure_contrast, on_common_rows
-from optimize.measuring.panel_learning import PanelFit, PanelGain, WeightedMember, learn_panel
+from optimize.measuring.panel_learning import PanelFit, WeightedMember, learn_panel
 from optimize.measuring.recorded import judgement_of_score
 from optimize.measuring.scored import ScoredItems, tuned_ids, with_both_scores
 from optimize.measuring.task_flags import check_names, cost_lines, read_task
@@ -81,8 +82,8 @@ class PanelSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelFigures:
-    """The panel that was learned from labels, and its figures on the held-out splits."""
+class PanelRun:
+    """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
 
     command: str = "optimize.panel"
     dimension: str
@@ -93,48 +94,41 @@ class PanelFigures:
     data: DataCounts
     fit: PanelFit = field(metadata=INLINED_IN_JSON)
     splits: HeldOut[PanelSplit] = field(metadata=INLINED_IN_JSON)
-
-    @property
-    def figure_name(self) -> str:
-        return "accuracy" if self.kind == "pairwise" else f"{self.level}-level rho"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberResult:
-    """A member's weight in the judge that ships, and its figures in `PanelFit`."""
-
-    entry: JudgeEntry = field(metadata=INLINED_IN_JSON)
-    weight: float
-    rho_alone: float | None = field(metadata={"json": "alone"})
-    rho_added: PanelGain | None = field(metadata={"json": "adds"})
-    why_excluded: str | None = field(metadata={"json": "passed_over"})
-
-    @classmethod
-    def of(cls, entry: JudgeEntry, fit: PanelFit) -> "MemberResult":
-        weights, name = {member.name: member.weight for member in fit.members}, entry.name
-        return cls(
-            entry=entry,
-            weight=round(weights.get(name, 0.0), JSON_DECIMALS),
-            rho_alone=fit.rho_alone.get(name),
-            rho_added=fit.rho_added.get(name),
-            why_excluded=fit.why_excluded.get(name),
-        )
-
-    def to_json(self) -> JsonObject:
-        return fields_json(self, decimals=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelRun:
-    """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
-
-    figures: PanelFigures = field(metadata=INLINED_IN_JSON)
-    members: Sequence[MemberResult]
+    entries: Sequence[JudgeEntry] = field(metadata={"json": "members"})
     cost_per_1000_rows: float | None
     cost_usd: float | None
     seconds: float
     folder: str
     why_no_judge: str | None = None
+
+    @property
+    def figure_name(self) -> str:
+        return "accuracy" if self.kind == "pairwise" else f"{self.level}-level rho"
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each judge in what ships, by its name; 0 for a judge that has none."""
+        weights = {member.name: member.weight for member in self.fit.members}
+        return {entry.name: weights.get(entry.name, 0.0) for entry in self.entries}
+
+    @property
+    def provenance(self) -> JsonObject:
+        """What a panel's file says about its origin."""
+        run_fields = "entries", "cost_per_1000_rows", "cost_usd", "seconds", "folder"
+        return fields_json(self, *run_fields, "why_no_judge")
+
+    def to_json(self) -> JsonObject:
+        members = [
+            {
+                **entry.to_json(),
+                "weight": round(self.weights[entry.name], JSON_DECIMALS),
+                "alone": self.fit.rho_alone.get(entry.name),
+                "adds": to_json(self.fit.rho_added.get(entry.name)),
+                "passed_over": self.fit.why_excluded.get(entry.name),
+            }
+            for entry in self.entries
+        ]
+        return {**fields_json(self, "entries"), "members": members}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -174,49 +168,62 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
         print_lines(cost_lines(entries, flags.price))
         return None
     with open_run_and_ask(flags, "panel", task, entries) as (folder, entries):
-        figures = learn_and_measure(task, entries, learning_ids, held_out_ids, flags.seed)
-        members = [MemberResult.of(entry, figures.fit) for entry in entries]
-        asked = [member for member in members if member.entry.judge]
+        scored = on_common_rows(_scored_by_name(entries))
+        fit = _learn(scored, learning_ids, flags.seed)
+        first, asked = next(iter(scored.values())), [entry for entry in entries if entry.judge]
+        shipped = [member.name for member in fit.members]
         result = PanelRun(
-            figures=figures,
-            members=members,
+            dimension=task.dimension,
+            kind="pairwise" if first.is_pairs else "rating",
+            seed=flags.seed,
+            level=task.level,
+            data=DataCounts.of(task.labelled, first.items),
+            fit=fit,
+            splits=held_out_ids.map(partial(_measure, scored, fit)),
+            entries=entries,
             cost_per_1000_rows=total_dollars(
-                member.entry.usage.cost_per_1000_rows for member in asked if member.weight
+                entry.usage.cost_per_1000_rows for entry in asked if entry.name in shipped
             ),
-            cost_usd=total_dollars(member.entry.usage.cost_usd for member in asked),
+            cost_usd=total_dollars(entry.usage.cost_usd for entry in asked),
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
-            why_no_judge=_save_judge(task, figures, judges, learning_ids, folder),
         )
+        if recorded_names := [name for name in shipped if name not in judges]:
+            why_no_judge = (
+                f"No judge.json was written: {', '.join(recorded_names)} cannot be asked. Name the "
+                "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
+            )
+            result = replace(result, why_no_judge=why_no_judge)
+        else:
+            judge = _shipped_judge(task, result, judges, learning_ids)
+            judge.save(folder / JUDGE_FILE, overwrite=True)
         write_json(folder / SUMMARY_FILE, to_json(result))
         write_report(folder / REPORT_FILE, result)
     return CommandOutcome(result, panel_lines(result))
 
 
-def _save_judge(
-    task: Task,
-    figures: PanelFigures,
-    judges: Mapping[str, AnyJudge],
-    learning_ids: frozenset[str],
-    folder: Path,
-) -> str | None:
-    """Write judge.json; returns the reason if it cannot be written."""
-    fit = figures.fit
-    if recorded_members := [member.name for member in fit.members if member.name not in judges]:
-        return (
-            f"No judge.json was written: {', '.join(recorded_members)} cannot be asked. Name the "
-            "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
-        )
-    judge = judges[fit.best_member]
-    if fit.kind != "own":
-        panel = _make_panel(judges, fit.members)
-        data_json = {**to_json(figures.data), "constructed": figures.data.is_constructed}
-        items = task.items(panel).of_ids(learning_ids)
-        tuned_on = tuning_digests(items, panel.subject)
-        provenance = {**to_json(figures), "data": data_json, "tuned_on": tuned_on}
-        judge = replace(panel, provenance=provenance)
-    judge.save(folder / JUDGE_FILE, overwrite=True)
-    return None
+def _scored_by_name(entries: Sequence[JudgeEntry]) -> dict[str, ScoredItems]:
+    scored: dict[str, ScoredItems] = {}
+    for entry in entries:
+        if entry.scored is None:
+            raise SettingsError(
+                f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
+                "(with a larger limit) to go on, or leave this judge out"
+            )
+        scored[entry.name] = entry.scored
+    return scored
+
+
+def _shipped_judge(
+    task: Task, run: PanelRun, judges: Mapping[str, AnyJudge], learning_ids: frozenset[str]
+) -> AnyJudge:
+    """Return the panel with its provenance, or the best judge alone."""
+    if run.fit.kind == "own":
+        return judges[run.fit.best_member]
+    panel = _make_panel(judges, run.fit.members)
+    data_json = {**to_json(run.data), "constructed": run.data.is_constructed}
+    tuned_on = tuning_digests(task.items(panel).of_ids(learning_ids), panel.subject)
+    return replace(panel, provenance={**run.provenance, "data": data_json, "tuned_on": tuned_on})
 
 
 def split_held_out(
@@ -237,53 +244,28 @@ def split_held_out(
     return train | dev, HeldOut(*held_out)
 
 
-def learn_and_measure(
-    task: Task,
-    entries: Sequence[JudgeEntry],
-    learning_ids: frozenset[str],
-    held_out_ids: HeldOut[frozenset[str]],
-    seed: int,
-) -> PanelFigures:
-    """Learn the panel from the learning labels, and measure it on the held-out splits."""
-    scored: dict[str, ScoredItems] = {}
-    for entry in entries:
-        if entry.scored is None:
-            raise SettingsError(
-                f"{entry.name} has no scores: {entry.why_unscored}; run the same command again "
-                "(with a larger limit) to go on, or leave this judge out"
-            )
-        scored[entry.name] = entry.scored
-    scored = on_common_rows(scored)
+def _learn(scored: Mapping[str, ScoredItems], learning_ids: frozenset[str], seed: int) -> PanelFit:
+    """Learn the panel from the scores of the outputs with these ids."""
     learning = {name: member.of_ids(learning_ids) for name, member in scored.items()}
-    first, first_learning = next(iter(scored.values())), next(iter(learning.values()))
-    fit = learn_panel(
+    first = next(iter(learning.values()))
+    return learn_panel(
         {name: member.scores for name, member in learning.items()},
-        first_learning.human,
-        first_learning.documents,
-        first_learning.systems,
-        level=task.level,
+        first.human,
+        first.documents,
+        first.systems,
+        level=first.level,
         pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
-    panel_scores = fit.scores({name: member.scores for name, member in scored.items()}).tolist()
-    panel_judgements = {
-        item.id: judgement_of_score(score, pairwise=first.is_pairs)
-        for item, score in zip(first.items.items, panel_scores, strict=True)
-    }
-    panel, best = task.match_judgements("panel", panel_judgements, None), scored[fit.best_member]
-    return PanelFigures(
-        dimension=task.dimension,
-        kind="pairwise" if first.is_pairs else "rating",
-        seed=seed,
-        level=task.level,
-        data=DataCounts.of(task.labelled, first.items),
-        fit=fit,
-        splits=held_out_ids.map(lambda ids: _held_out_figures(panel.of_ids(ids), best.of_ids(ids))),
-    )
 
 
-def _held_out_figures(panel: ScoredItems, best: ScoredItems) -> PanelSplit:
-    panel, best = with_both_scores(panel, best)
+def _measure(scored: Mapping[str, ScoredItems], fit: PanelFit, ids: frozenset[str]) -> PanelSplit:
+    """Compare what ships with the best single judge, on the outputs with these ids."""
+    held_out = {name: member.of_ids(ids) for name, member in scored.items()}
+    best = held_out[fit.best_member]
+    scores = fit.scores({name: member.scores for name, member in held_out.items()}).tolist()
+    judgements = [judgement_of_score(score, pairwise=best.is_pairs) for score in scores]
+    panel, best = with_both_scores(replace(best, judgements=tuple(judgements)), best)
     figures = [each.order_agreement if each.is_pairs else each.rho for each in (best, panel)]
     rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
     contrast = figure_contrast(panel, best)
@@ -307,9 +289,9 @@ def write_report(path: Path, run: PanelRun) -> None:
     header, rows = _member_table(run)
     next_step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     verdict, *sentences = _result_sentences(run)
-    figure_name, test = run.figures.figure_name, run.figures.splits.test
+    figure_name, test = run.figure_name, run.splits.test
     answer = ReportAnswer(
-        title=f"A panel for {run.figures.dimension}",
+        title=f"A panel for {run.dimension}",
         headline=verdict,
         why=[("", sentence) for sentence in sentences],
         tiles=[
@@ -323,37 +305,35 @@ def write_report(path: Path, run: PanelRun) -> None:
 
 
 def _result_sentences(run: PanelRun) -> list[str]:
-    figures, fit, unit = run.figures, run.figures.fit, interval_unit(run.figures.level)
+    fit, unit = run.fit, interval_unit(run.level)
     kind_text, result_text = "a panel with learned weights", "does better"
     if fit.kind == "own":
         kind_text = "no panel, but the best single judge"
         result_text = "does not clearly do better"
     return [
-        f"{figures.dimension}: {kind_text} ({fit.best_member} is the best alone).",
+        f"{run.dimension}: {kind_text} ({fit.best_member} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored with weights learned on the other "
         f"documents, a panel {result_text} than the judge that is best on the other documents: "
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} "
         "(standard error).",
         *(
             f"On {SPLIT_TITLES[name]} ({counted(split.difference.n, unit)}), "
-            f"{figures.figure_name}: best single judge {figure_text(split.best)}, chosen "
+            f"{run.figure_name}: best single judge {figure_text(split.best)}, chosen "
             f"{figure_text(split.panel)}, difference {figure_text(split.difference, signed=True)}."
-            for name, split in figures.splits.by_name.items()
+            for name, split in run.splits.by_name.items()
         ),
         *(f"{name} is left out: it {reason}." for name, reason in fit.why_excluded.items()),
     ]
 
 
 def _member_table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    members = sorted(run.members, key=lambda member: (-member.weight, -(member.rho_alone or 0)))
-    return ("member", "weight", "alone", "adds", "1,000 rows"), [
-        (
-            member.entry.name,
-            f"{member.weight:.3f}",
-            number_text(member.rho_alone),
-            f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}",
-            cost_text(member.entry.usage.cost_per_1000_rows) if member.entry.judge else "recorded",
-        )
-        for member in members
-        if (adds := member.rho_added)
-    ]
+    fit, rows = run.fit, list[tuple[str, ...]]()
+    order = sorted(fit.rho_alone, key=lambda name: (-run.weights[name], -fit.rho_alone[name]))
+    entry_by_name = {entry.name: entry for entry in run.entries}
+    for name in order:
+        entry, adds = entry_by_name[name], fit.rho_added[name]
+        cost = cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded"
+        adds_text = f"{number_text(adds.value, signed=True)} ± {number_text(adds.error)}"
+        weight, rho = f"{run.weights[name]:.3f}", number_text(fit.rho_alone[name])
+        rows.append((name, weight, rho, adds_text, cost))
+    return ("member", "weight", "alone", "adds", "1,000 rows"), rows
