@@ -318,7 +318,7 @@ class Client:
             return completion, True
         while (pending := self._pending.get(key)) is not None:
             await asyncio.wait([pending])
-            if not pending.cancelled():  # a cancelled request was not answered: send this one
+            if not pending.cancelled():  # otherwise it was not answered: send this one
                 return pending.result(), True
         if self.cache is not None and (completion := self.cache.get(key)) is not None:
             self.account.record_cached(key, completion)
@@ -326,17 +326,10 @@ class Client:
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
             completion = await self._sender.send(request)
-        except ModelError as error:
-            pending.set_exception(error)
-            pending.exception()  # marks it as retrieved: asyncio would log an unretrieved error
-            raise
-        except BaseException:
-            pending.cancel()
-            raise
-        else:
             pending.set_result(completion)
             return completion, False
         finally:
+            pending.cancel()  # has no effect if there is a result
             del self._pending[key]
 
     def _commit(self) -> None:
