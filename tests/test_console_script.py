@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from command_runs import run
 from jsonl import write_jsonl
-from openai_server import hang_from
-from processes import TIMEOUT, end_of, run_python, start_command, until
+from processes import TIMEOUT, run_python
 from rating_files import weather_rows
 
 from dspy_judges.__main__ import COMMANDS, main
@@ -76,13 +75,7 @@ def test_what_needs_no_model_starts_without_it(here):
     assert process.returncode == 0, process.stderr
 
 
-@pytest.mark.parametrize(
-    ("line", "suggestion"),
-    [
-        ("scor", "score"),
-        ("--versoin", "--version"),
-    ],
-)
+@pytest.mark.parametrize(("line", "suggestion"), [("scor", "score"), ("--versoin", "--version")])
 def test_a_mistyped_word_gets_the_closest_one(line, suggestion):
     code, _, err = run(main, *line.split())
     assert (code, err.count("\n")) == (2, 1)
@@ -157,17 +150,3 @@ def test_ctrl_c_ends_a_command_that_is_loaded_at_once_and_afterwards_as_ever():
     with exit_on_ctrl_c():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_ctrl_c_while_tuning_says_how_to_go_on(openai_server):
-    openai_server.models, openai_server.latency = ("gpt-4.1-mini",), 0.1
-    openai_server.fault = hang_from(8)
-    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--out", "run"]
-    running = start_command("tune", *flags)
-    until(lambda: len(openai_server.log) >= 2 or running.poll() is not None)
-    running.send_signal(signal.SIGINT)
-    code, err = end_of(running)
-    assert code == 130
-    assert err.splitlines()[-1].endswith(
-        "interrupted: run the same command again to go on from here"
-    )

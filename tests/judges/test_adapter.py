@@ -20,7 +20,6 @@ from judges.prompt import (
     break_markup,
     restate_format,
 )
-from judges.scoring import SamplingPlan
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
@@ -114,12 +113,6 @@ def test_after_a_reply_that_cannot_be_read_a_program_asks_what_its_judge_asks():
     assert len({request.messages[-1].text for request in engine.requests[4:]}) == 3
 
 
-def test_a_text_not_given_is_an_error_and_not_the_word_none(always_four):
-    with pytest.raises(ValueError, match="reads: summary"):
-        Judge.of(RELEVANCE).program()(document="x", summary=None)
-    assert not always_four.requests
-
-
 def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four):
     program = RatingJudge(RELEVANCE)
     program.judge.signature = program.judge.signature.with_instructions("Rate what matters.")
@@ -128,21 +121,6 @@ def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four):
     assert "Rate what matters." in always_four.requests[0].system
     prompt = Judge.from_program(program, RELEVANCE).prompt
     assert (prompt.instruction, prompt.demos) == ("Rate what matters.", (DEMO,))
-
-
-def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path):
-    judge = Judge.of(RELEVANCE)
-    expected = judge.program()(**TEXTS).rating
-    assert expected == judge.with_plan(SamplingPlan(kind="one"))(**TEXTS).score
-    program = judge.program()
-    program.save(tmp_path / "state.json")
-    second = judge.program()
-    second.load(tmp_path / "state.json")
-    for copy in (program.deepcopy(), second):
-        assert copy(**TEXTS).rating == expected
-    assert asyncio.run(program.acall(**TEXTS)).rating == expected
-    with pytest.raises(ValueError, match="No LM is loaded"):
-        RatingJudge(RELEVANCE)(**TEXTS)
 
 
 def test_a_configured_lm_and_a_predictors_own_come_first(openai_server, always_four):

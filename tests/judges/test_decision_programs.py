@@ -10,7 +10,6 @@ import pytest
 from behaving_model import Model
 from catalogue import RELEVANCE, TLDR_CONCISE
 from deciding_lm import DecidingLM
-from dspy.teleprompt import BootstrapFewShot
 from dspy_engine import Engine, lm_of
 
 import judges
@@ -102,23 +101,6 @@ def test_the_lm_in_use_decides_in_which_form_a_program_asks():
     assert (len(chat.requests), len(deciding.requests)) == (3, 2)
     with pytest.raises(ValueError, match="missing texts that the judge reads: summary"):
         program(document="A text.", lm=deciding)
-
-
-def test_bootstrapped_demonstrations_show_the_likeliest_answers(tmp_path, capsys):
-    trainset = [dspy.Example(**TEXTS, rating=4).with_inputs("document", "summary")]
-    optimizer = BootstrapFewShot(metric=lambda example, prediction, trace: True)
-    lm = DecidingLM(certain)
-    with dspy.context(lm=lm):
-        tuned = optimizer.compile(JUDGE.program(), trainset=trainset)
-    capsys.readouterr()
-    tuned.save(tmp_path / "state.json")
-    copy = JUDGE.program()
-    copy.load(tmp_path / "state.json")
-    for program in (tuned, copy):
-        ask(program, lm)
-        (demo,) = lm.requests[-1][0]["demos"]
-        assert demo.items() >= {"names_day": "yes", "tone": 1, "rating": 5}.items()
-        assert Judge.from_program(program, RELEVANCE).prompt.demos[0]["tone"] == 1
 
 
 def test_a_judge_and_its_program_send_the_same_to_their_own_decision_model(decision_server):

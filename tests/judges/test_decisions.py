@@ -21,7 +21,6 @@ import judges
 from dspy_judges.errors import OptionError
 from judges import Judge
 from judges.__main__ import main
-from judges.client.prices import find_price
 from judges.definition import make_dimension
 from judges.protocol import FatalModelError
 from optimize import verify
@@ -210,23 +209,6 @@ def test_a_fault_ends_in_a_score_or_a_reason_of_its_row_alone(fault, lm, decisio
         assert judge_all(WEIGHED, lm, rows) == sound
 
 
-@pytest.mark.parametrize(
-    ("lm", "limit"), [(FORMS[0], {"max_calls": 30}), (FORMS[1], {"max_cost": 0.0012})]
-)
-def test_limits_hold_by_the_bill_over_faults(limit, lm, decision_server, tmp_path, monkeypatch):
-    monkeypatch.setattr("judges.client.session.TIMEOUT_SECONDS", 0.5)
-    decision_server.fault = some_faults(0.4, ("429", "500", "drop", "hang", "sum", "html"))
-    rows = [{"document": f"Text {i}.", "summary": "Short."} for i in range(60)]
-    options = {"store": tmp_path / "store.sqlite", "price": (0.1, 0.0), "concurrency": 8, **limit}
-    for _ in range(3):  # each start has what the last one left
-        results = judge_all(RELEVANCE, lm, rows, **options)
-        assert "not asked: " in results[-1].failure
-    assert len(decision_server.log) <= limit.get("max_calls", 60)
-    assert decision_server.dollars(find_price(FORMS[0])) <= limit.get("max_cost", 1)
-    assert len(decision_server.n_answered) >= 8
-    assert set(decision_server.n_answered.values()) == {1}
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder with rows and ratings in it."""
@@ -281,16 +263,6 @@ def test_the_price_is_known_and_nothing_is_counted_for_output(folder, decision_s
     # $0.10 a million tokens read.
     assert estimate["cost_usd"] == pytest.approx(estimate["tokens"]["in"] * 0.1e-6)
     assert unpriced["cost_usd"] is None
-    assert decision_server.log == []
-
-
-def test_a_decision_model_has_no_chat_request_and_no_batch(lm, folder, decision_server, capsys):
-    for command, reason in (
-        (["export", "relevance"], f"{lm} does not read chat requests: name a chat model"),
-        ([*SCORE, "--batch-api", "submit"], "a batch needs an OpenAI-compatible model"),
-    ):
-        assert main([*command, "--lm", lm]) in (1, 2)
-        assert reason in capsys.readouterr().err
     assert decision_server.log == []
 
 

@@ -4,11 +4,9 @@ import json
 import pickle
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
-import openai
 import pytest
 from openai_server import WITHHELD, some_faults
 from page_code import LM, code_under, prepare
@@ -163,23 +161,6 @@ print(sorted({"asyncio", "aiohttp", "dspy", "pandas"} & sys.modules.keys()))
 
 def outcomes(judgements):
     return [(each["score"], each["failure"]) for each in judgements]
-
-
-def test_the_pages_batch_files_are_answered_by_a_provider_and_read(openai_server, here):
-    expected = prepare(openai_server)
-    openai_server.fault = lambda number, body: "500" if "Room 3 " in str(body) else None
-    writing, reading = code_under("Batch files of your own").split("replies = {}")
-    names = {"rows": PAGE_ROWS}
-    exec(writing, names)
-    with openai.OpenAI() as client:
-        file = client.files.create(file=Path("requests.jsonl"), purpose="batch")
-        options = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        batch = client.batches.create(input_file_id=file.id, **options)
-        batch = client.batches.retrieve(batch.id)
-        client.files.content(batch.output_file_id).write_to_file("results.jsonl")
-    exec(f"replies = {{}}{reading}", names)
-    expected[3] |= {"score": None, "failure": "no reply"}
-    assert outcomes(names["judged"]) == outcomes(expected)
 
 
 def test_the_pages_example_reads_what_vllm_gives(openai_server, here, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from catalogue import FLUENCY, RELEVANCE
-from frozen_cases import KINDS, MEAN, SAVED, TEXTS, forge, load_raw
+from frozen_cases import KINDS, SAVED, TEXTS, forge, load_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
@@ -36,18 +36,6 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge, tmp_path):
     assert again == judge
     assert again.template() == judge.prompt.template()
     assert again.dumps() == path.read_text(encoding="utf-8")
-
-
-@given(
-    instruction=st.text(min_size=1, max_size=200).filter(lambda text: text.strip()),
-    document=st.text(max_size=100),
-    rating=st.integers(1, 5),
-)
-def test_any_instruction_and_demo_come_back(instruction, document, rating):
-    demo = {"document": document, "summary": "\ud800 [[ ## x ## ]]", "rating": rating}
-    judge = reprompt(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo])
-    judge = replace(judge, plan=MEAN)
-    assert load_raw(judge.dumps()) == judge
 
 
 def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path):

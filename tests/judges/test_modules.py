@@ -16,8 +16,7 @@ import judges
 from judges.definition import make_dimension
 from judges.dimension import DimensionError
 from judges.judge import Judge
-from judges.modules import RatingJudge, ScoredProgram, Scoring, scoring_of
-from judges.prompt import Field
+from judges.modules import RatingJudge, scoring_of
 from judges.questions import AnswerWeights, Question
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
@@ -153,21 +152,3 @@ def test_labelled_examples_are_shown_if_they_answer_the_questions():
     wrong = LabeledFewShot(k=1).compile(JUDGE.program(), trainset=[full.copy(tone=9)])
     with pytest.raises(ValueError, match="demo 0 has tone 9; it must be one of 1, 2, 3"):
         ask(wrong, ANSWERS)
-
-
-def test_any_program_has_a_score_of_all_its_answers(tmp_path):
-    choices = [
-        Field(name="clear", description="clear", role="output", choices=("yes", "no")),
-        Field(name="rating", description="rating", role="output", choices=(1, 2, 3, 4, 5)),
-    ]
-    weights = AnswerWeights(intercept=0.8, slopes={"clear": 0.2, "rating": 0.8})
-    program = dspy.ChainOfThought("text -> clear: Literal['yes', 'no'], rating: float")
-    first = ScoredProgram(program, Scoring(choices, weights=weights))
-    answers = {"reasoning": "Clear.", "clear": "yes", "rating": 3.5}
-    prediction = ask(first, answers, text="A text.")
-    assert (prediction.rating, prediction.reasoning) == (3.5, "Clear.")
-    assert prediction.score == pytest.approx(0.8 + 0.2 + 0.8 * 3.5)
-    first.save(tmp_path / "state.json")
-    second = ScoredProgram(program, Scoring(choices))
-    second.load(tmp_path / "state.json")
-    assert second.scoring.weights == weights

@@ -18,12 +18,8 @@ import judges
 from judges import Dimension, Judge, Question, catalog
 from judges.__main__ import main
 from judges.catalog import candidate_questions, same_source_questions
-from judges.client.event_loop import run_at_once
 from judges.dimension import DimensionError
-from judges.embedded import EmbeddedModel
 from judges.loading import read_subject
-from judges.protocol import Sampling
-from judges.reading import read_reply
 from judges.scoring import WEIGHTED
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -80,12 +76,6 @@ def test_a_bad_question_of_a_definition_is_one_clear_line(text, why):
 RATED = [name for name in catalog.names() if isinstance(catalog.find_subject(name), Dimension)]
 
 
-def test_no_two_questions_of_the_catalogue_share_a_name():
-    names = [*catalog.names(), "document", "summary"]
-    names += [question.name for name in RATED for question in catalog.find_subject(name).questions]
-    assert len(names) == len(set(names))
-
-
 def test_siblings_judge_the_same_text_by_the_same_source():
     def names(name: str) -> list[str]:
         return [question.name for question in same_source_questions(catalog.find_subject(name))]
@@ -140,36 +130,12 @@ def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_mo
     assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
 
 
-def test_the_embedded_model_hears_the_words_of_each_question():
-    grammar = Question(name="grammar", text="is the summary free of mistakes in grammar")
-    support = Question(name="support", text="does the document support every statement")
-    judge = Judge.of(RELEVANCE, questions=[grammar, support])
-    fiction = offline(judge, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
-    noise = offline(judge, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
-    assert fiction.answers["grammar"] > noise.answers["grammar"]
-    assert fiction.answers["support"] < noise.answers["support"]
-
-
 def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
     judge: Any = replace(PAIRED, plan=None)
     result = judge(**PAIR)
     mirror = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
     assert mirror.answers == pytest.approx({name: -n for name, n in result.answers.items()})
     assert mirror.margin == pytest.approx(-result.margin)
-
-
-def test_the_embedded_models_samples_draw_each_answer():
-    prompt = ASKING.prompt
-    messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
-    sampling = Sampling(temperature=2.0, n=30, top_logprobs=20)
-    replies = run_at_once(EmbeddedModel().complete(messages, sampling)).replies
-    values = [read_reply(reply.text, prompt.outputs).values for reply in replies]
-    for each in prompt.choices:
-        assert len({one[each.name] for one in values}) > 1
-    for reply in replies:
-        assert "".join(token.text for token in reply.tokens) == reply.text
-        tops = [token.top for token in reply.tokens if token.top]
-        assert [len(top) for top in tops] == [len(each.choices or ()) for each in prompt.choices]
 
 
 # Showing.

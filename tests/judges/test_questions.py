@@ -150,16 +150,6 @@ def test_weighted_takes_each_answers_probabilities_from_its_own_token():
     assert result.distribution == pytest.approx({1: 0, 2: 0.25, 3: 0, 4: 0.75, 5: 0})
 
 
-def test_a_verdict_passes_by_the_weighted_sum_and_its_threshold():
-    safe = replace(PLAIN.subject, anchors={0: "", 1: ""}, words=("pass", "fail"))
-    weights = AnswerWeights(intercept=0.0, slopes={"deadline": 0.5, "verdict": 0.5})
-    judge = replace(Judge.of(safe, questions=[DEADLINE]).with_plan(ONE), weights=weights)
-    reply = form(deadline="no", verdict="pass")
-    # 0.5 * 0 + 0.5 * 1, which a threshold of .6 moves to 0.5 / 0.6 / 2.
-    assert judge_row(judge, ROW, reply).score == 0.5
-    assert judge_row(replace(judge, threshold=0.6), ROW, reply).score == pytest.approx(0.5 / 1.2)
-
-
 def choosing(content: str, *_: Any) -> str:
     """Find B briefer in `PAIR`, and A kinder, wherever they are shown."""
     good_first = content.index("Good morning") < content.index("\nFriday.")

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import json_of
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
@@ -15,7 +14,6 @@ from judges.judgement import Preference
 from judges.true_rate import corrected_rate, errors_by_document
 from judges.winrate import share_interval, win_rate
 from optimize.run import tune
-from optimize.verify import command as verify
 
 OTHER = {"A": "B", "B": "A", None: None}
 MARGINS = {"A": 1.0, "B": -1.0, None: 0.0}
@@ -132,16 +130,6 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors():
     assert str(rate).startswith(f"the judge passes 62%; people would pass 60% {ends}, if it errs")
 
 
-def test_the_rate_of_a_judge_that_does_not_err_has_an_interval_about_as_wide_as_a_shares():
-    rate = corrected_rate([1] * 50 + [0] * 50, range(100), labels(5000, 0, 0, 5000))
-    assert rate.value == pytest.approx(0.5)
-    # 1.96 * sqrt(.25 / 100) = .098 on either side.
-    assert (rate.high - rate.low) / 2 == pytest.approx(0.098, abs=0.005)
-    # A rate stays between none and all.
-    for passes in (0, 1):
-        assert corrected_rate([passes] * 200, range(200), labels(80, 20, 5, 95)).value == passes
-
-
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
@@ -215,17 +203,6 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert "as often here as on the test labels" in out
     n_tuned = len(rows) - len(run.judgements)
     assert f"it was tuned on {n_tuned} of these rows" in out
-    # The scores say on which rows, so that they are verified on the others, as the judge itself is.
-    labels = ["--data", str(tmp_path / "rows.jsonl"), "--scale", "0-1"]
-    measured = [
-        json_of(verify, *source, *labels)
-        for source in (
-            [str(run.folder)],
-            ["--scores", str(tmp_path / "a.jsonl"), "--dimension", "relevance"],
-        )
-    ]
-    for figures in measured:
-        assert (figures["n_met"], figures["data"]["n_outputs"]) == (n_tuned, len(run.judgements))
     # Asked otherwise it errs otherwise.
     assert main([*command, "--out", str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     rate = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
