@@ -10,7 +10,7 @@ import numpy as np
 
 from dspy_judges.startup import run as start
 from judges.labels.types import LabelError, LabelledSet
-from judges.terminal import print_error, print_note
+from judges.terminal import print_error
 from optimize.figures.as_json import JsonObject, fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import CommandOutcome, CommandParser, ScaleBounds, execute
@@ -113,8 +113,6 @@ def estimate(flags: argparse.Namespace) -> CommandOutcome:
     for name in systems:
         with suppress(ValueError):
             estimate_by_system[name] = mean_of(sample.select(sample.system == name))
-    for note in labelled.notes:
-        print_note(f"note: {note}")
     means = {name: each.value for name, each in estimate_by_system.items() if each}
     result = EstimateResult(
         data=labelled,

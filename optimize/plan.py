@@ -249,10 +249,9 @@ def _write_documents(
     if not (out.is_file() and out.read_bytes() == content):
         write_atomically(out, content)
     name, labels_so_far = result.dimension or "NAME", flags.labels or flags.file
-    # The page adds labels to a file that it wrote, which ends with .jsonl.
-    label_file = flags.labels or ""
-    if not label_file.endswith(".jsonl"):
-        label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
+    if flags.labels and _is_of_label_page(Path(flags.labels)):
+        label_file = flags.labels
     words = ["dspy-judges", "label", str(out), "--dimension", flags.dimension or name]
     if scale := flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ())):
         words += ["--scale", scale]
@@ -264,6 +263,14 @@ def _write_documents(
         next=shlex.join([*words, "--out", label_file]),
         other_labels=labels_so_far if result.n_labelled and label_file != labels_so_far else None,
     )
+
+
+def _is_of_label_page(file: Path) -> bool:
+    """Return whether `label`, which writes the time of each label, can add labels to the file."""
+    if file.suffix != ".jsonl":
+        return False
+    with file.open("rb") as lines:
+        return b'"labelled_at": ' in lines.readline()
 
 
 def plan_lines(result: PlanResult) -> list[str]:

@@ -13,7 +13,7 @@ from judges.cli.flags import Flags, split_name
 from judges.dimension import Dimension
 from judges.labels.cells import without_keys
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from judges.terminal import print_error
+from judges.terminal import print_error, print_note
 from optimize.figures.as_text import counted
 from optimize.inputs.flags import ScaleBounds, add_reading_flags, scale_bounds
 from optimize.inputs.labelled import LabelSource, only_dimension
@@ -52,6 +52,8 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
         if n_tied := sum(labelled.label(output, dimension) == 0.5 for output in rated_outputs):
             ties = counted(n_tied, "output")
             print_error(f"note: annotators are tied on {ties}, each of which counts half a pass")
+    for note in labelled.notes:
+        print_note(f"note: {note}")
     return labelled, dimension
 
 
