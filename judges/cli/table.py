@@ -202,16 +202,14 @@ def _open_session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     options |= {"max_calls": args.max_calls, "max_cost": args.max_cost, "store": path}
     asked = run.estimate.models
     with exclusive_lock(args.out), Session(keep_going=False, lms=asked, **options) as session:
-        store, settings = session.store, {"run": run.digest()}
+        store = session.store
         if store is not None:
-            if (stored_settings := store.read_settings()) is None:
-                store.write_settings(settings)
-            elif stored_settings != settings:
+            if not store.is_of_run(run.digest()):
                 raise RowsError(
                     f"{path} is from other judges, rows or settings: use the same judges, rows and "
                     "settings to go on, or delete that file, or name another --out"
                 )
-            elif store.can_resume:
+            if store.can_resume:
                 print_note(f"continues with {path}")
         is_complete = False
         try:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS requests (
     state TEXT NOT NULL, cost REAL NOT NULL, tokens_in INTEGER NOT NULL DEFAULT 0,
     tokens_out INTEGER NOT NULL DEFAULT 0, reply BLOB, at REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
-CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS run (digest TEXT NOT NULL);
 """
 # Seconds to wait while another process writes to the cache.
 BUSY_TIMEOUT_SECONDS = 2.0
@@ -146,18 +146,14 @@ class Store:
             ).fetchall()
         return [RequestTotal(*row) for row in rows]
 
-    def read_settings(self) -> dict[str, object] | None:
-        """Return the settings that the run was started with; None if they are not recorded."""
+    def is_of_run(self, digest: str) -> bool:
+        """Return whether the run with this digest wrote the file; a new file becomes its own."""
         with self._locked_connection() as database:
-            row = database.execute("SELECT CAST(json AS TEXT) FROM settings").fetchone()
-            return None if row is None else msgspec.json.decode(row[0], type=dict[str, object])
-
-    def write_settings(self, settings: Mapping[str, object]) -> None:
-        settings_json = msgspec.json.encode(settings).decode()
-        with self._locked_connection() as database:
-            database.execute("DELETE FROM settings")
-            database.execute("INSERT INTO settings VALUES (?)", (settings_json,))
-            database.commit()
+            row = database.execute("SELECT digest FROM run").fetchone()
+            if row is None:
+                database.execute("INSERT INTO run VALUES (?)", (digest,))
+                database.commit()
+            return row in (None, (digest,))
 
     def shrink(self, max_bytes: int) -> None:
         """Delete the older half of all requests if the file is larger than `max_bytes`."""

@@ -66,10 +66,8 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
     strange = Completion(7, 2**40, replies=(reply, reply), model=odd, cache_reads=3)
     with closing(Store(path)) as store:
-        assert store.read_settings() is None
         assert not store.can_resume
-        for seed in (1, 2):
-            store.write_settings({"lm": odd, "seed": seed})
+        assert store.is_of_run("this")
         answer(store, b"1", strange)
         answer(store, b"2", reply_of())
         store.put(b"3", reply_of(), "proposer", "search")
@@ -80,7 +78,8 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     with closing(Store(path)) as store:
         assert [store.get(key) for key in (b"1", b"2", b"3")] == [strange, reply_of(), reply_of()]
         assert store.get(b"4") is store.get(b"5") is store.get(b"6") is None
-        assert store.read_settings() == {"lm": odd, "seed": 2}
+        assert store.is_of_run("this")
+        assert not store.is_of_run("another")
         assert sorted(store.totals()) == [
             ("judge", "", "answered", 2, 16, 2**40 + 1, 1.0),
             ("judge", "search", "lost", 2, 7, 3, 2.25),
@@ -112,10 +111,6 @@ def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypat
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a reply cut short": lambda path: change(path, CUT_SHORT),
-    # The type of a text of 7 bytes, and of NULL: https://www.sqlite.org/fileformat.html
-    "a cell that was zeroed": lambda path: path.write_bytes(
-        path.read_bytes().replace(b'\x1b{"a":1}', b'\x00{"a":1}')
-    ),
     "labels": lambda path: path.write_text("id,relevance\na,4\n"),
 }
 
@@ -123,13 +118,12 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(path, damage):
     with closing(Store(path)) as store:
-        store.write_settings({"a": 1})
         answer(store, b"1", reply_of())
     damage(path)
     content = path.read_bytes()
     with refuses(StoreError, f"^{path}: .*delete the file to start again"):  # noqa: SIM117
         with closing(Store(path)) as store:
-            store.read_settings(), store.get(b"1")
+            store.get(b"1")
     assert path.read_bytes() == content
 
 
