@@ -67,18 +67,11 @@ def open_models(
             models=models,
         ) as session,
     ):
-        judge, proposer = (
-            session.client(
-                model.lm,
-                role=role,
-                api_base=model.api_base,
-                api_key_env=model.api_key_env,
-                price=model.price,
-                max_tokens=model.max_tokens,
-                reasoning_effort=model.reasoning_effort,
-            )
-            for role, model in (("judge", settings.judge), ("proposer", settings.proposer))
-        )
+        clients = []
+        for role, model in (("judge", settings.judge), ("proposer", settings.proposer)):
+            options = model._asdict()
+            clients.append(session.client(options.pop("lm"), role=role, **options))
+        judge, proposer = clients
         proposer.account.purpose = PROPOSALS
         plan = read_plan(settings.plan, settings.samples, settings.temperature)
         yield RunModels(judge=judge, proposer=proposer, plan=plan or default_plan(judge.model))
@@ -86,19 +79,18 @@ def open_models(
 
 def item_scorer(prepared: PreparedRun, models: RunModels, progress: Progress | None) -> JudgeItems:
     """Return a function that judges items, in order, with any prompt of the search."""
+    settings, client = prepared.settings, models.judge
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
-        settings = prepared.settings
         judge = Judge(subject=prepared.subject, prompt=prompt, lm=settings.lm, plan=models.plan)
-        totals = models.judge
-        tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
-        texts_of_items = (item.texts for item in items)
-        for judgement in judge.judge_rows(texts_of_items, models.judge, seed=settings.seed):
+        texts = (item.texts for item in items)
+        tokens_in, tokens_out = client.tokens_in, client.tokens_out
+        for judgement in judge.judge_rows(texts, client, seed=settings.seed):
             if progress:
                 progress.step(failed=judgement.failure is not None)
-            tokens = totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
+            tokens = client.tokens_in - tokens_in, client.tokens_out - tokens_out
             yield ItemJudgement(judgement, *tokens)
-            tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
+            tokens_in, tokens_out = client.tokens_in, client.tokens_out
 
     return judge_items
 

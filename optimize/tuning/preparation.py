@@ -137,10 +137,10 @@ def _new_judge_note(subject: Subject, argument: str) -> str:
     description = f"it reads {' and '.join(subject.texts)}, and answers {answers}"
     if "=" in argument:
         return f"{subject.name} is judged by your definition; {description}"
-    with_definition = option_name(option, f"'{subject.name}=...'")
     return (
         f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
-        f"{description}. A definition of one line helps about as much as tuning: {with_definition}"
+        f"{description}. A definition of one line helps about as much as tuning: "
+        + option_name(option, f"'{subject.name}=...'")
     )
 
 

@@ -126,14 +126,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judge(self) -> ModelSettings:
-        return ModelSettings(
-            self.lm,
-            self.api_base,
-            self.api_key_env,
-            price_of(read_price(self.price)) if self.price else find_price(self.lm),
-            self.max_tokens,
-            self.reasoning_effort,
-        )
+        price = price_of(read_price(self.price)) if self.price else find_price(self.lm)
+        options = self.max_tokens, self.reasoning_effort
+        return ModelSettings(self.lm, self.api_base, self.api_key_env, price, *options)
 
     @property
     def proposer(self) -> ModelSettings:
@@ -150,14 +145,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         price = self.judge.price if lm == self.lm else find_price(lm)
         if self.proposer_price:
             price = price_of(read_price(self.proposer_price))
-        return ModelSettings(
-            lm,
-            api_base,
-            api_key_env,
-            price,
-            self.proposer_max_tokens,
-            self.proposer_reasoning_effort,
-        )
+        options = self.proposer_max_tokens, self.proposer_reasoning_effort
+        return ModelSettings(lm, api_base, api_key_env, price, *options)
 
     def _proposer_address(self, lm: str) -> str | None:
         """Return the proposer's own address if the settings have one, else the judge's address."""

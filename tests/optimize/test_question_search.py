@@ -14,13 +14,17 @@ from judges.judgement import Judgement
 from judges.prompt import LETTERS, Field
 from optimize.items import Items
 from optimize.search import gate
-from optimize.search.answers import LabelledAnswers
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.proposer import Proposer
-from optimize.search.questions import QuestionsNotTestedError, ask_questions, held_out_scores
+from optimize.search.questions import (
+    LabelledAnswers,
+    QuestionsNotTestedError,
+    ask_questions,
+    held_out_scores,
+)
 from optimize.search.two_fold_search import two_fold_search
 from optimize.statistics.intervals import mean_of_differences, stream
 
