@@ -1,16 +1,13 @@
 """What people wrote of their labels teaches, and reaches no judge that it would help to cheat."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from behaving_model import Model
-from jsonl import read_jsonl, write_jsonl
 from search_world import SEED, Watch, search, world, write_instruction
-from simulated_model import tune_folder
+from simulated_model import paid_run
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
@@ -19,8 +16,6 @@ from optimize.search.problem import SearchOptions
 from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def comment_on(items, *ratings):
@@ -63,33 +58,15 @@ def test_a_demonstration_shows_peoples_comment_as_its_reason():
     assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
 
 
-def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from simulated_server import JUDGE_MODEL, MODELS, PROPOSER_MODEL, SimulatedServer
-    from simulated_worlds import JUDGES, World
-
-    truth = "reasoning helps"
-    world = World(name=truth, seed=2, judge=JUDGES[truth], two_values=True)
-    labels, dimension = world.write(tmp_path)
-    rows = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
-    write_jsonl(labels, rows)
-    server = SimulatedServer(world)
-    bodies: list[Mapping[str, Any]] = []
-    answer = server.answer
-
-    def record(body):
-        bodies.append(body)
-        return answer(body)
-
-    server.answer = record
-    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **MODELS}
-    tune_folder({**flags, "max_cost": 2.0}, tmp_path / "run", server)
-    ids = {item.id for item in prepare_run(Settings(**flags)).labels.held_out.test.items}
-    critiques: dict[str, set[str]] = {JUDGE_MODEL: set(), PROPOSER_MODEL: set()}
-    for body in bodies:
+def test_no_request_holds_a_comment_on_test_or_on_the_judged_output(tmp_path):
+    run = paid_run(tmp_path, 2, two_values=True, max_cost=2.0)
+    ids = {item.id for item in prepare_run(Settings(**run.settings)).labels.held_out.test.items}
+    critiques = {run.settings[name].partition("/")[2]: set() for name in ("lm", "proposer_lm")}
+    judge_model, _ = critiques
+    for body in run.bodies:
         names = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
         critiques[body["model"]] |= names
-        if body["model"] == JUDGE_MODEL:
+        if body["model"] == judge_model:
             *_, name = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
             assert name not in names
     assert all(critiques.values())

@@ -5,11 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
-from command_runs import Result, output_of, run
+from command_runs import output_of, run
 from jsonl import write_jsonl
 
 import data
+from judges.tables.atomic_write import exclusive_lock
 from optimize.__main__ import command
+from optimize.tuning import folder as run_folder
 from optimize.tuning.folder import Trials
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
@@ -52,39 +54,27 @@ def test_a_judge_that_could_not_be_frozen_is_refused_before_any_call(here):
     assert not (here / "run").exists()
 
 
-def test_after_a_full_disk_or_a_second_process_the_run_resumes_to_the_same_result(few, monkeypatch):
-    from optimize.tuning import folder as run_folder
-    from optimize.tuning import pipeline
+def test_after_a_full_disk_the_run_resumes_to_the_same_result(few, monkeypatch):
+    write = run_folder.write_atomically
 
-    write, tune, seconds = run_folder.write_atomically, pipeline.run_prepared, list[Result]()
+    def full(path, content, *, overwrite):
+        if path.name == "summary.json":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, content, overwrite=overwrite)
 
-    def while_another_starts(*words):
-        with monkeypatch.context() as patch:
-            patch.setattr(pipeline, "run_prepared", tune)
-            seconds.append(run(command, *FEW, "--out", "run"))
-        return tune(*words)
-
-    for name in ("config.json", "summary.json"):
-
-        def full(path, content, *, overwrite, name=name):
-            if path.name == name:
-                raise OSError(errno.ENOSPC, "No space left on device", str(path))
-            write(path, content, overwrite=overwrite)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(run_folder, "write_atomically", full)
-            result = run(command, *FEW, "--out", "run")
-        assert result.code == 1
-        last = result.stderr.splitlines()[-1]
-        assert last == f"dspy-judges tune: run/{name}: No space left on device"
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "write_atomically", full)
+        result = run(command, *FEW, "--out", "run")
+    assert result.code == 1
+    last = result.stderr.splitlines()[-1]
+    assert last == "dspy-judges tune: run/summary.json: No space left on device"
     with Path("run/trials.jsonl").open("a") as trials:
         trials.write('{"trial": 1, "sta')  # as a kill within a write leaves it
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "run_prepared", while_another_starts)
+    with exclusive_lock(Path("run")):
         result = run(command, *FEW, "--out", "run")
+    assert (result.code, "is in use by another run" in result.err) == (1, True)
+    result = run(command, *FEW, "--out", "run")
     assert (result.code, "continues with run" in result.err) == (0, True)
-    assert [second.code for second in seconds] == [1]
-    assert "is in use by another run" in seconds[0].err
     output_of(command, *FEW, "--out", "whole")
     assert judge_of("run") == judge_of("whole")
     assert Path("run/trials.jsonl").read_bytes() == Path("whole/trials.jsonl").read_bytes()

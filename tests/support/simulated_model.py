@@ -1,14 +1,29 @@
 """A simulated world's models without HTTP, and a whole paid run on them."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from jsonl import read_jsonl, write_jsonl
 
 from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.tuning.folder import open_run, run_config
 from optimize.tuning.pipeline import run_prepared
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import Settings
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+class PaidRun(NamedTuple):
+    """A run: its summary, trials, bill, the bodies of its requests, and its settings."""
+
+    summary: Any
+    trials: list[dict[str, Any]]
+    bill: float
+    bodies: list[Mapping[str, Any]]
+    settings: dict[str, Any]
 
 
 class SimulatedModel:
@@ -47,3 +62,31 @@ def tune_folder(
     config = run_config(prepared)
     with open_run(folder, prepared.subject.name, config, lambda line: None):
         return run_prepared(prepared, folder, lambda line: None, models).to_json()
+
+
+def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: Any) -> PaidRun:
+    """A run in a world where reasoning helps, each of whose labels has a comment that names it."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        from simulated_server import MODELS, SimulatedServer
+        from simulated_worlds import JUDGES, World
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    judge = JUDGES["reasoning helps"]
+    world = World(name="reasoning helps", seed=seed, judge=judge, two_values=two_values)
+    labels, dimension = world.write(folder)
+    rows = [row | {"human_feedback": f"CRITIQUE-{row['id']}."} for row in read_jsonl(labels)]
+    write_jsonl(labels, rows)
+    server, bodies = SimulatedServer(world), list[Mapping[str, Any]]()
+    answer = server.answer
+    server.answer = lambda body: bodies.append(body) or answer(body)
+    flags = {
+        "dimension": str(dimension),
+        "data": str(labels),
+        "cache": "none",
+        **MODELS,
+        **settings,
+    }
+    summary = tune_folder(flags, folder / "run", server)
+    trials = read_jsonl(folder / "run" / "trials.jsonl")
+    return PaidRun(summary, trials, server.dollars, bodies, flags | settings)
