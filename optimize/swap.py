@@ -24,9 +24,8 @@ from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
 from optimize.measuring.task_flags import asking_options, check_names, labelled_task, read_task
 from optimize.measuring.verification import read_floors
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
-from optimize.report.card import measured_sentence, tuning_warnings
+from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
-from optimize.report.next_steps import swap_step
 from optimize.report.page import Section, page_html, save_page, source_section
 
 DEFAULT_MARGIN = 0.03
@@ -205,3 +204,27 @@ def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
         text += " rank"
     n_new, n_old = result.n_by_side["new"], result.n_by_side["old"]
     return f"{text}; people side with {new} on {n_new:,}, with {old} on {n_old:,}."
+
+
+def swap_step(result: SwapResult) -> str:
+    """Return what to do after a new judge was compared with an old judge."""
+    comparison, unit = result.comparison, interval_unit(result.comparison.level)
+    if comparison.data.is_constructed:
+        return "Measure both judges on labels that people gave (--data FILE)."
+    if any(judge.overlap.tuned_on_these_labels for judge in comparison.judges):
+        return (
+            "Bring labels that neither judge was tuned on (--data FILE): too few of these are left."
+        )
+    use_step = "Use the new judge; the same command checks it in CI."
+    if result.is_interval_negative:
+        use_step = "The new judge is worse by less than the margin: use it if it is cheap enough."
+    keep_step = "Keep the old judge, or tune the new one on other labels (dspy-judges tune)."
+    steps = {"better": use_step, "not worse": use_step, "worse": keep_step}
+    if result.outcome in steps:
+        return steps[result.outcome]
+    if not result.documents_to_decide:
+        return f"Label more {unit}s."
+    advice = "Keep the old judge, or label" if result.is_interval_negative else "Label"
+    number = counted(result.documents_to_decide, unit)
+    advice += f" more: about {number} in all would decide, if the difference stays"
+    return f"{advice}; {LOOKS_ADVICE}." if result.looks == 1 else f"{advice}."

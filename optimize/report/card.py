@@ -1,4 +1,4 @@
-"""One judge's scorecard in sentences: whether to use the judge, and its figures."""
+"""One judge's scorecard in sentences: whether to use it, its figures, floors and labels to add."""
 
 import math
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from optimize.figures.as_text import counted, figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
+from optimize.measuring.floors import floor_flags
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.answer import Fact, Tile
@@ -14,6 +15,7 @@ from optimize.statistics.intervals import (
     MIN_PERFECT,
     IntervalEstimate,
 )
+from optimize.statistics.verdict_rates import MIN_DOCUMENTS_FOR_RATES, MIN_OUTPUTS_FOR_RATES
 
 # A smaller share of tied pairs is not mentioned.
 MIN_TIE_SHARE = 0.01
@@ -21,6 +23,11 @@ MIN_TIE_SHARE = 0.01
 COIN_SHARE = 0.5
 # The names of the columns in tables on judges of pass or fail.
 RATE_COLUMNS = ("TPR", "TNR", "kappa")
+# A step asks for more labels if half of the interval's width is larger than this.
+WIDE_HALF_WIDTH = 0.10
+LABEL_MORE = "Label more documents."
+# A judge that is checked again and again passes by chance in the end, unless --looks allows for it.
+LOOKS_ADVICE = "add --looks 2 then, or as many looks as you plan"
 # A sentence for each outcome of a judge's floors.
 GATE_SENTENCES = {
     "holds": "It holds its floors.",
@@ -289,3 +296,38 @@ def labels_text(data: DataCounts, unit: str) -> str:
     if unit == "outputs" and data.n_outputs == data.n_documents and not data.is_weighted:
         return f"{systems}{counted(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
+
+
+def floors_advice(card: Scorecard, command: str = "") -> str:
+    """Return how to give floors, to a command if there is one, and which suit CI."""
+    floors = "--min-tpr X --min-tnr X" if card.two_values else "--min-spearman X"
+    floors = f"`{command} {floors}`" if command else floors
+    ci_advice = (
+        "Labels are too few, or the judge is too weak, for a floor in CI with a safe margin: use "
+        "`--against`."
+    )
+    if flags := floor_flags(card.two_values.judge if card.two_values else card.rho):
+        ci_advice = f"For CI: `{flags}` (an equally good judge passes 9 of 10 times)."
+    return f"Give the floors that it must hold: {floors}. {ci_advice}"
+
+
+def labels_advice(card: Scorecard, where: str) -> str:
+    """Return which labels to add for an interval, or for a narrower one; "" if none are needed."""
+    binary, figure, n_documents = card.two_values, card.share_right, card.order.n_documents
+    if binary:
+        n_documents = binary.judge.n_documents
+        need_text = (
+            f"it needs {MIN_OUTPUTS_FOR_RATES} {where}, from {MIN_DOCUMENTS_FOR_RATES} documents"
+        )
+        if missing := [(word, number) for word, number in binary.judge.n_more.items() if number]:
+            return " ".join(
+                f"Label {counted(number, f'more {word}')} for an interval: {need_text}."
+                for word, number in missing
+            )
+    documents_text = counted(n_documents, "document")
+    if figure.interval is None and not is_perfect(card):
+        return f"Label more documents: too few for an interval ({documents_text}), or too alike."
+    interval = figure.interval
+    if interval and figure.value < MIN_PERFECT and interval.half_width > WIDE_HALF_WIDTH:
+        return f"Label more documents: with {documents_text} the interval is still wide."
+    return ""

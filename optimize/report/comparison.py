@@ -1,9 +1,10 @@
 """A comparison in sentences and tables: which judge to use, how sure that is, and the costs."""
 
+import math
 from dataclasses import replace
 
 from optimize.figures.as_text import cost_text, counted, figure_text, share_text
-from optimize.measuring.comparison import JudgeComparison
+from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
     RATE_COLUMNS,
@@ -15,7 +16,6 @@ from optimize.report.card import (
     tiles_of,
     tuning_warnings,
 )
-from optimize.report.next_steps import comparison_step, judge_to_use
 
 TABLE_NOTE = (
     "Differences are over the same documents; their intervals hold for all judges together. "
@@ -92,3 +92,34 @@ def usage_table(result: JudgeComparison) -> ReportTable:
         failed, ties = f"{judge.card.rho.n_failed:,}", share_text(judge.card.tie_share)
         rows.append([judge.name, failed, ties, f"{seconds:,.0f}" if seconds else "", *usage_cells])
     return ReportTable(header, rows, "Failures, calls and costs; seconds are for 1,000 rows.")
+
+
+def judge_to_use(result: JudgeComparison) -> ComparedJudge:
+    """Return the cheapest judge that is best or as good; the best if its price is unknown."""
+    best = result.judges[0]
+    if best.entry.usage.cost_per_1000_rows is None:
+        return best
+    candidates = (judge for judge in result.judges if judge.relation_to_best in ("best", "as good"))
+    priced = [judge for judge in candidates if judge.entry.usage.cost_per_1000_rows is not None]
+    return min(priced, key=lambda judge: judge.entry.usage.cost_per_1000_rows or 0.0)
+
+
+def comparison_step(result: JudgeComparison) -> str:
+    """Return a sentence on which judge is best, or on what to compare instead."""
+    if result.data.is_constructed:
+        return "Compare on labels of your own (`--data FILE`)."
+    if any(judge.overlap.tuned_on_these_labels for judge in result.judges):
+        return "Compare again on labels that no judge was tuned on."
+    best, *other_judges = result.judges
+    if math.isnan(best.card.headline.value):
+        return "Compare on labels that differ: none of the judges has a figure on these."
+    if not other_judges:
+        return f"Only {best.name} was measured, so there is nothing to compare it with."
+    if (cheapest := judge_to_use(result)) is not best:
+        return (
+            f"{cheapest.name} is cheaper, and within a standard error of the best judge; verify "
+            "--against tells whether it may replace it."
+        )
+    if any(judge.relation_to_best != "worse" for judge in other_judges):
+        return f"{best.name} has the best figure; more labels would tell whether it is better."
+    return f"{best.name} is the best of these judges."

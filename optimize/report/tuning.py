@@ -1,15 +1,24 @@
 """A tuning run in sentences: whether to use the judge, whether tuning helped, and the cost."""
 
+import json
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from judges.protocol import is_embedded
 from optimize.figures.as_text import SPLIT_TITLES, cost_text, counted, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
+    LABEL_MORE,
+    MOST_FAILED,
+    NO_INTERVAL,
+    NO_SCORE,
     RATE_COLUMNS,
+    floors_advice,
+    labels_advice,
     labels_text,
     measured_sentence,
     obstacle_to_use,
@@ -18,7 +27,11 @@ from optimize.report.card import (
     scale_facts,
     tiles_of,
 )
-from optimize.report.next_steps import tuning_steps
+from optimize.statistics.intervals import MIN_PERFECT
+
+# A step is given if a larger share of outputs failed, or if an attack adds this share of the scale.
+MIN_FAILED_SHARE, MIN_ATTACK_SHARE = 0.05, 0.10
+MAX_STEPS = 3
 
 
 def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
@@ -161,3 +174,67 @@ def _search_end_fact(result: TuningResult) -> Iterator[Fact]:
         error = f"no more than their standard error ({number_text(last_round.error)})"
         ending = f"The search ended because its last rounds gained {gain}, {error}."
     yield "Search", f"{ending} Further rounds would cost ${2 * last_round.cost:.2f}."
+
+
+def tuning_steps(
+    result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
+) -> list[str]:
+    """Return at most three steps after a run, whose judge was saved in `folder`.
+
+    `attacks` has each attack's title, and by what share of the scale it raises scores.
+    """
+    if result.data.is_constructed:
+        flag = "--pairwise" if result.is_pairs else "--dimension"
+        return [
+            "These labels were constructed, not given by people. Tune on labels "
+            f"of your own: `dspy-judges tune {flag} {result.dimension} --data FILE`; 50 labels on "
+            "20 documents are enough to start."
+        ]
+    if not (result.test and (card := result.card)):
+        return [
+            "Measure it on labels that it has not seen: `dspy-judges verify`, or `dspy.Evaluate` "
+            "for a program of your own."
+        ]
+    obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
+    if obstacle == NO_SCORE or n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
+        steps.append(
+            f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
+        )
+    more_labels, gain_steps = labels_advice(card, "on test"), _gain_steps(result, result.test)
+    if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
+        steps += [*gain_steps, more_labels]
+    else:
+        steps += [obstacle.remedy or more_labels or LABEL_MORE, *gain_steps]
+    attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
+    if share >= MIN_ATTACK_SHARE:
+        steps.append(
+            "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
+            f"output ({attack}) raises them by {share:.0%} of the scale."
+        )
+    if not obstacle:
+        advice = floors_advice(card, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
+        steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")
+    return [*filter(None, steps)][:MAX_STEPS]
+
+
+def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
+    """Yield what to do if test or unseen systems do not confirm a gain, or if there is none."""
+    gain = test.objective_gain
+    if result.shipped == "tuned":
+        if gain.interval and not test.is_gain_confirmed:
+            yield "Verify the judge on further labels: test alone does not confirm the gain."
+        if result.unseen and result.unseen.objective_gain.value < 0:
+            yield (
+                "Before you judge new systems, label some of their outputs and verify the judge: "
+                "tuning has shown no gain on unseen systems."
+            )
+    elif test.untuned.share_right.value >= MIN_PERFECT:
+        pass  # the untuned judge is perfect
+    elif result.limit_reached:
+        yield (
+            "The limit was reached. Tune again with a larger `--max-cost` or `--max-calls` and "
+            "another `--out`: the reply cache has what both searches ask."
+        )
+    else:
+        model_advice = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
+        yield f"Label more documents and tune again, or try {model_advice}: no gain could be shown."

@@ -8,7 +8,12 @@ from optimize.figures.as_text import correlation_line, counted, file_uri, number
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
+    LABEL_MORE,
+    LOOKS_ADVICE,
+    Obstacle,
     annotator_facts,
+    floors_advice,
+    labels_advice,
     measured_sentence,
     obstacle_to_use,
     order_facts,
@@ -18,7 +23,6 @@ from optimize.report.card import (
     tiles_of,
     tuning_warnings,
 )
-from optimize.report.next_steps import verification_step
 
 # The file with all misses, next to a page on pass or fail.
 MISSES_FILE = "misses.csv"
@@ -88,3 +92,21 @@ def _association_warnings(associations: Associations) -> Iterator[Fact]:
     if position and exceeds_people(position.value, position.interval):
         side, share = "first" if position.value > 0 else "second", (1 + abs(position.value)) / 2
         yield "Order", f"It prefers the output shown {side} in {share:.0%} of cases (a coin: 50%)."
+
+
+def verification_step(result: Verification, obstacle: Obstacle | None) -> str:
+    """Return what to do after a verification."""
+    if obstacle and obstacle.remedy:
+        return obstacle.remedy
+    gate, labels_step = result.gate, labels_advice(result.card, "here")
+    outcome, looks = (gate.outcome, gate.looks) if gate else (None, 1)
+    if outcome == "falls short":
+        return "Look at its misses and failures; change its prompt or model, or tune it."
+    if obstacle:
+        return labels_step or LABEL_MORE
+    floors_steps = {
+        None: floors_advice(result.card),
+        "holds": "The same command checks it in CI.",
+        "undecided": f"Label more; {LOOKS_ADVICE}." if looks == 1 else LABEL_MORE,
+    }
+    return f"{labels_step} {floors_steps[outcome]}".strip()

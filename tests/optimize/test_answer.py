@@ -13,9 +13,8 @@ from optimize.measuring.comparison import ComparedJudge, Difference, JudgeCompar
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.scored import TuningOverlap
 from optimize.report.card import obstacle_to_use, recommendation, tiles_of
-from optimize.report.comparison import comparison_answer, comparison_lines
-from optimize.report.next_steps import comparison_step, tuning_steps
-from optimize.report.tuning import tuning_answer, tuning_lines
+from optimize.report.comparison import comparison_answer, comparison_lines, comparison_step
+from optimize.report.tuning import tuning_answer, tuning_lines, tuning_steps
 from optimize.statistics.intervals import Interval
 
 NAN = math.nan
