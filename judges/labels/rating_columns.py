@@ -85,16 +85,15 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
     groups, nested = _annotator_groups(numeric), columns.find_all(NESTED_COLUMNS)
     by_dimension, candidates = _mapped_rating_columns(columns), dict[str, ColumnTuple]()
     if dimensions is not None:
-        found = {name: _find_columns(columns, name, groups) for name in dimensions}
-        by_dimension = {name: headers for name, headers in found.items() if headers}
-        candidates = {
-            name: _dimension_candidates(columns, name, headers, numeric)
-            for name, headers in found.items()
-            if name not in columns.mapping and not nested
-        }
+        by_dimension = {}
+        for name in dimensions:
+            headers, are_certain = _find_columns(columns, name, numeric, groups)
+            if headers:
+                (by_dimension if are_certain else candidates)[name] = headers
     elif not (by_dimension or nested):
-        guess, candidates[""] = _guess_columns(columns, numeric, groups)
-        by_dimension = groups | {column: (column,) for column in guess}
+        headers, are_certain = _guess_columns(columns, numeric, groups)
+        by_dimension = groups | {column: (column,) for column in headers if column in numeric}
+        candidates = {} if are_certain else {"": headers}
     rating_keys = [key for key in columns.rating_keys if key not in columns.comment_columns]
     return RatingColumns(
         columns=columns,
@@ -103,7 +102,7 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         nested_dimensions=tuple(key.partition(KEY_SEPARATOR)[2] for key in rating_keys),
         by_dimension=by_dimension,
         numeric=numeric,
-        candidates={name: headers for name, headers in candidates.items() if headers},
+        candidates={} if nested else candidates,
     )
 
 
@@ -131,60 +130,44 @@ def _annotator_groups(numeric: ColumnTuple) -> dict[str, ColumnTuple]:
 
 
 def _find_columns(
-    columns: Columns, dimension: str, groups: Mapping[str, ColumnTuple]
-) -> ColumnTuple:
-    """Return the columns with ratings on a dimension; () if there are none.
+    columns: Columns, dimension: str, numeric: ColumnTuple, groups: Mapping[str, ColumnTuple]
+) -> tuple[ColumnTuple, bool]:
+    """Return the columns that may hold the ratings on a dimension, and whether they surely do.
 
-    The first of these rules that applies decides: the user's mapping, a column with the dimension's
-    name, the only column from whose name the dimension's is made, a group of annotators' columns,
-    and the only column that is named like labels.
+    The first of these rules that applies decides: the user's mapping; a column with the dimension's
+    name, if no other column of numbers has the dimension's words in its name; a group of
+    annotators' columns; the only column that is named like labels. If none applies, any column of
+    numbers may hold the ratings, unless the dimension is in the catalogue or may be misspelt.
     """
     for name, headers in columns.mapping.items():
         if dimension in (name, judge_name(name)):
-            return headers
-    column = columns.exact_name(dimension)
+            return headers, True
+    column, words = columns.exact_name(dimension), {*name_words(dimension)}
     if columns.has(column):
-        return () if column in columns.judge_score_columns else (column,)
-    # A judge's name is made from a column's, as `helpful` from `Helpful?`.
-    if len(named_columns := [c for c in columns.table.columns if judge_name(c) == dimension]) == 1:
-        return (named_columns[0],)
+        named = {column} - columns.judge_score_columns
+    else:  # a judge's name is made from a column's, as `helpful` from `Helpful?`
+        named = {column for column in columns.table.columns if judge_name(column) == dimension}
+    similar = [column for column in numeric if words and words <= {*name_words(column)}]
+    possible = tuple(dict.fromkeys((*named, *similar)))
     for group, headers in groups.items():
-        if name_key(group) == name_key(dimension):
-            return headers
+        if not named and name_key(group) == name_key(dimension):
+            return headers, True
+    if named or len(possible) > 1:
+        return possible, len(possible) == 1
     label_columns = () if columns.find_all(NESTED_COLUMNS) else _label_columns(columns, dimension)
-    return label_columns if len(label_columns) == 1 else ()
-
-
-def _dimension_candidates(
-    columns: Columns, dimension: str, headers: ColumnTuple, numeric: ColumnTuple
-) -> ColumnTuple:
-    """Return the columns that may hold a dimension's labels; () if its `headers` surely do.
-
-    If several columns of numbers have the dimension's words in their names, each may be one
-    annotator's. If no column is named like labels, any column of numbers may hold the labels,
-    unless the dimension is a catalogue judge's or may be misspelt.
-    """
-    if len(headers) > 1:
-        return ()
-    words = {*name_words(dimension)}
-    named = [column for column in numeric if words and words <= {*name_words(column)}]
-    several = tuple(dict.fromkeys((*headers, *named)))
-    if headers or len(several) > 1:
-        return several if len(several) > 1 else ()
-    label_columns = _label_columns(columns, dimension)
     if label_columns or similar_name(dimension, {*catalog.names(), *columns.table.columns}):
-        return label_columns
-    return tuple(column for column in numeric if column.casefold() not in catalog.names())
+        return label_columns, len(label_columns) < 2
+    return tuple(column for column in numeric if column.casefold() not in catalog.names()), False
 
 
 def _guess_columns(
     columns: Columns, numeric: ColumnTuple, groups: Mapping[str, ColumnTuple]
-) -> tuple[ColumnTuple, ColumnTuple]:
-    """Return the columns to read if nobody names any, and the possible ones if it is a guess.
+) -> tuple[ColumnTuple, bool]:
+    """Return the columns that may hold ratings if nobody names any, and whether they surely do.
 
-    The one column of numbers that is named like labels is read, or else all of them. It is no guess
-    if they have the names of catalogue judges, or if it is one column on a usual scale and no other
-    column holds labels in words.
+    They are the one column of numbers that is named like labels, or else all outside the `groups`.
+    They surely hold ratings if they have the names of catalogue judges, or if it is one column on a
+    usual scale and no other column holds labels in words.
     """
     group_members = set[str]().union(*groups.values())
     ungrouped = tuple(column for column in numeric if column not in group_members)
@@ -192,14 +175,14 @@ def _guess_columns(
     named = tuple(column for column in ungrouped if column in label_columns)
     guess = named if len(named) == 1 else ungrouped
     if {*map(str.casefold, guess)} <= {*catalog.names()}:
-        return guess, ()
+        return guess, True
     in_words: list[str] = []
     if {*guess} != {*label_columns}:
         in_words = columns.of_kind(label_columns, "label") or _columns_of_rating_words(columns)
     is_one = len(guess) == 1 and not (in_words or groups)
     if is_one and _look_like_ratings(columns.cells(guess[0])):
-        return guess, ()
-    return guess, tuple(dict.fromkeys((*in_words, *(named or guess))))
+        return guess, True
+    return tuple(dict.fromkeys((*in_words, *(named or guess)))), False
 
 
 def _columns_of_rating_words(columns: Columns) -> list[str]:
