@@ -160,14 +160,11 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     texts: Record = {CONVERSATION: format_turns([*turns, *outputs])}
     if any(map(is_output_name, cells)):
         return texts
-    # The assistant's last answer may have several turns: its calls and its text.
+    # The last answer is all turns of the assistant (calls and text) after somebody else's turn.
     is_assistant = [speaker in _ASSISTANT_SPEAKERS for speaker, _ in turns]
-    answer_end = len(turns)
-    while answer_end and not is_assistant[answer_end - 1]:
-        answer_end -= 1
-    answer_start = answer_end
-    while answer_start and is_assistant[answer_start - 1]:
-        answer_start -= 1
+    answer_end = max((n for n, is_answer in enumerate(is_assistant, 1) if is_answer), default=0)
+    others = (n for n, is_answer in enumerate(is_assistant[:answer_end], 1) if not is_answer)
+    answer_start = max(others, default=0)
     # A column of the file that is called `input` keeps this name.
     input_name = "dialogue" if "input" in cells.keys() - conversations else "input"
     texts[input_name] = format_turns(turns[:answer_start]) or "[the conversation begins here]"
@@ -182,20 +179,10 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
         return table
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
-    is_pair = _pair_columns(columns) is not None
-    unread_columns = [] if is_pair or (has_outputs and not all_turns) else columns[1:]
+    reads_all_columns = _pair_columns(columns) is not None or (has_outputs and not all_turns)
+    unread_columns = [] if reads_all_columns else columns[1:]
     rows = [cells_with_texts(without_keys(row.cells, unread_columns)) for row in table.rows]
-    if is_pair:
-        text_names = {"prompt", "response_a", "response_b"}
-        judged = "the turns that both share are the prompt, and the later turns are the responses"
-    elif has_outputs and not all_turns:
-        text_names, judged = {*columns}, "each is read as one text"
-    elif not all_turns and any(cells.get("output") for cells in rows):
-        text_names = {"input", "dialogue", "output"}
-        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
-    else:
-        text_names = {CONVERSATION}
-        judged = "the whole conversation is judged (--turns last: the last assistant turn)"
+    text_names, judged = _judged_texts(columns, rows, reads_all_columns, all_turns)
     read_columns = [column for column in columns if column not in unread_columns]
     notes = [f"{joined_names(read_columns)} holds conversations: {judged}"]
     if unread_columns:
@@ -212,3 +199,19 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
         columns=tuple(dict.fromkeys(chain.from_iterable(rows))),
         notes=(*table.notes, *notes),
     )
+
+
+def _judged_texts(
+    columns: Collection[str], rows: Iterable[Record], reads_all_columns: bool, all_turns: bool
+) -> tuple[set[str], str]:
+    """Return the names of the texts that a judge reads from conversations, and what it judges."""
+    if _pair_columns(columns) is not None:
+        judged = "the turns that both share are the prompt, and the later turns are the responses"
+        return {"prompt", "response_a", "response_b"}, judged
+    if reads_all_columns:
+        return {*columns}, "each is read as one text"
+    if not all_turns and any(cells.get("output") for cells in rows):
+        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
+        return {"input", "dialogue", "output"}, judged
+    judged = "the whole conversation is judged (--turns last: the last assistant turn)"
+    return {CONVERSATION}, judged

@@ -79,17 +79,12 @@ def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too():
 def test_of_pairs_the_last_vote_counts():
     pair = {"prompt": "Why?", "response_a": "So.", "response_b": "No.", "labelled_at": "now"}
     votes = ["p Anna A", "p Ben B", "q Anna A", "p Anna tie", "q Anna "]
-    rows = [
-        {
-            "id": item,
-            **pair,
-            "annotator": who,
-            "preferred": vote or None,
-            "comment": f"{who}: {vote}",
-        }
-        for item, who, vote in (line.split(" ") for line in votes)
-    ]
-    labelled = data.read_pairs(rows)
+    names = ("id", "annotator", "preferred")
+    rows = [dict(zip(names, each.split(" "), strict=True)) for each in votes]
+    comments = [f"{row['annotator']}: {row['preferred']}" for row in rows]
+    labelled = data.read_pairs(
+        [{**pair, **row, "comment": why} for row, why in zip(rows, comments, strict=True)]
+    )
     assert [(one.id, one.votes) for one in labelled.pairs] == [("p", ("tie", "B"))]
     assert labelled.pairs[0].comments == ("Anna: tie", "Ben: B")
     assert "left out 1 pair without a vote" in labelled.notes

@@ -70,19 +70,19 @@ def test_candidates_go_by_the_tasks_own_word_as_a_name_for_judges(word, name):
 def test_an_alpaca_eval_file_reads_as_it_is():
     sides = {"output_1": "The Rhine.", "generator_1": "old", "output_2": "The Nile."}
     row = {"instruction": "Name a river.", **sides, "generator_2": "new", "preference": 2.0}
-    labelled = data.read_pairs([row], map={"id": "#row"})
-    pair = labelled.pairs[0]
-    assert labelled.candidate == "output"
+    (pair,) = data.read_pairs([row], map={"id": "#row"}).pairs
     assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
     assert pair.texts == {"instruction": "Name a river."}
 
 
-def test_pairs_nobody_voted_on_are_left_out_and_counted():
+def test_pairs_without_a_vote_and_forgotten_candidates_are_left_out_and_counted():
     rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
-    labelled = data.read_pairs(rows)
+    labelled = data.read_pairs([*rows, {**rows[0], "id": "d", "response_a": None}])
     assert [pair.id for pair in labelled.pairs] == ["a"]
-    repeats = "2 rows repeat another row's texts (rows 2, 3)"
-    assert labelled.notes == (repeats, "left out 2 pairs without a vote")
+    assert "left out 2 pairs without a vote" in labelled.notes
+    assert "left out 1 row, since 'response_a' is empty (row 4)" in labelled.notes
+    in_csv = csv_of([*VOTED], [*VOTED.values()], ["b", "Why?", "", "So.", "A"])
+    assert [pair.id for pair in data.read_pairs(file_of(in_csv)).pairs] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,6 @@ def test_a_file_that_lacks_what_a_pair_has_is_refused(rows, fault):
 
 def test_a_system_that_wrote_nothing_keeps_its_votes():
     assert read_one(response_b="", preferred="A").response_b == ""
-
-
-@pytest.mark.parametrize("is_typed", [True, False])
-def test_a_forgotten_candidate_is_left_out_and_counted(is_typed):
-    rows = [VOTED, {**VOTED, "id": "b", "response_a": None}]
-    in_csv = csv_of([*VOTED], [*VOTED.values()], ["b", "Why?", "", "So.", "A"])
-    labelled = data.read_pairs(rows if is_typed else file_of(in_csv))
-    assert [pair.id for pair in labelled.pairs] == ["a"]
-    assert any(note.startswith("left out 1 row, since 'resp") for note in labelled.notes)
 
 
 def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows():

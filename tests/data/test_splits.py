@@ -80,17 +80,6 @@ def test_documents_with_the_same_text_stay_together_even_in_a_chain():
         assert all(home[f"d{place}"] == home[f"d{place + 1}"] for place in range(4, 20, 2))
 
 
-def test_the_same_text_without_a_source_stays_in_one_part():
-    rows = [
-        replace(one, texts={"summary": f"Text {place % 20}."})
-        for place, one in enumerate(grid(40, 1))
-    ]
-    splits = split(rows)
-    assert sum(len(part.outputs) for part in parts(splits)) == 40
-    texts = [{one.texts["summary"] for one in part.outputs} for part in parts(splits)]
-    assert sum(map(len, texts)) == len(set.union(*texts)) == 20
-
-
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
@@ -115,14 +104,17 @@ def test_systems_are_not_held_out_where_they_are(rows):
     assert ids(*(part.outputs for part in parts(splits))) == ids(rows)
 
 
-def test_pairs_split_by_document_alone():
-    sides = {"response_a": "x", "response_b": "y", "model_a": "s", "model_b": "t"}
+def test_pairs_split_by_document_alone_and_by_all_texts_without_a_source():
+    # 40 documents with 20 different pairs, so that two documents each stay together.
+    sides = {"prompt": "Why?", "response_b": "So.", "system_a": "s", "system_b": "t"}
     rows = [
-        {"id": n, "group": f"d{n // 2}", "prompt": f"Prompt {n // 2}", **sides, "preferred": "A"}
+        {"id": n, "group": f"d{n}", "response_a": f"A{n % 20}", **sides, "preferred": "A"}
         for n in range(40)
     ]
-    splits = data.split(data.read_pairs(rows), seed=3)
-    sets = [set(part.documents) for part in (splits.train, splits.dev, splits.test)]
-    assert [len(one) for one in sets] == [7, 8, 5]
-    assert len(set.union(*sets)) == 20
+    labelled = data.read_pairs(rows)
+    pairs = [replace(pair, texts={"task": "Why?"}) for pair in labelled.pairs]
+    splits = data.split(replace(labelled, pairs=tuple(pairs)), seed=3)
+    texts = [{one.response_a for one in part.pairs} for part in (splits.train, splits.dev)]
+    assert [len(one) for one in texts] == [7, 8]
+    assert not set.intersection(*texts)
     assert splits.by == "document"
