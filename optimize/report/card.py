@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from optimize.figures.as_text import counted, figure_text, number_text, share_text, short_name
 from optimize.items import DataCounts
-from optimize.measuring.floors import floor_flags
 from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.scored import TuningOverlap
+from optimize.measuring.verification import floor_flags
 from optimize.report.answer import Fact, Tile
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
