@@ -73,29 +73,22 @@ class SwapDecision:
         if self.obstacle:
             return self.obstacle
         new, old = short_name(self.new), short_name(self.old)
-        margin, looks_note = f"{self.margin:g}", looks_text(self.looks)
+        on_these, by_margin = "On documents like these", f" by more than {self.margin:g}"
+        claim, opposite = f"{on_these} {new} is worse than {old}", f"worse by {self.margin:g}"
         if self.outcome == "undecided":
-            return (
-                f"These labels cannot tell whether {new} is worse than {old} by more than {margin}."
-            )
-        claim, opposite = {
-            "better": (f"{new} is better than {old}", "no better"),
-            "not worse": (
-                f"{new} is not worse than {old} by more than {margin}",
-                f"worse by {margin}",
-            ),
-            "worse": (
-                f"{new} is worse than {old} by more than {margin}",
-                f"worse by {margin} or less",
-            ),
-        }[self.outcome]
-        if self.outcome == "not worse" and self.is_interval_negative:
-            claim = f"{new} is worse than {old}, but by less than {margin}"
-        in_any_look = f" in any{looks_note}" if looks_note else ""
-        return (
-            f"On documents like these {claim}. Of judges that are {opposite}, at most 5% would get "
-            f"this verdict{in_any_look}."
-        )
+            if self.is_interval_negative:
+                return f"{claim}; these labels cannot tell whether{by_margin}."
+            return f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
+        if self.outcome == "better":
+            claim, opposite = f"{on_these} {new} is better than {old}", "no better"
+        elif self.outcome == "worse":
+            claim, opposite = f"{claim}{by_margin}", f"{opposite} or less"
+        elif self.is_interval_negative:
+            claim += f", but by less than {self.margin:g}"
+        else:
+            claim = f"{on_these} {new} is not worse than {old}{by_margin}"
+        looks = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
+        return f"{claim}. Of judges that are {opposite}, at most 5% would get this verdict{looks}."
 
     @property
     def is_undecided(self) -> bool:
