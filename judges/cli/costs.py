@@ -51,11 +51,7 @@ class CostEstimate(NamedTuple):
 def estimate_costs(
     judge: AnyJudge, *, n_rows: int, characters: int, models: Collection[str], price: Price | None
 ) -> list[CostEstimate]:
-    """Return an estimate for each model that a judge sends requests to.
-
-    `characters` is the length of the texts in all rows. For `models` and `price`, see
-    `choose_price`.
-    """
+    """Return an estimate for each model of a judge, by the length of all rows' texts."""
     estimates, n_orders = [], 2 if judge.kind == "pairwise" else 1
     for part in judge.parts:
         n_samples, n_prompts = part.plan.samples if part.plan else 1, n_rows * n_orders

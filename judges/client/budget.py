@@ -26,7 +26,7 @@ class BudgetSpentError(JudgesError, RuntimeError):
 class Spending:
     """The requests, tokens and dollars that were spent on one purpose, such as "test".
 
-    `cost_usd` includes the worst-case cost of unanswered requests; None: the price is unknown.
+    `cost_usd` includes the worst-case cost of unanswered requests; an unknown price gives None.
     """
 
     purpose: str

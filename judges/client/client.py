@@ -221,11 +221,7 @@ class Client:
         return replies.response()
 
     async def answer(self, request: Request, run: RunState) -> Response:
-        """Return the response to a request: `sampling.n` accepted replies, or why some failed.
-
-        Nothing is sent once the `run` is stopped. Raises FatalModelError or BudgetSpentError if
-        the run must end.
-        """
+        """Return the response to a request: `sampling.n` accepted replies, or why some failed."""
         replies, may_raise_limit = _Replies(request, run), self.max_tokens is None
         factor = REASONING_FACTOR if is_reasoning(self.model.name) else 1
         sampling = replace(
@@ -308,11 +304,7 @@ class Client:
         return len(completion.replies)
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
-        """Return the answer to a request, and whether it was found without sending the request.
-
-        The answer is taken from the run's store, else from an identical request in flight, else
-        from the cache, else from the model.
-        """
+        """Return the answer to a request, and whether it was found without sending the request."""
         key = request.key
         if self._store is not None and (completion := self._store.get(key)) is not None:
             return completion, True

@@ -78,10 +78,7 @@ class DecisionModel(EndpointModel):
 
 @lru_cache(maxsize=16)
 def _body_parts(name: str, content: str) -> tuple[dict[str, TypedQuestion], str, str]:
-    """Return the questions of a system message, and the request's JSON around its `inputs`.
-
-    The result is cached for all rows, since the demonstrations in it may be whole documents.
-    """
+    """Return the questions of a system message, and the request's JSON around its `inputs`."""
     task, model = DecisionTask.of(content), name.partition("/")[2]
     body = {"model": model, **task.body(name, None)}
     # No text can contain '"inputs": null', since JSON escapes the quotation marks in a text.

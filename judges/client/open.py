@@ -105,10 +105,7 @@ def _open_with_key(lm: str, api_base: str | None, key_variable: str, key: str) -
 
 
 def open_lm(lm: "dspy.LM") -> tuple[Model, str | None]:
-    """Return the model behind a `dspy.LM`, and the LM's `api_base`.
-
-    Our own client asks the server of a `dspy.experimental.TypeSafe`, with the LM's key.
-    """
+    """Return the model behind a `dspy.LM` or `dspy.experimental.TypeSafe`, and its `api_base`."""
     if not getattr(lm, "supports_decision_requests", False):
         from judges.client.dspy import DspyModel
 

@@ -64,10 +64,7 @@ class Sender:
         self._n_answered = self._n_given_up = 0
 
     async def send(self, request: KeyedRequest) -> Completion:
-        """Send a request, with retries, and return its answer.
-
-        Raises ModelError, or BudgetSpentError if the budget does not allow another attempt.
-        """
+        """Send a request, with retries within the budget, and return its answer."""
         error: TransientError | None = None
         n_failures = n_throttles = 0
         n_answered_at_start = self._n_answered

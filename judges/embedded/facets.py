@@ -15,7 +15,7 @@ FloatArray = NDArray[np.float64]
 class Facet(NamedTuple):
     """How much a facet counts in the overall impression that a text makes.
 
-    `is_content`: it is about what the text says, and not how. `document_weight` is for a text that
+    A content facet is about what the text says, and not how. `document_weight` is for a text that
     was made from a document, `turn_weight` for an answer. `bonus` is the gain of a text that is
     better than usual, relative to the loss of one that is equally worse: small for what all expect.
     """
@@ -91,7 +91,7 @@ _IS_FACTUAL = np.isin(FACET_NAMES, ("support", "truth"))
 def facet_weights(texts: Sequence[tuple[str, float]], *, is_turn: bool) -> FloatArray:
     """Return the weights of the facets: what a prompt's texts ask for, plus an overall impression.
 
-    `texts` are pairs of a text and its weight. `is_turn`: the judged text is an answer.
+    `texts` are pairs of a text and its weight. `is_turn` is true if the judged text is an answer.
     """
     requested = np.zeros(len(FACETS))
     for text, text_weight in texts:

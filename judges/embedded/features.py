@@ -176,15 +176,13 @@ def _mean(values: Sequence[float], *, default: float) -> float:
 
 
 def _wording_features(output: OutputText, text: SplitText) -> Iterable[float]:
-    """Return seven features of the wording of the text, in the order of FEATURES.
-
-    Two sentences are linked by shared stems, or by a connective in the second.
-    """
+    """Return seven features of the wording of the text, in the order of FEATURES."""
     stems, sentences = text.stems, output.sentences
     links: list[float] = []
     for first, second in pairwise(sentences):
         second_stems, first_stems = dict.fromkeys(second.stems), set(first.stems)
         shared_stems = [stem for stem in second_stems if stem in first_stems]
+        # Two sentences are linked by shared stems, or by a connective in the second.
         link = 0.5 * min(1.0, total_weight(shared_stems))
         link += 0.5 * (not WORDS["connectives"].isdisjoint(second.words[:2]))
         # The link counts half if the second sentence says hardly anything new.

@@ -52,10 +52,7 @@ MAX_SDS = 3.0
 
 
 class ExampleSimilarity:
-    """Computes how similar texts are to examples (n, features), by the distance of their features.
-
-    Features that are equal in all examples are ignored.
-    """
+    """Computes how similar texts are to examples, by the features that vary among these."""
 
     def __init__(self, examples: FloatArray) -> None:
         self._varying_indices = np.flatnonzero(examples.std(axis=0) > 1e-9)
@@ -173,10 +170,7 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_log_likelihood(
     precision: FloatArray, solution: FloatArray, groups: Sequence[NDArray[np.intp]]
 ) -> float:
-    """Return the log-likelihood of each group, predicted from the others, up to a constant.
-
-    If all examples have the same source, each example is predicted from all others.
-    """
+    """Return the log-likelihood of each group, or example, given the others, up to a constant."""
     if len(groups) == 1:
         errors = solution / np.diag(precision)
     else:

@@ -74,10 +74,7 @@ class ParquetSink:
 
 
 def load_dataset(path: str) -> object:
-    """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`.
-
-    Raises UnreadableError if the data set cannot be loaded, or if `path` names no split of several.
-    """
+    """Load the Hugging Face data set `hf:owner/name` or `hf:owner/name:split`."""
     import datasets
 
     name, _, split = path.removeprefix(HUB_PREFIX).partition(":")

@@ -21,10 +21,7 @@ _UNLIKELY_IN_WINDOWS_1252 = re.compile(
 
 
 def open_text(path: Path, problems: Problems, *, may_be_windows_1252: bool) -> TextIO:
-    """Open a text file in UTF-16, UTF-8 or Windows-1252, without translating line breaks.
-
-    Windows-1252 is what spreadsheets write. Raises UnreadableError for any other encoding.
-    """
+    """Open a text file in UTF-16, UTF-8 or Windows-1252, without translating line breaks."""
     problems.unit = "line"
     with open_regular(path) as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):

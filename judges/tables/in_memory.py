@@ -34,11 +34,7 @@ def table_name(source: object) -> str:
 
 
 def rows_in_memory(source: Any) -> list[Record]:
-    """Return the rows as data that JSON can hold, with missing values as None.
-
-    The index of a DataFrame becomes a column if it has a name. Raises RowsError if a row is not a
-    mapping, or if two columns have the same name.
-    """
+    """Return the rows as data that JSON can hold; a DataFrame's named index becomes a column."""
     rows: Iterable[object] = source
     name = table_name(source)
     if _class_name(source) == _DATASET_CLASS:

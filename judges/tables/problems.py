@@ -90,10 +90,7 @@ class Problems(list[Problem]):
         field: str | None = None,
         value: object = NO_VALUE,
     ) -> None:
-        """Append a problem, with an excerpt of the faulty `value` if there is one.
-
-        Raises RowsError if `strict` is true, or if there are too many problems.
-        """
+        """Append a problem, with an excerpt of the faulty `value` if there is one."""
         value_excerpt = None if value is NO_VALUE else excerpt(value)
         problem = Problem(self.file, kind, fault, advice, self.unit, line, field, value_excerpt)
         self.append(problem)

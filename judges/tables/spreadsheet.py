@@ -3,6 +3,7 @@
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -82,20 +83,15 @@ def _column_names(header: GridRow) -> list[str]:
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a CSV file; all cells are strings, or None if they are empty.
-
-    The delimiter is a comma, a semicolon, a tab or a vertical bar. The delimiter is chosen that
-    splits the largest share of the first rows into the same number of cells.
-    """
+    """Yield the rows of a CSV file; all cells are strings, or None if they are empty."""
     # The default limit of the csv module is far below the length of a document. The limit cannot be
     # set for one reader, only for the whole process.
     csv.field_size_limit(bounds.MAX_BYTES)
     with open_text(path, problems, may_be_windows_1252=True) as lines:
         problems.unit = "row"  # not "line", since a row may extend over several lines
         sample = list(islice(lines, _N_SAMPLE_LINES))
-        problems.delimiter = max(
-            _DELIMITERS, key=lambda delimiter: _share_of_equal_widths(sample, delimiter)
-        )
+        # The delimiter cuts the largest share of the rows into the same number of cells.
+        problems.delimiter = max(_DELIMITERS, key=partial(_share_of_equal_widths, sample))
         yield from rows_under_header(_csv_grid(chain(sample, lines), problems.delimiter), problems)
 
 

@@ -118,8 +118,6 @@ def _fill_merged_cells(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     with sheet._get_source() as source:
         range_names = _MERGED_RANGE.findall(source.read())
         ranges = [range_boundaries(name.decode()) for name in range_names]
-    if sum(max(0, min(bottom, n_rows) - top) for _, top, _, bottom in ranges) > bounds.MAX_CELLS:
-        raise size_error(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_by_line = {row.line: row.cells for row in grid}
     for column, top, _, bottom in ranges:
         if column > n_columns or top not in cells_by_line:

@@ -32,7 +32,6 @@ NAMES = [f"c{i}" for i in range(1001)]
 BRACKETS = b"[]," * 1_600_000 + b"[]]"
 DEEP = '{"a": 1}\n{"a": ' + "[" * 101 + "]" * 101 + "}\n"
 END, LAST = b"</sheetData>", b'<row r="1048576"><c r="%s1048576"><v>1</v></c></row>'
-AREA, AREAS = b'<mergeCell ref="A1:XFD1048576"/>' * 10_000, b"</mergeCells>"
 COLUMNS = f"has more than 1,000 columns; {WAY_OUT}"
 # Each is packed into, or written as, a few kilobytes to a few megabytes.
 HUGE: dict[str, tuple[Callable[[], Path], str]] = {
@@ -51,10 +50,6 @@ HELD: dict[str, tuple[Callable[[], Path], str]] = {
     "last cell": (
         lambda: in_workbook(END, LAST % b"XFD"),
         ", row 1048576: has more than 1,000 columns or 1,048,576 cells; leave out",
-    ),
-    "merged areas": (
-        lambda: edit(in_workbook(END, LAST % b"A"), AREAS, AREA + AREAS),
-        "merges more than 1,048,576 cells; leave out",
     ),
     "blanks": (
         lambda: in_workbook(END, b" " * 2**27),
