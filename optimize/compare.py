@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
-from judges.terminal import print_lines, print_note
+from judges.terminal import print_note
 from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.inputs.subjects import find_subject
@@ -97,8 +97,8 @@ def command(arguments: Sequence[str]) -> int:
     return execute(COMMAND_NAME, flags, compare)
 
 
-def compare(flags: argparse.Namespace) -> CommandOutcome | None:
-    """Ask all judges and write the run; returns None after --dry-run, which only prints costs."""
+def compare(flags: argparse.Namespace) -> CommandOutcome:
+    """Ask all judges and write the run; with --dry-run, only estimate its cost."""
     start_time = time.monotonic()
     set_only_dimension(flags)
     judges, prompt_source = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
@@ -114,8 +114,8 @@ def compare(flags: argparse.Namespace) -> CommandOutcome | None:
     task, entries = read_task(flags, specs)
     check_names(entries)
     if flags.dry_run:
-        print_lines(cost_lines(entries, flags.price))
-        return None
+        costs = cost_lines(entries, flags.price)
+        return CommandOutcome(costs, costs)
     with open_run_and_ask(flags, "compare", task, entries) as (folder, entries):
         result = CompareRun(
             comparison=compare_judges(entries, task),

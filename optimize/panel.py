@@ -19,7 +19,7 @@ from typing import Any, Literal
 from judges.cli.flags import split_name
 from judges.labels.splits import split
 from judges.panel import AnyJudge, Member, Panel
-from judges.terminal import print_lines, print_note
+from judges.terminal import print_note
 from optimize.compare import add_judges_flags, open_run_and_ask
 from optimize.figures.as_json import (
     INLINED_IN_JSON,
@@ -147,8 +147,8 @@ def command(arguments: Sequence[str]) -> int:
     return execute(COMMAND_NAME, parser().parse_intermixed_args(arguments), join_judges)
 
 
-def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
-    """Join the members and write the run; returns None after --dry-run, which prints its cost."""
+def join_judges(flags: argparse.Namespace) -> CommandOutcome:
+    """Join the members and write the run; with --dry-run, only estimate its cost."""
     start_time = time.monotonic()
     if flags.data is None:
         raise SettingsError(
@@ -165,8 +165,8 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome | None:
     ids = learning_ids.union(*held_out_ids.by_name.values())
     entries = [replace(entry, items=entry.items.of_ids(ids)) for entry in entries]
     if flags.dry_run:
-        print_lines(cost_lines(entries, flags.price))
-        return None
+        costs = cost_lines(entries, flags.price)
+        return CommandOutcome(costs, costs)
     with open_run_and_ask(flags, "panel", task, entries) as (folder, entries):
         scored = on_common_rows(_scored_by_name(entries))
         fit = _learn(scored, learning_ids, flags.seed)

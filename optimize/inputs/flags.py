@@ -160,20 +160,18 @@ class CommandOutcome:
 def execute(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], CommandOutcome | None],
+    compute: Callable[[argparse.Namespace], CommandOutcome],
     *,
     interrupted: str = INTERRUPTED_MESSAGE,
 ) -> int:
     """Run a command, print its outcome (as JSON with --json), and return the exit code.
 
-    `compute` returns the outcome for the flags, or None if it has printed everything itself.
     `interrupted` is the message after Ctrl-C.
     """
 
     def print_outcome() -> int:
         flags.scale = scale_of_labels(flags)
-        if (outcome := compute(flags)) is None:
-            return DONE
+        outcome = compute(flags)
         if flags.json:
             # A slow import that --help does not need.
             from optimize.figures.as_json import as_json, to_json
