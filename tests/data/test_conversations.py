@@ -104,14 +104,6 @@ def test_an_output_beside_the_conversation_is_the_one_that_is_judged():
     assert "output" not in cells_with_texts({**row, "response": None})
 
 
-def test_a_row_without_an_answer_is_left_out_and_counted():
-    turns = [[USER, REPLY], [USER], [CALL, REPLY]]
-    rows = [{"messages": each, "label": n % 2} for n, each in enumerate(turns)]
-    labelled = data.read_labels(rows)
-    assert len(labelled.outputs) == 2
-    assert "left out 1 row, since 'output' is empty (row 2)" in labelled.notes
-
-
 def test_two_conversations_are_a_pair_with_their_shared_turns_as_the_prompt():
     other, more = {"role": "assistant", "content": "No."}, {"role": "user", "content": "And?"}
     row = {"model_a": "x", "model_b": "y", "winner": "model_b", "conversation_b": [USER, other]}

@@ -69,13 +69,6 @@ def test_what_says_when_and_how_is_no_text_and_no_column_that_differs():
             assert labelled.reading.unread == ()
 
 
-def test_a_sheet_with_a_row_an_annotator_keeps_the_last_row_too():
-    texts = {"id": 1, "document": "Text.", "summary": "Short.", "labelled_at": "today"}
-    rows = [{**texts, "annotator": "Anna", "helpful": n, "clear": n} for n in (1, 2)]
-    labelled = data.read_labels(rows, dimensions=["helpful", "clear"])
-    assert [output.ratings for output in labelled.outputs] == [{"helpful": (2,), "clear": (2,)}]
-
-
 def test_of_pairs_the_last_vote_counts():
     pair = {"prompt": "Why?", "response_a": "So.", "response_b": "No.", "labelled_at": "now"}
     votes = ["p Anna A", "p Ben B", "q Anna A", "p Anna tie", "q Anna "]

@@ -84,13 +84,6 @@ def test_an_export_of_no_certain_meaning_is_refused(content, problem):
     assert problem in read(file_of(content))[1][0]
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_the_one_that_cuts_rows_evenly(delimiter):
-    others = "".join(other for other in ",;\t|" if other != delimiter)
-    rows = [["id", "document"], ["a", f"One{others}two{others[0]}"], ["b", f"x{others[1]}"]]
-    assert rows_of(file_of("".join(f"{delimiter.join(row)}\n" for row in rows))) == rows
-
-
 def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have():
     path = file_of('id,document\n"a","Two\nlines, quoted ""so"""\n\nb,x,y\nc\nd,Long\n')
     table, problems, _ = read(path)
