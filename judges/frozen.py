@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,17 +81,13 @@ class SubjectEntry(_StrictStruct):
 
 
 class _DataEntry(Struct):
-    """The data set that a judge was tuned on."""
-
     name: Name
     constructed: bool = False
 
 
 class _QuestionLoss(Struct):
-    """A question of a tuned judge; `loss` is how far the objective falls without the question."""
-
     name: Identifier
-    loss: float | None = None
+    loss: float | None = None  # how far the objective falls without the question
 
 
 _ErrorCount = Annotated[int, Meta(ge=0, le=2**31)]
@@ -244,10 +241,9 @@ def _check_file(file: AnyJudgeFile) -> None:
         )
 
 
-def one_line(message: object) -> str:
-    """Return a message on one line; a very long message, such as one that quotes a file, is cut."""
-    text = " ".join(str(message).split())
-    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
+def one_line(error: Exception) -> str:
+    """Return an error's message on one line; a long message, which quotes a file, is cut."""
+    return textwrap.shorten(str(error), MAX_MESSAGE_LENGTH, placeholder="...")
 
 
 def plain_data(value: object) -> Any:

@@ -129,12 +129,12 @@ class Preference:
 
     @property
     def score(self) -> float:
-        """The margin, under the name that a Judgement's score has."""
+        """The margin, as a Judgement's score."""
         return self.margin
 
     @property
     def rationale(self) -> str | None:
-        """The comparison, under the name that a Judgement's reasons have."""
+        """The comparison, as a Judgement's rationale."""
         return self.comparison
 
     @property

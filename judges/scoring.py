@@ -88,24 +88,15 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyContent:
-    """What was read from one reply: its free text, and its answers as numbers.
+    """What was read from one reply: the rating, verdict or choice as a number, and its free text.
 
-    `value` is the judge's rating, verdict or choice. `distributions` has the probability of each
-    number that an answer can be, by field name; the last is that of the rating, verdict or choice.
-    If the plan is not "weighted", the number that the reply states has the probability 1.
+    `distributions` has the probability of each number that an answer can be, by field name; the
+    last is that of the rating, verdict or choice. A number that the reply just states has 1.
     """
 
     value: float
     text: str | None
     distributions: dict[str, dict[float, float]]
-
-    @property
-    def answers(self) -> dict[str, float]:
-        """The expectation of each answer, by field name."""
-        return {
-            name: math.fsum(number * p for number, p in distribution.items())
-            for name, distribution in self.distributions.items()
-        }
 
 
 def default_plan(model: Model) -> SamplingPlan:
@@ -218,9 +209,12 @@ def judgement_of_samples(
 
 def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
-    answers = [sample.answers for sample in samples]
-    names = answers[0] if answers else ()
-    return {name: math.fsum(each[name] for each in answers) / len(answers) for name in names}
+    means = {}
+    for name in samples[0].distributions if samples else ():
+        distributions = [sample.distributions[name].items() for sample in samples]
+        expectations = (math.fsum(n * p for n, p in items) for items in distributions)
+        means[name] = math.fsum(expectations) / len(samples)
+    return means
 
 
 def _choice_probabilities(

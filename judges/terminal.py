@@ -43,7 +43,6 @@ def print_output(text: str) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print a result of several lines to stdout."""
     print_output("\n".join(lines))
 
 

@@ -46,12 +46,11 @@ class TrueRate:
 def errors_by_document(
     passes: ArrayLike, human: ArrayLike, documents: Sequence[Hashable]
 ) -> list[list[int]]:
-    """Compare a judge's verdicts with people's, as a table for `corrected_rate`.
+    """Compare a judge's verdicts (1, 0, or NaN) with people's, as a table for `corrected_rate`.
 
-    Verdicts are 1 (pass) or 0 (fail); an output for which the judge has NaN is left out. Each row
-    has five numbers. The first four numbers count the outputs of a document that people and the
-    judge pass, that only people pass, that only the judge passes, and that neither passes. The
-    fifth is the number of documents with these four counts.
+    Each row counts the outputs of a document that people and the judge pass, that only people pass,
+    that only the judge passes, and that neither passes. The fifth number is how many documents have
+    these four counts.
     """
     by_document: dict[Hashable, list[int]] = {}
     for verdict, label, document in zip(
