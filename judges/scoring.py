@@ -9,10 +9,10 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from dspy_judges.errors import OptionError
-from judges.answer import NUMBER_WORDS
+from judges.answer import answer_form
 from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
+from judges.prompt import LETTERS, LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
 from judges.protocol import (
     FatalModelError,
     Model,
@@ -229,12 +229,9 @@ def _choice_probabilities(
     token = next((token for token, end in tokens if end - reply_start > position), None)
     if token is None or reply_start < 0 or _choice_of_token(token.text, choices) != value:
         raise NoScoreError(f"no single token of the reply is the answer {value!r}")
-    logprobs = token.top.values()
-    # A large log-probability would overflow, and an undefined one would make the sum undefined.
-    if (
-        not all(p <= MAX_PROBABILITY_SUM - 1 for p in logprobs)
-        or sum(map(math.exp, logprobs)) > MAX_PROBABILITY_SUM
-    ):
+    # The minimum keeps an impossible log-probability from overflowing; a NaN fails the comparison.
+    top_probability = sum(math.exp(min(logprob, 1.0)) for logprob in token.top.values())
+    if not top_probability <= MAX_PROBABILITY_SUM:
         raise NoScoreError("the log-probabilities of a token are impossible")
     probability_sums = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
@@ -249,13 +246,11 @@ def _choice_probabilities(
 @lru_cache(maxsize=4096)
 def _choice_of_token(token: str, choices: tuple[Value, ...]) -> Value | None:
     """Return the choice of a token: a digit, a number word, or the start of a verdict's word."""
-    words = {str(word).lower(): word for word in words_of(choices)}
-    number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-    choice_by_text = {str(choice): choice for choice in choices} | number_words | words
     text = unicodedata.normalize("NFKC", token.translate(_RAW_BLANK_MAP)).strip(_TOKEN_PADDING)
-    # The token "a" is usually an article, and only "A" is a choice, so case matters at first.
-    for variant in (text, text.lower()):
-        if variant in choice_by_text:
-            return choice_by_text[variant]
-    matching_words = [word for word in words if text and word.startswith(text.lower())]
-    return words[matching_words[0]] if len(matching_words) == 1 else None
+    if choices == LETTERS:  # the token "a" is usually an article
+        return text if text in LETTERS else None
+    text, choice_by_text = text.lower(), answer_form(choices, False).choice_by_text
+    if text in choice_by_text:
+        return choice_by_text[text]
+    words = [word for word in words_of(choices) if text and str(word).lower().startswith(text)]
+    return words[0] if len(words) == 1 else None
