@@ -18,7 +18,7 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, break_markup, restate_format, words_of
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, break_markup, restate_format
 from judges.protocol import MAX_REPEATS, Message
 from judges.questions import AnswerWeights, QuestionError, choice_number
 from judges.reading import read_reply
@@ -104,9 +104,7 @@ class JudgeModule(dspy.Module):
         # The judge from which the program was made, if any.
         self.source: object = None
         self.judge = dspy.Predict(signature_of(prompt))
-        # A rating or a comparison without questions needs neither weights nor a threshold.
-        scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
-        self.scoring = scoring if prompt.questions or words_of(prompt.answer.choices) else None
+        self.scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
 
     def forward(self, **texts: object) -> dspy.Prediction:
         with self._dspy_context():
@@ -118,8 +116,7 @@ class JudgeModule(dspy.Module):
 
     def load_state(self, state: ValuesByName, **options: object) -> None:
         """Load a saved state; if it has no scoring, the weights and threshold stay the same."""
-        current_scoring = {"scoring": self.scoring.dump_state()} if self.scoring else {}
-        super().load_state({**current_scoring, **state}, **options)
+        super().load_state({"scoring": self.scoring.dump_state(), **state}, **options)
 
     def _predictor_arguments(self, texts: ValuesByName) -> ValuesByName:
         """Return the predictor's arguments, with typed questions if the LM answers these."""
@@ -136,9 +133,8 @@ class JudgeModule(dspy.Module):
         }
 
     def _with_score(self, prediction: dspy.Prediction) -> dspy.Prediction:
-        choices = prompt_of(self.judge.signature).choices
-        scored_prediction = (self.scoring or Scoring(choices)).with_score(prediction)
-        for field in choices:
+        scored_prediction = self.scoring.with_score(prediction)
+        for field in self.scoring.choices:
             scored_prediction[field.name] = _likeliest_choice(scored_prediction[field.name], field)
         return scored_prediction
 

@@ -85,19 +85,6 @@ def test_both_orders_are_asked_and_make_one_verdict(choice, orders, preferred, m
     assert {shortest(content) for content in model.prompts} == {"A", "B"}
 
 
-def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders():
-    # P(first) is .9 in the order ab and .6 in ba: (.9 - .1) for A, (.6 - .4) for B; mean .3.
-    def reply(content: str, *_: object) -> Reply:
-        p = 0.6 if shortest(content) == "A" else 0.9
-        top = {"A": math.log(p), "B": math.log(1 - p)}
-        parts = (Token("[[ ## preferred ## ]]\n", {}), Token("A", top))
-        return Reply(text="".join(part.text for part in parts), tokens=parts)
-
-    (verdict,) = judge_all(CONCISE, Model(reply), PAIR, plan=WEIGHTED)
-    assert verdict.margin == pytest.approx(0.3)
-    assert (verdict.order_ab, verdict.order_ba, verdict.preferred) == ("A", "B", "tie")
-
-
 @pytest.mark.parametrize(
     ("a", "b", "result"),
     [

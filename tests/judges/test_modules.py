@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 import pytest
-from catalogue import RELEVANCE, TLDR_CONCISE
+from catalogue import RELEVANCE
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 from dspy_engine import Engine, lm_of
 from question_cases import form
@@ -59,15 +59,6 @@ def test_a_verdict_s_score_is_moved_by_the_threshold_and_its_word_is_not():
     assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
     copy = Judge.from_program(judge.program(), POLITE)
     assert (copy.weights, copy.threshold) == (weights, 0.8)
-
-
-def test_a_comparison_s_score_is_the_margin_in_the_order_asked():
-    shorter = Question(name="shorter", text="which is shorter", answers=("A", "B"))
-    weights = AnswerWeights(intercept=0.0, slopes={"preferred": 0.7, "shorter": 0.3})
-    judge = replace(Judge.of(TLDR_CONCISE, questions=[shorter]), weights=weights)
-    answers = {"comparison": "A is short.", "shorter": "B", "preferred": "A"}
-    texts = dict.fromkeys(judge.texts, "A text.")
-    assert ask(judge.program(), answers, **texts).score == pytest.approx(0.4)
 
 
 class Outer(dspy.Module):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from judges.client import Client
 from judges.dimension import DimensionError, check_prompt, untuned_prompt
 from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
-from judges.prompt import NOT_GIVEN, Prompt, Reasoning, reasoning_of, with_reasoning
+from judges.prompt import Prompt, Reasoning, reasoning_of, with_reasoning
 from judges.protocol import Reply, Token
 from judges.questions import choice_number
 from judges.reading import read_reply
@@ -236,16 +236,6 @@ def test_every_form_is_told_from_its_prompt_and_leaves_no_trace_in_another(subje
     assert len(prompt.outputs) == (1 if first == "none" else 2)
     check_prompt(subject, prompt)
     assert with_reasoning(with_reasoning(prompt, second), first) == prompt
-
-
-@given(subjects, forms, forms, lines)
-def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
-    prompt = with_reasoning(prompt_with_demo(subject, first, reasons), second)
-    check_prompt(subject, prompt)
-    (demo,) = prompt.demos
-    values = [demo[name] for name in ("rationale", "comparison") if name in demo]
-    expected = [] if second == "none" else [reasons if first == second else NOT_GIVEN]
-    assert values == expected
 
 
 @given(subjects, forms, lines)

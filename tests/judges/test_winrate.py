@@ -59,14 +59,6 @@ def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs():
     assert single.high - single.low == pytest.approx(0.098, abs=0.01)
 
 
-@pytest.mark.parametrize("choice", ["A", "B", None])
-def test_eight_alike_of_eight_are_no_certainty_and_stay_within_the_scale(choice):
-    rate = win_rate([verdict(choice, choice)] * 8)
-    assert 0 <= rate.low <= rate.win_rate_a <= rate.high <= 1
-    # An exact (Clopper-Pearson) interval of 8 of 8 begins at .025 ** (1 / 8) = .63.
-    assert 0.25 < rate.high - rate.low < 0.45
-
-
 @pytest.mark.parametrize(
     ("wins", "ties", "has_clusters"),
     [(0.5, 0, True), (0.95, 0, False), (0.8, 0.15, True), (0, 1, True)],
