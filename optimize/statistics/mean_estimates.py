@@ -93,7 +93,8 @@ def estimate_mean(
     """
     sums, pseudo_sums = _document_sums(label, score, document, weight, bounds, pseudo_labels)
     all_sums = np.hstack([sums, pseudo_sums])
-    n_labels, n_outputs = int(sums[0].sum()), int(sums[4].sum())
+    label_counts, weight_sums, _, _, output_counts, score_sums = sums
+    n_labels, n_outputs = int(label_counts.sum()), int(output_counts.sum())
     labelled_share = n_labels / n_outputs
     label_mean, correction = _label_mean_and_correction(sums)
     label_centre, correction_centre = _label_mean_and_correction(all_sums)
@@ -109,15 +110,16 @@ def estimate_mean(
     estimate_error = _norm(label_errors + judge_weight * correction_errors)
     # Each document's probability of being drawn for labelling follows from its weight. The error
     # of the mean over the given outputs comes from the documents that were not drawn.
-    probability = labelled_share * all_sums[0] / np.where(all_sums[1] > 0, all_sums[1], 1)
+    all_label_counts, all_weight_sums = all_sums[:2]
+    probability = labelled_share * all_label_counts / np.where(all_weight_sums, all_weight_sums, 1)
     omission_errors = label_errors - judge_weight * labelled_score_errors
     given_error = _norm(np.sqrt(1 - np.minimum(probability, 1)) * omission_errors)
     low, high = bounds or (-np.inf, np.inf)
     value = min(max(label_mean + judge_weight * correction, low), high)
     centre = label_centre + judge_weight * correction_centre
     # Tuning the judge's weight costs one degree of freedom, like fitting a slope.
-    is_labelled = sums[0] > 0
-    n_effective_documents = effective_size(sums[1][is_labelled] / sums[0][is_labelled])
+    is_labelled = label_counts > 0
+    n_effective_documents = effective_size(weight_sums[is_labelled] / label_counts[is_labelled])
     label_freedom = max(n_effective_documents + pseudo_sums.shape[1] - 1, 1)
     freedom = max(label_freedom - (judge_weight > 0), 1)
     quantile = student_quantile(freedom, n_comparisons)
@@ -144,7 +146,7 @@ def estimate_mean(
         labels_only=IntervalEstimate(
             label_mean, interval(label_mean, label_centre, label_half_width)
         ),
-        judge_only=float(sums[5].sum() / n_outputs),
+        judge_only=float(score_sums.sum() / n_outputs),
         weight=judge_weight / largest_weight,
         n_labels=n_labels,
         n_judgements=n_outputs - n_labels,
