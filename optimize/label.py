@@ -32,7 +32,7 @@ from optimize.inputs.flags import (
     CommandParser,
     SettingsError,
     add_turns_flag,
-    ratings_of_scale,
+    judge_bounds,
     rescale,
     scale_bounds,
     scale_of_labels,
@@ -199,9 +199,7 @@ def _new_subject(
         )
     if isinstance(labelled, LabelledPairs):
         return make_comparison(name, texts, labelled.candidate, definition)
-    ratings = ratings_of_scale(scale)
-    answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-    return make_dimension(name, answers, texts, definition)
+    return make_dimension(name, judge_bounds(scale) or PASS_FAIL, texts, definition)
 
 
 def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:

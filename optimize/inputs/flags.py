@@ -75,18 +75,10 @@ def word_values(values: object) -> dict[str, float | Vote | None]:
         raise SettingsError(f"{option_name('values')} {error}") from None
 
 
-def rescale(subject: Subject, scale: str | None) -> Subject:
-    """Return the subject on this scale; unchanged for "any", None and comparisons."""
-    ratings = ratings_of_scale(scale)
-    if not ratings or not isinstance(subject, Dimension):
-        return subject
-    return subject.on_scale(ratings[0], ratings[-1])
-
-
-def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
-    """Return all ratings of a judge's scale such as "1-5"; none for "any" and for None."""
+def judge_bounds(scale: str | None) -> tuple[int, int] | None:
+    """Return the ends of a judge's scale such as "1-5"; None for "any" and for None."""
     if (bounds := scale_bounds(scale)) is None:
-        return ()
+        return None
     low, high = bounds
     if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
@@ -94,7 +86,13 @@ def ratings_of_scale(scale: str | None) -> tuple[int, ...]:
             f"{MAX_RATINGS} at most; with {option_name('scale', ANY_SCALE)} it keeps its own "
             "scale, and only the order of the labels counts"
         )
-    return tuple(range(int(low), int(high) + 1))
+    return int(low), int(high)
+
+
+def rescale(subject: Subject, scale: str | None) -> Subject:
+    """Return the subject on this scale; unchanged for "any", None and comparisons."""
+    bounds = judge_bounds(scale)
+    return subject.on_scale(*bounds) if bounds and isinstance(subject, Dimension) else subject
 
 
 def narrowest_scale(ratings: Sequence[float]) -> tuple[int, int] | None:

@@ -24,8 +24,8 @@ from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import (
     SettingsError,
+    judge_bounds,
     narrowest_scale,
-    ratings_of_scale,
     scale_bounds,
     word_values,
 )
@@ -120,8 +120,8 @@ def check_level(level: LevelOrAuto, items: Items, *, pairs: bool) -> None:
 
 def judge_scale(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
     """Return the ends of a judge's scale for these labels; LabelError if no scale fits."""
-    if all_ratings := ratings_of_scale(scale):
-        return all_ratings[0], all_ratings[-1]
+    if bounds := judge_bounds(scale):
+        return bounds
     ratings = _ratings(labelled, name)
     usual_scale = _usual_scale(ratings)
     if not usual_scale and scale != ANY_SCALE:

@@ -26,7 +26,7 @@ from judges.protocol import FatalModelError, is_embedded
 from judges.tables.problems import excerpt
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, json_number
-from optimize.inputs.flags import ratings_of_scale, rescale
+from optimize.inputs.flags import judge_bounds, rescale
 from optimize.inputs.labelled import PASS_FAIL, AnyLabels, LevelOrAuto, check_level, verdict_words
 from optimize.items import Items, choose_level, items_of
 from optimize.measuring.recorded import JudgementsById
@@ -112,7 +112,9 @@ def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """Return all ratings of --scale, else of the subject's scale; () if both are unknown."""
-    return ratings_of_scale(scale) or (tuple(subject.scale) if subject else ())
+    if bounds := judge_bounds(scale):
+        return tuple(range(bounds[0], bounds[1] + 1))
+    return tuple(subject.scale) if subject else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
