@@ -18,7 +18,6 @@ from serving import serving
 
 # The limit of OpenAI's `input_json`.
 MOST_BYTES = 256 * 1024
-HUGE = 9 * 2**20
 Opinion = Callable[[Any, str, Sequence[str]], Sequence[float]]
 Pairs = list[tuple[str, float]]
 
@@ -71,11 +70,6 @@ def complaint(body: Body) -> str | None:
         msgspec.convert(body, DECISIONS if form == "decisions" else SYSTEM_ONE)
     except msgspec.ValidationError as wrong:
         return str(wrong)
-    if len(questions_of(body)) < len(body["questions"]):
-        return "a name occurs twice - at `$.questions`"
-    for question in questions_of(body).values():
-        if len(set(options_of(question))) < len(options_of(question)):
-            return "options are not unique - at `$.questions`"
     size = len(msgspec.json.encode(state_of(body)))
     if form == "decisions" and size > MOST_BYTES:
         return f"{size} bytes of JSON - at `$.input[...].content[...].data`"
@@ -119,11 +113,10 @@ def _answer(question: Body, p: Sequence[float]) -> Body:
     if kind in ("noul", "predicate"):
         return {"type": "noul", "noul": p[0]}
     answer = {"type": kind, "confidence": max(p), "probabilities": by_option}
-    if kind == "choice":
-        return {**answer, "choice": max(by_option, key=by_option.__getitem__)}
-    labels = question.get("criteria") or [level["label"] for level in question["levels"]]
-    score = sum(place * each for place, each in enumerate(p))
-    return {**answer, "score": score, "legend": dict(zip(by_option, labels, strict=True))}
+    if kind == "score":
+        labels = question.get("criteria") or [level["label"] for level in question["levels"]]
+        answer["legend"] = dict(zip(by_option, labels, strict=True))
+    return answer
 
 
 def _decision(name: str, answer: Body) -> Body:
@@ -173,10 +166,7 @@ SPOILS: Mapping[str, Callable[[Body], object]] = {
     "refusal": lambda reply: reply["answers"].update({_first(reply): {"type": "refusal"}}),
     "sum": _put(1.0),
     "nan": _put(float("nan")),
-    "negative": _put(-0.2),
     "wrong option": _options(lambda pairs: [("other", pairs[0][1]), *pairs[1:]]),
-    "missing option": _options(lambda pairs: pairs[1:]),
-    "many options": _options(lambda pairs: pairs + [(f"other\n{n}", 0.1) for n in range(2_000)]),
     "order": _options(lambda pairs: pairs[::-1]),
     # As a server would that turns the scale.
     "labels": _options(
@@ -190,12 +180,8 @@ SPOILS: Mapping[str, Callable[[Body], object]] = {
     ),
     "no usage": lambda reply: reply.pop("usage"),
     "absurd usage": lambda reply: reply.update(usage={"input_tokens": 10**15, "output_tokens": -3}),
-    "huge": lambda reply: reply.update(padding="x" * HUGE),
 }
-TEXTS = {
-    "html": "<html><body>502 Bad Gateway</body></html>",
-    "nested": '{"answers": ' + "[" * 100_000 + "]" * 100_000 + "}",
-}
+HTML = "<html><body>502 Bad Gateway</body></html>"
 
 
 @dataclass
@@ -203,8 +189,8 @@ class DecisionServer(OpenAIServer):
     """Decision models at /v1/decisions (both forms) and, unless `moved`, at /v1/systemone.
 
     `opinion` gives the probability of each option of a question, by the state, the question's name
-    and its options. Faults are 429, 500, hang and drop, "echo" (the key in the answer), and those
-    of SPOILS and TEXTS. `tokens_in` is the bill; requests that hang or are dropped are on it, too.
+    and its options. Faults are 429, 500, hang, drop, "html" and those of SPOILS. `tokens_in` is the
+    bill; requests that hang or are dropped are on it, too.
     """
 
     opinion: Opinion = believe
@@ -259,12 +245,6 @@ class DecisionServer(OpenAIServer):
         """A reply in the form of the request."""
         if form_of(body) == "systemone":
             return reply
-        if "usage" in reply:
-            reply["usage"] |= {
-                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-                "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": reply["usage"]["input_tokens"],
-            }
         return {**reply, "answers": [_decision(*each) for each in reply["answers"].items()]}
 
     def _faulty(self, fault: str, request: web.Request, body: Body) -> web.StreamResponse:
@@ -273,13 +253,9 @@ class DecisionServer(OpenAIServer):
         if fault.isdigit():
             return self._error(body, int(fault), "Try again later.")
         reply = self._reply(body)
-        if fault in TEXTS:
-            return web.Response(text=TEXTS[fault], content_type="text/html")
-        if fault == "echo":
-            reply["model"] = key = request.headers["Authorization"]
-            _options(lambda pairs: [(key, pairs[0][1]), *pairs[1:]])(reply)
-        else:
-            SPOILS[fault](reply)
+        if fault == "html":
+            return web.Response(text=HTML, content_type="text/html")
+        SPOILS[fault](reply)
         return web.json_response(self._in_form(body, reply))
 
     def _note(self, request: web.Request, body: Body, outcome: str) -> None:
