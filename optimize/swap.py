@@ -8,7 +8,6 @@ from judges.cli.flags import split_name
 from optimize.figures.as_text import (
     cost_text,
     counted,
-    file_uri,
     interval_text,
     interval_unit,
     looks_text,
@@ -136,7 +135,7 @@ def swap_lines(result: SwapResult, page: str | None = None) -> list[str]:
     for row in result.changed[:MAX_PRINTED_ROWS]:
         human = label_text(result, row.human)
         rows.append(row.remarks.as_line(f"{change_text(result, row)} (people {human})", row.id))
-    page_lines = [f"What changes: {file_uri(Path(page))}"] if page else []
+    page_lines = [f"What changes: {Path(page).resolve().as_uri()}"] if page else []
     return swap_answer(result).lines(VERIFY_LINES, extra=rows, last=page_lines)
 
 

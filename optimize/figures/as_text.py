@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
@@ -66,11 +65,6 @@ def cost_text(dollars: float | None) -> str:
     if dollars == 0:
         return "free"
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
-
-
-def file_uri(file: Path) -> str:
-    """Return the file's address as a URI, which terminals make a link."""
-    return file.resolve().as_uri()
 
 
 def wrap_lines(*sentences: str) -> list[str]:

@@ -36,7 +36,6 @@ class MissArticle:
     `texts` all texts.
     """
 
-    anchor: str
     miss: Miss
     people: NamedTexts
     outputs: NamedTexts
@@ -59,12 +58,11 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
         title, caption = KIND_TITLES[kind]
         articles = [
             MissArticle(
-                f"{kind.replace(' ', '-')}-{number}",
                 Miss.from_row(scored, kind, row),
                 _annotator_texts(scored, row),
                 *_shown_texts(scored.texts(row), is_pairs=scored.is_pairs),
             )
-            for number, row in enumerate(rows, start=1)
+            for row in rows
         ]
         title = f"{title}: {counted(len(rows), 'pair' if scored.is_pairs else 'output')}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
@@ -74,7 +72,7 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
 def changed_rows_group(result: SwapResult) -> MissGroup:
     """Return the rows on which two judges differ, the largest change first."""
     card, articles = result.comparison.card, []
-    for number, row in enumerate(result.changed, start=1):
+    for row in result.changed:
         miss = Miss(
             kind="change",
             id=row.id,
@@ -85,7 +83,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
         )
         texts = {**row.remarks.texts, "output": row.remarks.output}
         shown = _shown_texts(texts, is_pairs=card.is_pairs)
-        articles.append(MissArticle(f"change-{number}", miss, [], *shown))
+        articles.append(MissArticle(miss, [], *shown))
     caption = f"The {card.unit} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from optimize.figures.as_text import correlation_line, counted, file_uri, number_text, wrap_lines
+from optimize.figures.as_text import correlation_line, counted, number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
@@ -35,7 +35,8 @@ def verification_lines(
     # Faults are left out here, since the command prints them as errors below the answer.
     answer = verification_answer(result, with_faults=False)
     card = result.card
-    errors = file_uri(Path(page)) if page else "--report FILE.html shows them."
+    # Terminals make a link of a URI.
+    errors = Path(page).resolve().as_uri() if page else "--report FILE.html shows them."
     n_faults = len(wrap_lines(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
     misses = result.misses or ()
     false_passes = [miss for miss in misses if miss.kind == "false pass"]

@@ -65,7 +65,7 @@ def page_with(text):
     words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
     fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
     change = Miss(kind="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
-    miss = MissArticle("a-1", change, both, both, both)
+    miss = MissArticle(change, both, both, both)
     tile = Tile(text, reaching(0.5, 0.1), text)
     why, footer = [(f"x{text}", text)], f"x{text}"
     answer = ReportAnswer(
