@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from label_files import file_of
 
 from dspy_judges.files import claim_file
@@ -54,6 +56,18 @@ def test_rows_come_back_as_written(form):
     as_texts = [{name: str(v) if v else None for name, v in row.items()} for row in ROWS]
     assert list(read_rows(path)) == (as_texts if form == "csv" else ROWS)
     assert [*Path().iterdir()] == [path]
+
+
+# A row of empty cells is none, and a title is short.
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lambda t: t.strip())
+
+
+@in_every_format
+@given(rows=st.lists(st.fixed_dictionaries({"a": TEXT, "b": TEXT}), min_size=1, max_size=5))
+def test_any_text_comes_back(form, rows):
+    path = write(Path(f"t.{form}"), rows)
+    assert list(read_rows(path)) == rows
+    path.unlink()
 
 
 def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back():
