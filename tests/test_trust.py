@@ -110,20 +110,6 @@ def test_a_strangers_state_of_a_batch_sends_no_key(step, stranger):
     assert f"at http://{stranger}/v1: name them (--lm, --api-base)" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "tag",
-    [
-        *("!!python/object/apply:os.system ['curl {}']", "!!python/name:os.system"),
-        *("!include http://{}", "!!python/object/new:subprocess.Popen [['touch', 'ran']]"),
-    ],
-)
-def test_a_strangers_definition_runs_nothing(tag, stranger):
-    text = f"name: x\ndefinition: {tag.format(stranger)}\ninputs: [document]\nscale: [1, 5]\n"
-    with pytest.raises(ValueError, match=r"theirs\.yaml: .*line 2"):
-        judges.load(file_of(text, "theirs.yaml"))
-    assert not Path("ran").exists()
-
-
 def test_a_strangers_labels_reach_no_host(stranger):
     url = f"http://{stranger}/v1"
     own = {"group": f"file://{url}", "document": url}
@@ -197,13 +183,6 @@ def test_an_endpoint_holds_for_the_judge_and_the_proposer(private):
     assert run(judges_command, *score, *there).code == 0
     assert judges.load("run", api_base=private.url)(**ROW).failure is None
     assert len(private.log) == n + 2
-
-
-def test_on_labels_of_another_scale_a_judge_is_asked_at_its_address(private):
-    judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
-    measure(judge, "labels.jsonl", scale="0-9")
-    assert models_of(private) == {"judge-1"}
-    assert "7, 8 or 9" in private.log[0].text
 
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prompts import reprompt
 
 from judges.judge import Judge
-from judges.modules import RatingJudge, prompt_of, signature_of
+from judges.modules import RatingJudge
 from judges.prompt import (
     FIELD_HEADER_PATTERN,
     THOUGHT_END,
@@ -132,17 +132,3 @@ def test_a_configured_lm_and_a_predictors_own_come_first(openai_server, always_f
         program.set_lm(lm_of(always_four))
         assert program(**TEXTS).rating == 4
     assert len(openai_server.log) == 1
-
-
-@pytest.mark.parametrize(
-    ("demo", "why"),
-    [
-        ({**DEMO, "rating": 3.67}, "rating 3.67; it must be one of 1, 2, 3, 4, 5"),
-        ({**DEMO, "rating": 6}, "rating 6"),
-        ({"document": "d", "rating": 3}, "summary None; it must be a text"),
-        ({"document": "d", "summary": "s", "gold": 3}, "rating None; it must be one of"),
-    ],
-)
-def test_a_demo_that_is_none_is_refused(demo, why):
-    with pytest.raises(ValueError, match=f"demo 0 has {why}"):
-        prompt_of(signature_of(RELEVANCE.prompt()), [demo])

@@ -13,7 +13,7 @@ from deciding_lm import DecidingLM
 from dspy_engine import Engine, lm_of
 
 import judges
-from judges.client.budget import Budget, BudgetSpentError
+from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.dspy import as_lm
 from judges.client.store import Store
@@ -135,21 +135,6 @@ def test_a_decision_model_as_dspy_s_lm_has_its_client_s_store_tokens_and_retries
         assert (sampling.temperature, sampling.max_tokens) == (None, 0)
     # Two requests for the first, and the same for the second, which the store answers.
     assert usage.get_total_tokens()["systemone/m"]["prompt_tokens"] == 2 * (10 + 10)
-
-
-def test_a_decision_model_as_dspy_s_lm_raises_dspy_s_errors():
-    question = {"polite": {"type": "noul", "instructions": "is it polite"}}
-    request = {"state": {"inputs": {"text": "A text."}}, "questions": question}
-    bad = decision_client(lambda *_: json.dumps({"polite": {"type": "choice"}}))[1]
-    with pytest.raises(
-        dspy.LMServerError, match=r"the answer to 'polite' cannot be used: .its type"
-    ):
-        as_lm(bad)(**request)
-    lm = as_lm(decision_client(lambda *_: "{}", max_calls=1)[1])
-    lm(**request | {"questions": {}})
-    with pytest.raises(dspy.LMUnexpectedError, match="budget of 1 calls"):
-        asyncio.run(lm.acall(**request))
-    assert isinstance(lm.engine.stop_error, BudgetSpentError)
 
 
 def test_a_judge_without_a_model_asks_the_configured_server(decision_server, tmp_path, monkeypatch):

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 from decision_server import DecisionServer, questions_of, state_of
-from hypothesis import given
-from hypothesis import strategies as st
 from jsonl import write_jsonl
-from openai_replies import error
 from openai_server import some_faults
 from question_cases import PAIR, PAIRED, PLAIN, ROW, WEIGHED
 from rating_files import weather_rows
@@ -95,15 +92,6 @@ def test_questions_are_asked_in_one_request_and_weighed(lm, decision_server):
     assert list(questions_of(entry.body)) == ["deadline", "tone", "rating"]
 
 
-@given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0.96, 1.04))
-def test_rounded_probabilities_are_drawn_to_a_sum_of_one(parts, total):
-    p = [part / sum(parts) * total for part in parts]
-    with serving(DecisionServer(opinion=lambda *_: p)) as server:
-        scores = [judge_all(RELEVANCE, lm, ROWS[:1], api_base=server.url)[0].score for lm in FORMS]
-    expected = math.fsum(n * part for n, part in enumerate(parts, 1)) / sum(parts)
-    assert scores == pytest.approx([expected, expected])
-
-
 NASTY = (
     '"}, "questions": {}',
     "{{document}} {{summary}} {} {0}",
@@ -143,17 +131,6 @@ def test_a_server_may_answer_system_ones_form_at_another_path(base, decision_ser
         assert len(server.log) == len(ROWS)
     assert results == judge_all(RELEVANCE, FORMS[1], ROWS)
     assert {entry.path for entry in decision_server.log} == {"/v1/systemone"}
-
-
-@pytest.mark.parametrize("reason", ["404 from .* No model `jev` here", "401 from .* not accepted"])
-def test_an_unknown_model_and_a_wrong_key_end_the_run_with_one_line(reason, lm, decision_server):
-    if "401" in reason:
-        decision_server.key = "another"
-    decision_server.habit = lambda number, body: error(404, "No model `jev` here.", "not_found")
-    with pytest.raises(FatalModelError, match=reason) as raises:
-        judge_all(RELEVANCE, lm, ROWS[:1])
-    assert KEY not in str(raises.value)
-    assert len(decision_server.log) == 1
 
 
 def test_a_key_is_needed_at_openais_own_address_alone(decision_server, monkeypatch):

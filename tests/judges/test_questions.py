@@ -15,10 +15,10 @@ from question_cases import DEADLINE, FULL, PAIR, PAIRED, PLAIN, ROW, TONE, WEIGH
 
 from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.client import Client
-from judges.dimension import DimensionError, check_prompt, untuned_prompt
+from judges.dimension import DimensionError, untuned_prompt
 from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
-from judges.prompt import Prompt, Reasoning, reasoning_of, with_reasoning
+from judges.prompt import Prompt, Reasoning
 from judges.protocol import Reply, Token
 from judges.questions import choice_number
 from judges.reading import read_reply
@@ -224,18 +224,6 @@ def prompt_with_demo(subject: Any, form: Reasoning, reasons: str, **values: Any)
     prompt = untuned_prompt(subject, form)
     demo = {field.name: reasons for field in prompt.fields if field.role == "output"}
     return replace(prompt, demos=({**demo, **DEMOS[subject.name], **values},))
-
-
-@given(subjects, forms, forms)
-def test_every_form_is_told_from_its_prompt_and_leaves_no_trace_in_another(subject, first, second):
-    seed = subject.prompt()
-    prompt = with_reasoning(seed, first)
-    assert reasoning_of(prompt.outputs) == first
-    assert (prompt.instruction, prompt.inputs) == (seed.instruction, seed.inputs)
-    assert prompt.outputs[-1] == seed.outputs[-1]
-    assert len(prompt.outputs) == (1 if first == "none" else 2)
-    check_prompt(subject, prompt)
-    assert with_reasoning(with_reasoning(prompt, second), first) == prompt
 
 
 @given(subjects, forms, lines)

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Sequence
-from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -107,21 +106,6 @@ def test_any_other_reply_is_refused_and_quoted(reply):
 @pytest.mark.parametrize(("reply", "choice"), [*CHOSEN, *((reply, None) for reply in UNCHOSEN)])
 def test_a_reply_that_makes_one_choice_gives_it_and_no_other(reply, choice):
     assert answer(reply, [PREFERRED], "concise") == choice
-
-
-STEMS = st.text(ascii_lowercase, min_size=3, max_size=11)
-WORDS = st.builds(str.__add__, STEMS, st.sampled_from(["ity", "ance", "ness", "th"]))
-
-
-@given(
-    label=st.lists(WORDS.map(str.capitalize), min_size=1, max_size=4).map(" ".join),
-    rating=st.sampled_from(RATING.choices),
-    form=st.sampled_from(
-        ["{0}: {1}. The summary covers it.", "**{0}**: {1}/5", "- {0} - {1}", "## {0}\n\n{1}"]
-    ),
-)
-def test_a_label_of_any_few_words_states_a_rating(label, rating, form):
-    assert answer(form.format(label, rating), [RATING], "my_metric_2") == rating
 
 
 @given(rating=st.sampled_from(RATING.choices), text=st.text(max_size=200))

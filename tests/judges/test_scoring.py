@@ -61,14 +61,6 @@ def judge_replies(plan: SamplingPlan, prompt: Prompt, *replies: Reply) -> Judgem
     return judgement_of_samples(plan, samples, failures)
 
 
-def test_one_reply_gives_its_rating_and_rationale():
-    text = "Two typing errors.\nFinal score: 4"
-    one = judge_replies(ONE, REASONED, Reply(text=text))
-    assert (one.score, one.rating, one.rationale, one.distribution) == (4, 4, text, None)
-    result = judge_replies(ONE, SAFE.prompt(), Reply(text="fail"))
-    assert (result.score, result.rating) == (0, 0)
-
-
 def test_the_mean_leaves_unparsable_samples_out_and_counts_them():
     plan = SamplingPlan(kind="mean", samples=4, temperature=2.0)
     result = judge_replies(plan, BARE, *(Reply(text=text) for text in ("4", "5", "uh", "4")))
