@@ -104,9 +104,10 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     ]
     notes = [*dict.fromkeys(chain.from_iterable(each.notes() for each in vote_readers.values()))]
     if options.reads_labels:
-        n_all, pairs = len(pairs), [pair for pair in pairs if pair.votes]
-        if n_all > len(pairs):
-            notes.insert(0, f"left out {count(n_all - len(pairs), 'pair')} without a vote")
+        pairs_with_votes = [pair for pair in pairs if pair.votes]
+        if n_without_votes := len(pairs) - len(pairs_with_votes):
+            notes.insert(0, f"left out {count(n_without_votes, 'pair')} without a vote")
+        pairs = pairs_with_votes
         if not pairs and not problems:
             advice = "give people's votes in a column votes or preferred"
             problems.add("no-vote", "no pair has a vote", advice)
