@@ -15,7 +15,6 @@ from answers import count_answers
 from behaving_model import Model, asks, echo, values_of
 from processes import TIMEOUT, until
 
-from judges.client import shared_client
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.event_loop import event_loop
@@ -250,12 +249,6 @@ def test_a_model_that_stops_answering_ends_a_run_that_is_watched_and_no_other(er
     assert [response.error is None for response in responses] == [True] * 100 + [False] * 100
 
 
-def test_rows_that_a_model_refuses_in_a_row_fail_and_the_run_goes_on():
-    refusing = failing(RefusedError("400: a context too long"), first=60)
-    responses = run(Model(refusing), 200, monitor=FailureMonitor(), concurrency=8)
-    assert sum(response.error is not None for response in responses) == 140
-
-
 def test_each_request_is_on_disk_before_it_is_sent(tmp_path):
     """As a kill at that moment would leave the file: a copy of it has the request's row."""
 
@@ -351,18 +344,3 @@ def test_a_reply_cut_at_its_limit_is_asked_once_more_with_fourfold_room(tokens, 
     fits = tokens <= limits[-1]
     assert response.values == ((0,) if fits else ())
     assert response.error == (None if fits else "no text within its limit of tokens (length)")
-
-
-@pytest.mark.parametrize(
-    ("lm", "variable"),
-    [(LM, "OPENAI_API_KEY"), (LM, "OPENAI_BASE_URL"), ("azure/judge-1", "AZURE_OPENAI_API_KEY")],
-)
-def test_another_key_or_address_in_the_environment_makes_another_client(monkeypatch, lm, variable):
-    monkeypatch.setenv("OPENAI_API_KEY", "local-test-key-0123456789")
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "local-test-key-0123456789")
-    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
-    client = shared_client(lm)
-    assert shared_client(lm) is client
-    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1" if "URL" in variable else "another-key")
-    assert shared_client(lm) is not client
-    assert shared_client(lm).model is not client.model
