@@ -21,7 +21,6 @@ from judges.protocol import Usage
 
 # What comes well formed and holds no judgement; the tokens are billed all the same.
 WITHHELD = ("empty", "null", "truncated", "cut", "filtered", "refusal", "garbage")
-FAULTS = ("429", "500", "503", "drop", "hang", "malformed", "empty", "garbage")
 HANG = 3600.0
 GARBAGE = "I would rather talk about the weather."
 
@@ -49,12 +48,12 @@ class JudgeEntry:
 class OpenAIServer:
     """What the server does, open to change at any time, and what it saw.
 
-    `judge` turns a request's body into a reply (or one for each of n). `fault` names one of FAULTS
-    or WITHHELD, or None, for the number of a request and its body. `key`, if set, is the only one
-    accepted; a refusal repeats the key it was shown, as careless servers do. A share `cached` of
-    every prompt comes from the provider's cache, and every reply takes `thoughts` beside its words.
-    `tokens_in` and `tokens_out` are what was served, and would be billed; `tokens_cached` of those
-    in are cheaper.
+    `judge` turns a request's body into a reply (or one for each of n). `fault` names a status,
+    "drop", "hang", "malformed" or one of WITHHELD, or None, for the number of a request and its
+    body. `key`, if set, is the only one accepted; a refusal repeats the key it was shown, as
+    careless servers do. A share `cached` of every prompt comes from the provider's cache, and every
+    reply takes `thoughts` beside its words. `tokens_in` and `tokens_out` are what was served, and
+    would be billed; `tokens_cached` of those in are cheaper.
     """
 
     judge: Callable[[Body], str | Sequence[str]] = follow
@@ -263,7 +262,7 @@ def hang_from(first: int) -> Callable[[int, Body], str | None]:
 
 
 def some_faults(
-    share: float, kinds: Sequence[str] = FAULTS, *, once: bool = True
+    share: float, kinds: Sequence[str], *, once: bool = True
 ) -> Callable[[int, Body], str | None]:
     """Spoil a share of the requests, chosen by their text and seed; if `once`, the first time."""
     texts: set[str] = set()
