@@ -14,15 +14,14 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from dspy_judges.errors import option_name
-from judges.prompt import Field, Prompt
+from judges.prompt import Field
 from optimize.figures.as_json import JsonObject, to_json
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items
 from optimize.search.candidates import DEMOS_OF_ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
-from optimize.search.evaluator import Evaluator
-from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.problem import SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.intervals import Mask, Vector, stream
+from optimize.statistics.intervals import Vector, stream
 
 # Upper bound on the finalists of one search: candidates that are tested on held-out documents.
 MAX_FINALISTS = 3
@@ -31,11 +30,11 @@ MAX_FINALISTS = 3
 N_FOLDS = 4
 
 
-def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
+def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
     """Make as many demonstrations as the prompt may show, with all ratings equally often."""
-    rng = stream(options.seed, DEMOS_OF_ALL_OUTPUTS)
-    longest = options.max_demo_characters
-    return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
+    prompt, options = problem.evaluator.untuned, problem.options
+    rng, longest = stream(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
+    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
 
 
 class CrossValidation:
@@ -45,12 +44,11 @@ class CrossValidation:
     `demo_set` are the judge's own demonstrations.
     """
 
-    def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
-        self._everything, self._untuned, self._options = everything, untuned, options
-        names = everything.documents
-        order = stream(options.seed, "parts", "documents").permutation(len(names))
+    def __init__(self, problem: SearchProblem) -> None:
+        self._problem, names = problem, problem.train_and_dev.documents
+        order = stream(problem.options.seed, "parts", "documents").permutation(len(names))
         self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
-        self.demo_set = largest_demo_set(everything, untuned, options)
+        self.demo_set = largest_demo_set(problem.train_and_dev, problem)
         shows_everything = self.demo_set.kind == DEMOS_OF_ALL_OUTPUTS
         self.is_feasible = shows_everything and len(names) >= 2 * N_FOLDS
 
@@ -60,35 +58,33 @@ class CrossValidation:
         demo_sets = []
         for left_out in range(N_FOLDS):
             names = [name for name, fold in self._fold_of.items() if fold != left_out]
-            items = self._everything.of_documents(names)
-            demo_sets.append(largest_demo_set(items, self._untuned, self._options))
+            items = self._problem.train_and_dev.of_documents(names)
+            demo_sets.append(largest_demo_set(items, self._problem))
         return demo_sets
 
-    def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
-        """Yield the number of each fold, with a mask of the items in the fold."""
+    def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
+        """Return the candidate with its threshold, and its scores on the items, or its verdicts.
+
+        A verdict is decided by a threshold that is learned on all other folds.
+        """
+        evaluator = self._problem.evaluator
         folds = np.array([self._fold_of[name] for name in items.document_ids])
-        return ((fold, folds == fold) for fold in set(folds.tolist()))
-
-    def verdicts(self, scores: Vector, items: Items) -> Vector:
-        """Turn scores into verdicts, by a threshold that is learned on all other folds."""
-        fold_verdicts = np.empty(len(items))
-        for _, in_fold in self._folds(items):
-            threshold = best_threshold(scores[~in_fold], items.human[~in_fold])
-            fold_verdicts[in_fold] = verdicts(scores[in_fold], threshold)
-        return fold_verdicts
-
-    def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Score each item by the version of the judge that does not show the item's document."""
-        if not candidate.demo_set.demos:
-            return evaluator.scores(candidate, items)
         scores = np.empty(len(items))
-        for fold, in_fold in self._folds(items):
-            judge_version, rows = (
-                replace(candidate, demo_set=self._demo_sets[fold]),
-                np.flatnonzero(in_fold),
-            )
-            scores[rows] = evaluator.scores(judge_version, items.of_rows(rows))
-        return scores
+        if candidate.demo_set.demos:
+            for fold, demo_set in enumerate(self._demo_sets):
+                items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
+                version = replace(candidate, demo_set=demo_set)
+                scores[folds == fold] = evaluator.scores(version, items_in_fold)
+        else:
+            scores = evaluator.scores(candidate, items)
+        if self._problem.goal != "balanced":
+            return candidate, scores
+        fold_verdicts = np.empty(len(items))
+        for fold in range(N_FOLDS):
+            others = folds != fold
+            threshold = best_threshold(scores[others], items.human[others])
+            fold_verdicts[~others] = verdicts(scores[~others], threshold)
+        return replace(candidate, threshold=best_threshold(scores, items.human)), fold_verdicts
 
 
 # The names in JSON of the untuned judge ("seed") and the tuned judge.

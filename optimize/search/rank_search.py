@@ -81,12 +81,11 @@ def explore(problem: SearchProblem) -> Exploration:
 
 def show_all_labels(problem: SearchProblem) -> Exploration:
     """Make a finalist that shows all labels, or as many of train as the prompt may show."""
-    prompt, options = problem.evaluator.untuned, problem.options
-    cross_validation = CrossValidation(problem.train_and_dev, prompt, options)
+    cross_validation = CrossValidation(problem)
     if cross_validation.is_feasible:
         shows_all = replace(problem.untuned, demo_set=cross_validation.demo_set)
         return Exploration(finalists=[shows_all], cross_validation=cross_validation)
-    candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, prompt, options))
+    candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, problem))
     return Exploration(finalists=[candidate] if candidate.demo_set.demos else [])
 
 

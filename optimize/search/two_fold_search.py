@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from optimize.items import Items
@@ -13,7 +14,6 @@ from optimize.search.optimizer import (
     MAX_FINALISTS,
     QUESTION_WRITERS,
     ByJudge,
-    CrossValidation,
     Exploration,
     JudgeName,
     LastRound,
@@ -21,7 +21,6 @@ from optimize.search.optimizer import (
 )
 from optimize.search.problem import SearchProblem, first_documents, is_reliable
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
-from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Vector
 
 HOW_TO_CONTINUE = "Tune again with a larger limit, in a new folder."
@@ -165,10 +164,11 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         budget.remaining,
         lambda items: sum(evaluator.cost(candidate, items) for candidate in candidates),
     )
-    _, untuned_scores = _judge_items(problem, problem.untuned, test_items, folds)
+    judge = folds.judge if folds else partial(_judge_items, problem)
+    _, untuned_scores = judge(problem.untuned, test_items)
     finalists = []
     for candidate in candidates[1:]:
-        candidate, scores = _judge_items(problem, candidate, test_items, folds)
+        candidate, scores = judge(candidate, test_items)
         finalist = Finalist(
             candidate=candidate, items=test_items, scores=scores, untuned_scores=untuned_scores
         )
@@ -179,21 +179,15 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 
 
 def _judge_items(
-    problem: SearchProblem, candidate: Candidate, items: Items, folds: CrossValidation | None
+    problem: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
     """Return the candidate with its threshold, and its scores on the items, or its verdicts.
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """
-    if not folds:
-        scores = problem.evaluator.scores(candidate, items)
-        candidate = problem.with_threshold(candidate, calibration_items(problem, candidate))
-        return candidate, problem.apply_threshold(scores, candidate.threshold)
-    scores = folds.scores(problem.evaluator, candidate, items)
-    if problem.goal != "balanced":
-        return candidate, scores
-    threshold = best_threshold(scores, items.human)
-    return replace(candidate, threshold=threshold), folds.verdicts(scores, items)
+    scores = problem.evaluator.scores(candidate, items)
+    candidate = problem.with_threshold(candidate, calibration_items(problem, candidate))
+    return candidate, problem.apply_threshold(scores, candidate.threshold)
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:

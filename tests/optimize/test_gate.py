@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_world import SEED, Watch, judge, search, world, written_search
+from search_world import SEED, Watch, judge, problem_of, search, world, written_search
 
 from judges.judgement import Judgement
 from optimize.inputs.flags import DEFAULT_RISK
@@ -249,9 +249,9 @@ DEMOS_OF_ALL_OUTPUTS = SearchOptions(max_demos=1000)
 
 
 def test_cross_validation_is_not_feasible_with_few_documents_or_short_prompts():
-    assert not CrossValidation(world(7), SEED, DEMOS_OF_ALL_OUTPUTS).is_feasible
-    assert not CrossValidation(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
-    assert not CrossValidation(Items(()), SEED, DEMOS_OF_ALL_OUTPUTS).is_feasible
+    for n, options in ((4, DEMOS_OF_ALL_OUTPUTS), (16, SearchOptions(max_demos=16))):
+        problem = problem_of(world(n), world(n - 1, first=50), options=options)
+        assert not CrossValidation(problem).is_feasible
 
 
 def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_document():
