@@ -19,12 +19,11 @@ import numpy as np
 
 from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import DEFAULT_RISK
-from optimize.items import Items
 from optimize.search.candidates import Candidate
 from optimize.search.power import MIN_UNTIED_DOCUMENTS, fewest_documents
-from optimize.search.problem import Goal, SearchProblem, contrast, objective
+from optimize.search.problem import Goal, SearchProblem, Trial, contrast
 from optimize.statistics.balanced import is_clearly_worse
-from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, Vector, stream
+from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
 # The contrasts of finalists with the untuned judge, for one kind of change: a list for each half.
 HalfContrasts = Sequence[Sequence[Contrast]]
@@ -39,35 +38,11 @@ GAIN_PER_EXTRA_COST = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finalist:
-    """A candidate and the untuned judge's scores (or verdicts) on items neither learned from."""
-
-    candidate: Candidate
-    items: Items
-    scores: Vector
-    untuned_scores: Vector
-
-    def gain(self, goal: Goal) -> Contrast:
-        return contrast(self.scores, self.untuned_scores, self.items, goal)
-
-    def record(self, problem: SearchProblem, stage: str) -> None:
-        gain = self.gain(problem.goal)
-        problem.record_candidate(
-            stage,
-            self.candidate,
-            value=objective(self.scores, self.items, problem.goal),
-            gain=gain.value,
-            error=gain.error,
-            n_documents=len(self.items.documents),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionTest:
     """A judge that asks the useful questions, with weights from all labels, and its two tests."""
 
     candidate: Candidate
-    finalists: tuple[Finalist, ...]
+    finalists: tuple[Trial, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +90,7 @@ class ShipDecision:
 
 def decide(
     problem: SearchProblem,
-    halves: Sequence[Sequence[Finalist]],
+    halves: Sequence[Sequence[Trial]],
     n_tried: int,
     questions: QuestionTest | None = None,
 ) -> tuple[Candidate, ShipDecision]:
@@ -133,7 +108,7 @@ def decide(
             f"({n_tried} tried)."
         )
         return problem.untuned, ShipDecision(ships=False, reason=reason)
-    contrasts = [[[finalist.gain(goal) for finalist in half] for half in kind] for kind in kinds]
+    contrasts = [[[finalist.contrast for finalist in half] for half in kind] for kind in kinds]
     decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)
     gain, best_kind = decision.gain, kinds[decision.gain.kind_index]
     tests = list(chain(*best_kind))
@@ -158,9 +133,9 @@ def decide(
     return tuned, decision
 
 
-def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalist]) -> str | None:
+def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Trial]) -> str | None:
     """Return why a judge that passed the test should not ship, because of its cost or a rate."""
-    item_price, gain = problem.evaluator.item_price, mean_gain(tests, problem.goal)
+    item_price, gain = problem.evaluator.item_price, mean_gain(tests)
     cost_ratio = item_price(tuned) / item_price(problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
     if gain >= required_gain:
@@ -172,14 +147,14 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Finalis
     )
 
 
-def rate_objection(tests: Sequence[Finalist]) -> str | None:
+def rate_objection(tests: Sequence[Trial]) -> str | None:
     """Return an objection if balanced accuracy rises although TPR or TNR clearly falls; else None.
 
     The rate has to be clearly lower, by a sign test on the outputs on which the judges differ, and
     below both rates of the untuned judge.
     """
     human = np.concatenate([test.items.human for test in tests])
-    tuned, untuned = np.hstack([(test.scores, test.untuned_scores) for test in tests])
+    tuned, untuned = np.hstack([(test.scores, test.base_scores) for test in tests])
     tuned_right, untuned_right = tuned == human, untuned == human
     both_judged = ~np.isnan(tuned + untuned)
     outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
@@ -199,11 +174,11 @@ def rate_objection(tests: Sequence[Finalist]) -> str | None:
     return None
 
 
-def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
+def mean_gain(finalists: Sequence[Trial]) -> float:
     """Return the mean gain of a judge over all documents that the judge was tested on."""
-    gains = [finalist.gain(goal) for finalist in finalists]
-    n = sum(len(gain.documents) for gain in gains)
-    return sum(gain.value * len(gain.documents) for gain in gains) / n if n else math.nan
+    sizes = [len(finalist.contrast.documents) for finalist in finalists]
+    gains = [finalist.gain * size for finalist, size in zip(finalists, sizes, strict=True)]
+    return sum(gains) / sum(sizes) if any(sizes) else math.nan
 
 
 def decide_by_gain(
@@ -236,16 +211,16 @@ def metric_name(goal: Goal) -> str:
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
-def best_after_cost(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
+def best_after_cost(problem: SearchProblem, finalists: Sequence[Trial]) -> Candidate:
     """Return the candidate with the highest objective after a deduction of `GAIN_PER_EXTRA_COST`.
 
     If any candidate beats the untuned judge, the others are ignored. Two candidates are compared on
     the items that both have scored and neither shows.
     """
-    tests_by_id: dict[str, list[Finalist]] = {}
+    tests_by_id: dict[str, list[Trial]] = {}
     for finalist in finalists:
         tests_by_id.setdefault(finalist.candidate.id, []).append(finalist)
-    with_gain = [test for test in tests_by_id.values() if mean_gain(test, problem.goal) > 0]
+    with_gain = [test for test in tests_by_id.values() if mean_gain(test) > 0]
     best, *other_candidates = (test[-1].candidate for test in with_gain or tests_by_id.values())
     evaluator = problem.evaluator
     for candidate in other_candidates:

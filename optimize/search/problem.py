@@ -108,7 +108,7 @@ class SearchProblem:
     def record_candidate(
         self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
     ) -> None:
-        """Record a candidate with its metrics. NaN and infinity are recorded as null."""
+        """Record a candidate with its figures. NaN and infinity are recorded as null."""
         self.record(
             stage,
             round_number,
@@ -175,10 +175,55 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
     )
 
 
-def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Return whether a judge fails (NaN) on few outputs, or on no more than the judge of `base`."""
-    n_failed, n_base_failed = np.isnan([scores, base]).sum(axis=1)
-    return bool(n_failed <= max(MAX_FAILED_SHARE * len(scores), n_base_failed))
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A candidate beside a base, usually the untuned judge: the scores of both on the same items.
+
+    If thresholds were learned elsewhere, the scores are verdicts.
+    """
+
+    candidate: Candidate
+    items: Items
+    scores: Vector
+    base_scores: Vector
+    goal: Goal
+
+    @cached_property
+    def contrast(self) -> Contrast:
+        return contrast(self.scores, self.base_scores, self.items, self.goal)
+
+    @cached_property
+    def value(self) -> float:
+        return objective(self.scores, self.items, self.goal)
+
+    @property
+    def gain(self) -> float:
+        return self.contrast.value if self.contrast.documents else 0.0
+
+    @property
+    def error(self) -> float:
+        return self.contrast.error
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.items.documents)
+
+    def record(self, problem: SearchProblem, stage: str, round_number: int | None = None) -> None:
+        problem.record_candidate(
+            stage,
+            self.candidate,
+            round_number,
+            value=self.value,
+            gain=self.contrast.value,
+            error=self.error,
+            n_documents=self.n_documents,
+        )
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the candidate fails (NaN) on few outputs, or on no more than the base."""
+        n_failed, n_base_failed = np.isnan([self.scores, self.base_scores]).sum(axis=1)
+        return bool(n_failed <= max(MAX_FAILED_SHARE * len(self.scores), n_base_failed))
 
 
 def _best_verdicts(scores: Vector, items: Items) -> Vector:

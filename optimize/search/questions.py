@@ -25,9 +25,9 @@ from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
-from optimize.search.gate import Finalist, QuestionTest
+from optimize.search.gate import QuestionTest
 from optimize.search.optimizer import Exploration
-from optimize.search.problem import Goal, SearchProblem, first_documents, is_reliable, objective
+from optimize.search.problem import Goal, SearchProblem, Trial, first_documents, objective
 from optimize.statistics.balanced import best_threshold
 from optimize.statistics.intervals import Codes, Mask, Matrix, Vector, stream
 from optimize.statistics.panel_weights import centred, fit_joining_weights
@@ -215,7 +215,7 @@ def ask_questions(
     parts = [_items_to_ask(half.dev, problem.goal, share) for half in halves]
     items = parts[0] + parts[1]
     evaluator.scores(problem.untuned, items)
-    finalists: list[Finalist] = []
+    finalists: list[Trial] = []
     useful_answers: list[LabelledAnswers] = []
     for half, judge, half_items in zip(halves, judges, parts, strict=True):
         answers = _reliable_answers(half, judge, items)
@@ -224,7 +224,7 @@ def ask_questions(
             n_asked = len(judge.questions or ())
             raise QuestionsNotTestedError(f"none of {n_asked} questions improves on the answer")
         finalists.append(_test_on_half(half, judge, answers, items, half_items))
-    best_half = max(range(len(halves)), key=lambda index: finalists[index].gain(problem.goal).value)
+    best_half = max(range(len(halves)), key=lambda index: finalists[index].gain)
     candidate, answers = judges[best_half], useful_answers[best_half]
     useful_only = replace(candidate, questions=answers.fields[:-1])
     if evaluator.cost(useful_only, items) <= evaluator.budget.remaining:
@@ -238,7 +238,7 @@ def ask_questions(
 
 def _test_on_half(
     half: SearchProblem, judge: Candidate, answers: LabelledAnswers, items: Items, tested: Items
-) -> Finalist:
+) -> Trial:
     """Compare the judge with the untuned judge on the items `tested`, and record the result.
 
     `answers` has the judge's answers on `items`, from both halves. The untuned judge's threshold is
@@ -248,7 +248,9 @@ def _test_on_half(
     untuned = half.with_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
     untuned_scores = half.apply_threshold(half.evaluator.scores(untuned, tested), untuned.threshold)
     scores = held_out_scores(answers, is_tested, half)[is_tested]
-    finalist = Finalist(candidate=judge, items=tested, scores=scores, untuned_scores=untuned_scores)
+    finalist = Trial(
+        candidate=judge, items=tested, scores=scores, base_scores=untuned_scores, goal=half.goal
+    )
     finalist.record(half, "questions")
     return finalist
 
@@ -279,7 +281,10 @@ def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) ->
     """Return the judge's answers; raises QuestionsNotTestedError if it fails on too many items."""
     answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
     scores, untuned = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
-    if is_reliable(scores, untuned):
+    trial = Trial(
+        candidate=judge, items=items, scores=scores, base_scores=untuned, goal=problem.goal
+    )
+    if trial.is_reliable:
         return answers
     judgements = evaluator.judgements(judge, items)
     failures = [judgement.failure for judgement in judgements if judgement.failure]

@@ -7,36 +7,17 @@ many documents.
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from optimize.items import Items
 from optimize.search.candidates import Candidate
-from optimize.search.problem import (
-    SearchProblem,
-    contrast,
-    informative_documents,
-    is_reliable,
-    objective,
-)
+from optimize.search.problem import SearchProblem, Trial, informative_documents
 from optimize.statistics.intervals import Vector, stream
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
 # No candidate is dropped before it is scored on this many documents, or on half of all if fewer.
 MIN_RACE_DOCUMENTS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceResult:
-    """A candidate's result in a race, with its gain over the untuned judge and the gain's error."""
-
-    candidate: Candidate
-    value: float
-    gain: float
-    error: float
-    n_documents: int
-    is_reliable: bool = True
 
 
 class Race:
@@ -90,25 +71,22 @@ class Race:
             entrants.pop()
         return entrants
 
-    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
+    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> Trial:
         """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
         items, scores = self.scores(candidate, size)
-        base_scores = self.evaluator.scores(base or self._untuned, items)
-        difference = contrast(scores, base_scores, items, self.goal)
-        return RaceResult(
+        return Trial(
             candidate=candidate,
-            value=objective(scores, items, self.goal),
-            gain=difference.value if difference.documents else 0.0,
-            error=difference.error,
-            n_documents=len(items.documents),
-            is_reliable=is_reliable(scores, base_scores),
+            items=items,
+            scores=scores,
+            base_scores=self.evaluator.scores(base or self._untuned, items),
+            goal=self.goal,
         )
 
-    def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
+    def run(self, candidates: Sequence[Candidate], limit: float) -> list[Trial]:
         """Race the candidates at a cost of at most `limit`, and return the results, best first."""
         budget, entrants = self.evaluator.budget, self.affordable_entrants(candidates, limit)
         cost_at_limit, n_documents = budget.total_cost + limit, 0
-        latest_results: dict[str, tuple[int, RaceResult]] = {}
+        latest_results: dict[str, tuple[int, Trial]] = {}
         while entrants:
             remaining = cost_at_limit - budget.total_cost
             size = self.max_affordable_size(partial(self._estimate_cost, entrants), remaining)
@@ -125,7 +103,8 @@ class Race:
         # Sort by the number of documents, and then by the gain minus its standard error, because
         # even candidates with the same number of documents may have different documents.
         by_size = sorted(
-            latest_results.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain)
+            latest_results.values(),
+            key=lambda pair: (-pair[0], pair[1].contrast.error - pair[1].gain),
         )
         return [result for _, result in by_size]
 

@@ -34,9 +34,9 @@ from optimize.search.optimizer import (
     largest_demo_set,
     writes_questions,
 )
-from optimize.search.problem import SearchProblem
+from optimize.search.problem import SearchProblem, Trial
 from optimize.search.proposer import Proposer
-from optimize.search.race import MAX_RACE_DOCUMENTS, Race, RaceResult
+from optimize.search.race import MAX_RACE_DOCUMENTS, Race
 from optimize.statistics.intervals import stream
 
 # The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
@@ -100,7 +100,7 @@ class RankSearch:
         self.problem, self.proposer, self.race = problem, proposer, Race(problem)
         self.evaluator, self.options = problem.evaluator, problem.options
         self.budget, self.item_cost = self.evaluator.budget, self.evaluator.item_cost
-        self.results: dict[str, RaceResult] = {}
+        self.results: dict[str, Trial] = {}
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
@@ -112,7 +112,9 @@ class RankSearch:
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
         # Score the best candidates on as many documents as any candidate was scored on.
-        most_documents = max((result.n_documents for result in self.results.values()), default=0)
+        most_documents = max(
+            (len(each.items.documents) for each in self.results.values()), default=0
+        )
         with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
             for candidate in self._better_than_untuned()[:N_LEADERS_MEASURED]:
                 self._record_result(self.n_rounds, self.race.compare(candidate, most_documents))
@@ -184,11 +186,9 @@ class RankSearch:
         # reasoning and demonstrations.
         return not candidates or any(result.candidate in candidates for result in results)
 
-    def _record_result(self, round_number: int, result: RaceResult) -> None:
+    def _record_result(self, round_number: int, result: Trial) -> None:
         self.results[result.candidate.id] = result
-        names = "value", "gain", "error", "n_documents"
-        figures = {name: getattr(result, name) for name in names}
-        self.problem.record_candidate("race", result.candidate, round_number, **figures)
+        result.record(self.problem, "race", round_number)
 
     def _expected_gains(self) -> dict[str, float]:
         """Return each candidate's expected gain: shrunk towards its kind's mean by its error."""
@@ -203,7 +203,7 @@ class RankSearch:
         expected = means + gain_sds**2 / (gain_sds**2 + errors**2) * (gains - means)
         return dict(zip(self.results, expected.tolist(), strict=True))
 
-    def _ranked_results(self) -> list[RaceResult]:
+    def _ranked_results(self) -> list[Trial]:
         """Return the results of reliable candidates that the limit pays for, by expected gain."""
         gains = self._expected_gains()
         by_gain = sorted(self.results.items(), key=lambda pair: (-gains[pair[0]], pair[0]))

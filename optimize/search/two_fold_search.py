@@ -9,7 +9,7 @@ from itertools import chain
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
-from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide
+from optimize.search.gate import QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import (
     MAX_FINALISTS,
     QUESTION_WRITERS,
@@ -19,7 +19,7 @@ from optimize.search.optimizer import (
     LastRound,
     Optimizer,
 )
-from optimize.search.problem import SearchProblem, first_documents, is_reliable
+from optimize.search.problem import SearchProblem, Trial, first_documents
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
 from optimize.statistics.intervals import Vector
 
@@ -83,7 +83,7 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 def _count_tried(
     explorations: Sequence[Exploration],
-    finalists: Sequence[Sequence[Finalist]],
+    finalists: Sequence[Sequence[Trial]],
     questions: QuestionTest | None,
 ) -> int:
     all_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
@@ -107,7 +107,7 @@ def _test_questions(
 
 def _explore_halves(
     optimizer: Optimizer, halves: Sequence[SearchProblem]
-) -> tuple[list[Exploration], list[list[Finalist]]]:
+) -> tuple[list[Exploration], list[list[Trial]]]:
     """Run the optimizer on each half, and test its finalists on the other half.
 
     If the budget is spent before the end, the lists have fewer than two entries.
@@ -115,7 +115,7 @@ def _explore_halves(
     budget = halves[0].evaluator.budget
     initial_limit = budget.limit
     explorations: list[Exploration] = []
-    finalists: list[list[Finalist]] = []
+    finalists: list[list[Trial]] = []
     question_cost = question_test_cost(halves[0], proposes=optimizer in QUESTION_WRITERS)
     with budget.reserving(question_cost), suppress(*BUDGET_ERRORS):
         # The first half may spend only half of the budget.
@@ -135,7 +135,7 @@ def _explore_halves(
     return explorations, finalists
 
 
-def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
+def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Trial]:
     """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
     Finalists that fail too often are left out. Only as many are scored as the budget can pay for on
@@ -169,11 +169,15 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     finalists = []
     for candidate in candidates[1:]:
         candidate, scores = judge(candidate, test_items)
-        finalist = Finalist(
-            candidate=candidate, items=test_items, scores=scores, untuned_scores=untuned_scores
+        finalist = Trial(
+            candidate=candidate,
+            items=test_items,
+            scores=scores,
+            base_scores=untuned_scores,
+            goal=problem.goal,
         )
         finalist.record(problem, "dev")
-        if is_reliable(scores, untuned_scores):
+        if finalist.is_reliable:
             finalists.append(finalist)
     return finalists
 

@@ -12,9 +12,8 @@ from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
-from optimize.search.gate import Finalist
 from optimize.search.optimizer import CrossValidation
-from optimize.search.problem import SearchOptions
+from optimize.search.problem import SearchOptions, Trial
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import dataset_level
 from optimize.statistics.intervals import mean_of_differences, stream
@@ -37,11 +36,12 @@ def finalist(rng, documents, noise, *, first=0, outputs=4):
     ]
     # Judges of two halves do not mean the same by a number.
     scale = 100.0 if first else 1.0
-    return Finalist(
+    return Trial(
         candidate=Candidate(instruction="tuned"),
         items=Items(tuple(items)),
         scores=scale * (truth + noise * rng.normal(size=truth.size)),
-        untuned_scores=truth + rng.normal(size=truth.size),
+        base_scores=truth + rng.normal(size=truth.size),
+        goal="summary",
     )
 
 
@@ -63,7 +63,9 @@ def at_most(risk):
 
 
 def verdict(finalists, goal, rng, risk=DEFAULT_RISK):
-    return gate.decide_by_gain([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
+    return gate.decide_by_gain(
+        [[[replace(each, goal=goal).contrast] for each in finalists]], goal, rng, risk
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,8 @@ def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documen
     rng, ships = stream(0, "null", goal, documents), {DEFAULT_RISK: 0, 0.3: 0}
     for _ in range(RUNS):
         both = halves(rng, documents, 1.0)
-        gains = [[(passing(each) if goal == "balanced" else each).gain(goal)] for each in both]
+        both = map(passing, both) if goal == "balanced" else both
+        gains = [[replace(each, goal=goal).contrast] for each in both]
         for risk in ships:
             ships[risk] += gate.decide_by_gain([gains], goal, rng, risk).ships
     assert all(number <= at_most(risk) for risk, number in ships.items())
@@ -82,8 +85,8 @@ def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documen
 def passing(each):
     """The outputs that people and the judges rate above 0 pass."""
     items = Items(tuple(replace(item, human=float(item.human > 0)) for item in each.items.items))
-    scores, untuned = (each.scores > 0).astype(float), (each.untuned_scores > 0).astype(float)
-    return replace(each, items=items, scores=scores, untuned_scores=untuned)
+    scores, untuned = (each.scores > 0).astype(float), (each.base_scores > 0).astype(float)
+    return replace(each, items=items, scores=scores, base_scores=untuned)
 
 
 def tied_world(rng, documents):

@@ -18,6 +18,7 @@ from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration, find_optimizer
+from optimize.search.problem import Trial
 from optimize.search.proposer import Proposer
 from optimize.search.questions import (
     LabelledAnswers,
@@ -238,8 +239,8 @@ def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, 
     untuned[worse : worse + better] = 1
     untuned[40 : 40 + gain] = 0
     candidate = Candidate(instruction="x")
-    finalist = gate.Finalist(candidate=candidate, items=items, scores=tuned, untuned_scores=untuned)
-    reason = gate.rate_objection([finalist])
+    sides = {"scores": tuned, "base_scores": untuned, "goal": "balanced"}
+    reason = gate.rate_objection([Trial(candidate=candidate, items=items, **sides)])
     assert (reason is None) == ships
     assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
 
