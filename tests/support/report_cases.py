@@ -125,14 +125,10 @@ def pairs(
 
 
 def preference(ab: PreferredOutput | None, ba: PreferredOutput | None) -> Preference:
-    margins = [1.0 if side == "A" else -1.0 for side in (ab, ba) if side]
-    if not margins:
+    if ab is None or ba is None:
         return Preference.failed("no choice in the reply")
-    margin = sum(margins) / len(margins)
-    choice = "A" if margin > 0 else "B" if margin < 0 else "tie"
-    margins_by_side = {"A": 1.0, "B": -1.0, None: math.nan}
-    orders = {"margin_ab": margins_by_side[ab], "margin_ba": margins_by_side[ba]}
-    return Preference(margin=margin, preferred=choice, comparison="A says more.", **orders)
+    margins = {"A": 1.0, "B": -1.0}
+    return Preference.from_orders(margins[ab], margins[ba], "A says more.")
 
 
 def reaching(value: float, half: float | None) -> IntervalEstimate:
