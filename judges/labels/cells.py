@@ -95,9 +95,8 @@ def decode_if_json(value: object, *, strict: bool = False) -> object:
 def split_by_annotator(value: object) -> list[tuple[str | None, object]]:
     """Split a cell of ratings into pairs (annotator, rating).
 
-    The cell holds an object {annotator: rating}, a list of ratings (the annotators are then called
-    1, 2, ...), or one rating (the annotator is then None). Raises UnreadableError if the cell
-    starts like JSON but is not valid JSON.
+    The annotators of a list are called 1, 2, ...; a single rating has the annotator None. Raises
+    UnreadableError if the cell starts like JSON but is not valid JSON.
     """
     value = decode_if_json(value, strict=True)
     if isinstance(value, Mapping):
@@ -126,6 +125,6 @@ def join_texts(value: object) -> str | None:
         value = [*value.values()]
     if not isinstance(value, list | tuple):
         return None
-    elements = [element for element in value if not is_blank(element)]
-    texts = [element for element in elements if isinstance(element, str)]
-    return "\n\n".join(texts) or None if len(texts) == len(elements) else None
+    texts = [element for element in value if not is_blank(element)]
+    are_texts = all(isinstance(text, str) for text in texts)
+    return "\n\n".join(texts) or None if are_texts else None

@@ -44,7 +44,7 @@ def without_footers(table: Table) -> Table:
 def _footer_name(row: TableRow) -> str | None:
     """Return the label of a row of means or sums, such as `average`; None for any other row."""
     present_values = [str(value) for value in row.cells.values() if not is_blank(value)]
-    words = [value for value in present_values if not looks_like_number(value, is_typed=False)]
+    words = [value for value in present_values if not looks_like_number(value)]
     return words[0] if len(words) == 1 and _FOOTER_NAME.match(words[0].strip()) else None
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain
 
 from judges.labels.values import (
     MAPPED,
@@ -70,19 +69,16 @@ class RatingReader:
         self._commas_are_likely = may_have_decimal_commas
         counts = Counter(map(_hashable_key, values))
         self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
-        cell_by_key = {
+        cells = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
         }
-        word_pairs = _find_word_pairs(cell_by_key.values())
-        self._pair_words = {*chain.from_iterable(word_pairs)}
-        self._cell_by_key = {
-            key: replace(cell, kind=WORD)
-            if cell.kind == YES_NO and cell.word not in self._pair_words
-            else cell
-            for key, cell in cell_by_key.items()
-        }
-        self._cells = self._cell_by_key.values()
+        self._pair_words = _find_pair_words(cells.values())
+        for key, cell in cells.items():
+            if cell.kind == YES_NO and cell.word not in self._pair_words:
+                cells[key] = replace(cell, kind=WORD)
+        self._cell_by_key, self._cells = cells, cells.values()
         self._kinds = {cell.kind for cell in self._cells}
+        self._plain_numbers = sorted(self._of_kind(NUMBER), key=lambda cell: cell.number)
 
     def _parse(self, value: object) -> CellValue:
         """Read a value as one of the user's words, or else without regard to the column."""
@@ -108,11 +104,7 @@ class RatingReader:
 
     @cached_property
     def _has_decimal_commas(self) -> bool:
-        """Whether the decimal mark is a comma.
-
-        It is if any cell clearly has a decimal comma. In a file with semicolons, it is also if no
-        cell clearly has a decimal point.
-        """
+        """Whether a cell has a decimal comma, or commas are likely and no cell has a point."""
         numbers = [cell.text.rstrip("% ") for cell in self._cells]
         if any(map(_DECIMAL_COMMA.fullmatch, numbers)):
             return True
@@ -122,7 +114,7 @@ class RatingReader:
     @cached_property
     def _codes_for_missing(self) -> set[float]:
         """The numbers in the column that must be codes for a missing answer, such as 99."""
-        numbers = {cell.number for cell in self._of_kind(NUMBER)}
+        numbers = {cell.number for cell in self._plain_numbers}
         ratings = numbers - _MISSING_CODES
         if len(ratings) < 2 or min(ratings) < 0:
             return set()
@@ -133,11 +125,8 @@ class RatingReader:
     @cached_property
     def _lowest_is_best(self) -> bool:
         """Whether the lowest number is labelled as good, and the highest one as bad."""
-        word_by_number = {cell.number: cell.word for cell in self._of_kind(NUMBER) if cell.word}
-        if not word_by_number:
-            return False
-        lowest, highest = word_by_number[min(word_by_number)], word_by_number[max(word_by_number)]
-        return bool(_GOOD_WORDS.search(lowest) and _BAD_WORDS.search(highest))
+        labels = [cell.word for cell in self._plain_numbers if cell.word]
+        return bool(labels and _GOOD_WORDS.search(labels[0]) and _BAD_WORDS.search(labels[-1]))
 
     @property
     def words_for_1_and_0(self) -> tuple[str, str] | None:
@@ -148,29 +137,27 @@ class RatingReader:
         """
         if not self._kinds <= {NUMBER, YES_NO, MAPPED, MISSING}:
             return None
-        # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
-        word_counts: dict[float, Counter[str]] = defaultdict(Counter)
-        known_words = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
+        known_words: WordValues = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
         if MAPPED in self._kinds:
-            known_words |= {
-                w: n for w, n in self._user_values.items() if isinstance(n, int | float)
-            }
+            known_words = {**known_words, **self._user_values}
+        # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
+        word_counts: dict[object, Counter[str]] = defaultdict(Counter)
         for word, number in known_words.items():
             word_counts[number][word] = 0
         for cell in self._of_kind(NUMBER, YES_NO, MAPPED):
             word_counts[cell.number][cell.number_word] += cell.count
-        if word_counts.keys() != {0, 1}:
+        if word_counts.keys() - {None} != {0, 1}:
             return None
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
 
     @property
     def reversal(self) -> str:
         """The flag --values that reverses the numbers of the column; "" if they are too many."""
-        cells = sorted(self._of_kind(NUMBER), key=lambda cell: cell.number)
-        if not cells or len(cells) > _MAX_REVERSED or not self._kinds <= {NUMBER, MISSING}:
+        numbers = {normalize_word(cell.value): cell.number for cell in self._plain_numbers}
+        if not self._kinds <= {NUMBER, MISSING} or len(numbers) > _MAX_REVERSED:
             return ""
-        total = cells[0].number + cells[-1].number
-        entries = {f"{normalize_word(cell.value)}={total - cell.number:g}": None for cell in cells}
+        total = min(numbers.values()) + max(numbers.values())
+        entries = [f"{word}={total - number:g}" for word, number in numbers.items()]
         return f"--values {shlex.quote(','.join(entries))}"
 
     @property
@@ -246,25 +233,27 @@ class RatingReader:
 
     def notes(self) -> Iterator[str]:
         """Yield notes on cells whose meaning is not obvious, and on missing ratings."""
-        cell_by_text = {str(cell.value): cell for cell in self._cells if normalize_text(cell.value)}
+        readings, missing, n_missing = list[str](), list[str](), 0
+        for cell in self._cells:
+            is_plain = _STANDARD_NUMBER.fullmatch(str(cell.value)) is not None
+            if cell.kind == MISSING and normalize_text(cell.value):
+                missing.append(excerpt(str(cell.value)))
+                n_missing += cell.count
+            # A plain number is worth a note if the user gave it another number.
+            elif cell.kind != MISSING and is_plain == (cell.kind == MAPPED):
+                readings.append(f"{excerpt(str(cell.value))} as {cell.number:.12g}")
         if words := self.words_for_1_and_0:
             note = f"{words[0]!r} is a pass (1), and {words[1]!r} is a fail (0)"
             yield note if words in VERDICT_PAIRS else f"{note}; --values reverses it"
-        elif readings := [
-            f"{excerpt(text)} as {cell.number:.12g}"
-            for text, cell in cell_by_text.items()
-            # A plain number is worth a note if the user gave it another number.
-            if cell.kind != MISSING
-            and (cell.kind == MAPPED) == bool(_STANDARD_NUMBER.fullmatch(text))
-        ]:
-            ellipsis = ", ..." if len(readings) > _MAX_LISTED_WORDS else ""
-            readings_text = ", ".join(sorted(readings[:_MAX_LISTED_WORDS]))
-            yield f"read {readings_text}{ellipsis}; --values changes this"
-        missing = {text: cell.count for text, cell in cell_by_text.items() if cell.kind == MISSING}
+        elif readings:
+            yield f"read {_first_few(readings)}; --values changes this"
         if missing:
-            words_for_missing = ", ".join(map(excerpt, [*missing][:_MAX_LISTED_WORDS]))
-            cells_text = count(sum(missing.values()), "cell")
-            yield f"{cells_text} without a rating, written {words_for_missing}"
+            yield f"{count(n_missing, 'cell')} without a rating, written {_first_few(missing)}"
+
+
+def _first_few(texts: list[str]) -> str:
+    ellipsis = ", ..." if len(texts) > _MAX_LISTED_WORDS else ""
+    return ", ".join(sorted(texts)[:_MAX_LISTED_WORDS]) + ellipsis
 
 
 def is_rating_word(word: str) -> bool:
@@ -273,15 +262,12 @@ def is_rating_word(word: str) -> bool:
     return any(pattern.search(word) for pattern in patterns) or not re.search(r"\w", word)
 
 
-def _find_word_pairs(cells: Collection[CellValue]) -> list[tuple[str, str]]:
-    """Return the pairs of words for yes and no that fit most cells; [] if no pair does.
-
-    Up to a quarter of the cells may be misspelt, so that they do not fit the pair.
-    """
+def _find_pair_words(cells: Collection[CellValue]) -> set[str]:
+    """Return the words of the pairs for yes and no that fit most cells; a quarter may not fit."""
     count_by_word = _sum_counts((c for c in cells if c.kind == YES_NO), lambda cell: cell.word)
     counts = {pair: sum(count_by_word[word] for word in pair) for pair in YES_NO_PAIRS}
     min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
-    return [pair for pair, number in counts.items() if number == min_count]
+    return {word for pair in YES_NO_PAIRS if counts[pair] == min_count for word in pair}
 
 
 def _sum_counts(cells: Iterable[CellValue], key: Callable[[CellValue], str]) -> Counter[str]:

@@ -30,7 +30,6 @@ from judges.labels.values import (
     VERDICT_PAIRS,
     Scale,
     WordValues,
-    changes_meaning,
     is_missing_value,
     looks_like_number,
     normalize_word,
@@ -139,72 +138,33 @@ def read_ratings(
     In a table with one annotator per row, annotators without a name get the numbers 1, 2, ... for
     each output, in the order of its rows.
     """
-    columns = rating_columns.columns
-    cells = [*_single_ratings(rating_columns, options, problems)] if options.reads_labels else []
-    values_by_dimension: dict[str, list[object]] = defaultdict(list)
-    for cell in cells:
-        values_by_dimension[cell.dimension].append(cell.value)
-    readers = {
-        name: _make_reader(columns, options, name, values)
-        for name, values in values_by_dimension.items()
-    }
+    columns, notes = rating_columns.columns, list[str]()
+    cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
+    for cell in _rating_cells(rating_columns, options, problems) if options.reads_labels else ():
+        cells_by_dimension[cell.dimension].append(cell)
     by_item: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
-    for cell in cells:
-        with problems.collect(line=cell.line, field=cell.column):
-            rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
-            if rating is not None:
-                by_annotator = by_item[cell.item_id][cell.dimension]
-                by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
-    if columns.has_row_per_annotator:
-        by_item = {item_id: _sorted_by_annotator(ratings) for item_id, ratings in by_item.items()}
-    notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
-    for name, reader in readers.items():
-        names = (name, *rating_columns.by_dimension.get(name, ()))
+    words: dict[str, tuple[str, str]] = {}
+    for dimension, cells in cells_by_dimension.items():
+        reader = _make_reader(columns, options, dimension, [cell.value for cell in cells])
+        for cell in cells:
+            with problems.collect(line=cell.line, field=cell.column):
+                rating = reader.read(cell.value, options.scale(dimension))
+                if rating is not None:
+                    by_annotator = by_item[cell.item_id][dimension]
+                    by_annotator[_annotator_name(columns, cell, by_annotator)] = rating
+        notes += (f"{dimension}: {note}" for note in reader.notes())
+        names = (dimension, *rating_columns.by_dimension.get(dimension, ()))
         notes += _check_direction(names, reader, options, problems)
-    labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
+        if pair := reader.words_for_1_and_0:
+            words[dimension] = pair
+    if columns.has_row_per_annotator:  # the order of the rows does not matter
+        for ratings in by_item.values():
+            for dimension, by_annotator in ratings.items():
+                ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
+    values = (cell.value for cells in cells_by_dimension.values() for cell in cells)
+    labels = {normalize_word(value) for value in values if not is_missing_value(value)}
     notes += _check_user_words(labels, options, problems, is_long=columns.is_long)
-    words = {name: pair for name, reader in readers.items() if (pair := reader.words_for_1_and_0)}
     return TableRatings(rating_columns, by_item, notes, words)
-
-
-def _sorted_by_annotator(ratings: RatingsByDimension) -> RatingsByDimension:
-    """Return ratings sorted by annotator, so that the order of the rows does not matter."""
-    return {
-        dimension: dict(sorted(by_annotator.items(), key=str))
-        for dimension, by_annotator in ratings.items()
-    }
-
-
-def _check_user_words(
-    labels: Set[str], options: ReadOptions, problems: Problems, *, is_long: bool
-) -> list[str]:
-    """Add a problem if the user's values contradict pass and fail, or name words of no label.
-
-    If the labels are numbers, such words are only noted, because recorded replies may have them. In
-    a long table, they may be the sources of a tool's labels.
-    """
-    usual_numbers = {word: NUMBER_BY_YES_NO_WORD.get(word) for word in labels}
-    numbers = {word: number for word, number in usual_numbers.items() if number is not None}
-    numbers |= options.number_by_word
-    for good, bad in VERDICT_PAIRS:
-        are_known = {good, bad} <= numbers.keys() and not labels.isdisjoint((good, bad))
-        if are_known and numbers[good] <= numbers[bad]:
-            counts = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
-            fault = f"{counts} by --values, but the good word must count more"
-            advice = "leave these --values out: TNR is the share of failures that a judge finds"
-            problems.add("turned", fault, advice)
-    words = {
-        normalize_word(word)
-        for word, value in options.values.items()
-        if changes_meaning(word, value)
-    }
-    if is_long or not labels or not words or not words.isdisjoint(labels):
-        return []
-    fault = f"no label is {joined_names(sorted(words))}, which --values names"
-    if not any(looks_like_number(label, is_typed=False) for label in labels):
-        advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
-        problems.add("no-word", fault, advice)
-    return [fault]
 
 
 def _annotator_name(
@@ -222,6 +182,38 @@ def _annotator_name(
         raise UnreadableError("twice", fault, "keep one of the two ratings", cell.value)
     numbers = map(str, itertools.count(len(by_annotator) + 1))
     return cell.annotator or next(number for number in numbers if number not in by_annotator)
+
+
+def _check_user_words(
+    labels: Set[str], options: ReadOptions, problems: Problems, *, is_long: bool
+) -> list[str]:
+    """Add a problem if the user's values contradict pass and fail, or name words of no label.
+
+    If the labels are numbers, such words are only noted, because recorded replies may have them. In
+    a long table, they may be the sources of a tool's labels.
+    """
+    numbers = {w: NUMBER_BY_YES_NO_WORD[w] for w in labels & NUMBER_BY_YES_NO_WORD.keys()}
+    numbers |= options.number_by_word
+    for good, bad in VERDICT_PAIRS:
+        are_known = {good, bad} <= numbers.keys() and not labels.isdisjoint((good, bad))
+        if are_known and numbers[good] <= numbers[bad]:
+            counts = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
+            fault = f"{counts} by --values, but the good word must count more"
+            advice = "leave these --values out: TNR is the share of failures that a judge finds"
+            problems.add("turned", fault, advice)
+    # A word with its usual meaning, or one for a missing rating, may be in no cell.
+    words = {
+        word
+        for word, number in options.number_by_word.items()
+        if NUMBER_BY_YES_NO_WORD.get(word) != number
+    }
+    if is_long or not labels or not words or not words.isdisjoint(labels):
+        return []
+    fault = f"no label is {joined_names(sorted(words))}, which --values names"
+    if not any(looks_like_number(label) for label in labels):
+        advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
+        problems.add("no-word", fault, advice)
+    return [fault]
 
 
 def _make_reader(
@@ -270,7 +262,7 @@ def _check_direction(
         )
 
 
-def _single_ratings(
+def _rating_cells(
     rating_columns: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[RatingCell]:
     """Yield one `RatingCell` per rating; a list or object of several ratings is split."""

@@ -52,11 +52,11 @@ _MISSING_WORDS = frozenset(
 
 _DECIMAL = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
-# Matches a fraction such as 04/05, which may be a date that a spreadsheet made from 4/5.
-_POSSIBLE_DATE = re.compile(r"0\d.*/|.*/\s*0\d")
 _FRACTION = re.compile(
     rf"({_DECIMAL})\s*(?:/|out of|of|von|sur|de)\s*({_DECIMAL})", re.ASCII | re.I
 )
+# Matches a fraction such as 04/05, which may be a date that a spreadsheet made from 4/5.
+_POSSIBLE_DATE = re.compile(r"0\d.*/|.*/\s*0\d")
 # Matches a number with a label: "4 - good", "4: good", "(4) good" or "4 (good)".
 _LABELLED_NUMBER = re.compile(
     rf"[(\[]?({_DECIMAL})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?"
@@ -105,30 +105,24 @@ def normalize_word(value: object) -> str:
     return normalize_text(value).casefold()
 
 
+def _short_word(value: object) -> str | None:
+    """Return a short string in lower case; None for a long string or a value of another type."""
+    is_short = isinstance(value, str) and len(value) < MAX_WORD_LENGTH
+    return normalize_word(value) if is_short else None
+
+
 def is_missing_value(value: object) -> bool:
     """Return whether a cell is blank or a word for a missing value, such as `n/a`."""
     return value is None or _short_word(value) in _MISSING_WORDS
 
 
-def is_yes_or_no(value: object, words: Collection[str] = ()) -> bool:
+def is_yes_or_no(value: object, words: Collection[str]) -> bool:
     """Return whether a cell is a bool, a word such as yes, true or fail, or one of `words`."""
     word = _short_word(value)
     return isinstance(value, bool) or word in NUMBER_BY_YES_NO_WORD or word in words
 
 
-def changes_meaning(word: str, value: float | Vote | None) -> bool:
-    """Return whether a word is given another value than its usual one."""
-    return value is not None and NUMBER_BY_YES_NO_WORD.get(normalize_word(word)) != value
-
-
-def _short_word(value: object) -> str | None:
-    """Return a short string in lower case; None for a long string or a value of another type."""
-    return (
-        normalize_word(value) if isinstance(value, str) and len(value) < MAX_WORD_LENGTH else None
-    )
-
-
-def looks_like_number(value: object, *, is_typed: bool) -> bool:
+def looks_like_number(value: object, *, is_typed: bool = False) -> bool:
     """Return whether a cell can be read as a number; if `is_typed`, a string never can."""
     if not isinstance(value, str):
         return _is_number(value)
@@ -155,27 +149,16 @@ def parse_cell(value: object) -> CellValue:
         return CellValue(YES_NO, NUMBER_BY_YES_NO_WORD[word], word)
     if _PLAIN_NUMBER.fullmatch(text):
         return CellValue(NUMBER, _parse_decimal(text))
-    return _parse_fraction(text) or _parse_labelled(text) or CellValue(WORD)
-
-
-def _parse_fraction(text: str) -> CellValue | None:
-    """Read a fraction such as 4/5 or 85%; None for any other text."""
     fraction = _FRACTION.fullmatch(text.replace("%", "/100"))
-    if fraction is None or _POSSIBLE_DATE.match(text):
-        return None
-    numerator, denominator = map(_parse_decimal, fraction.groups())
-    return CellValue(f"{FRACTION}{denominator:g}", numerator) if numerator <= denominator else None
-
-
-def _parse_labelled(text: str) -> CellValue | None:
-    """Read a number with a label, such as `4 - good`; None for any other text."""
-    match = _LABELLED_NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    label = match[2].strip().casefold()
-    return CellValue(
-        MISSING if label in _MISSING_WORDS else NUMBER, _parse_decimal(match[1]), label
-    )
+    if fraction and not _POSSIBLE_DATE.match(text):
+        numerator, denominator = map(_parse_decimal, fraction.groups())
+        if numerator <= denominator:
+            return CellValue(f"{FRACTION}{denominator:g}", numerator)
+    if labelled := _LABELLED_NUMBER.fullmatch(text):
+        label = labelled[2].strip().casefold()
+        kind = MISSING if label in _MISSING_WORDS else NUMBER
+        return CellValue(kind, _parse_decimal(labelled[1]), label)
+    return CellValue(WORD)
 
 
 def _parse_decimal(digits: str) -> float:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from judges.labels.cells import is_blank
@@ -44,14 +43,6 @@ def document_weights(draws: Mapping[str, DocumentDraw]) -> dict[str, float]:
     return weights
 
 
-def _positive_number(cell: object) -> float:
-    """Return the positive number in a cell; NaN for any other cell."""
-    with suppress(ValueError):
-        number = float(str(cell))
-        return number if 0 < number < math.inf else math.nan
-    return math.nan
-
-
 def with_weights(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the labelled outputs with weights from the table's sampling columns, if it has any."""
     document_by_output = {
@@ -66,8 +57,11 @@ def with_weights(labelled: LabelledSet, columns: Columns, problems: Problems) ->
         document = document_by_output.get(columns.item_key(row), "")
         if not document or all(map(is_blank, draw_cells)):
             continue
-        draw = tuple(map(_positive_number, draw_cells))
-        if any(map(math.isnan, draw)):
+        try:
+            draw = tuple(float(str(cell)) for cell in draw_cells)
+        except ValueError:
+            draw = (math.nan,)
+        if not all(0 < number < math.inf for number in draw):
             fault = "are not two numbers above 0"
             problems.add("sampling", fault, advice, line=row.line, value=draw_cells)
         elif draws.setdefault(document, draw) != draw:

@@ -122,7 +122,7 @@ def read_own_scores(
         if item_id in judgements:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
         judgements[item_id] = judgement_of_score(score, pairwise=pairwise)
-        if looks_like_number(cell, is_typed=False) and not math.isnan(score):
+        if looks_like_number(cell) and not math.isnan(score):
             numbers.add(score)
         if _is_tuned_on(record, column):
             tuned_ids.add(item_id)
@@ -153,7 +153,7 @@ def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]
     numbers = {word.casefold(): MARGIN_OF_VOTE[word] for word in MARGIN_OF_VOTE if pairwise}
     for word, value in values.items():
         number = MARGIN_OF_VOTE[value] if isinstance(value, str) else value
-        if not looks_like_number(word, is_typed=False):
+        if not looks_like_number(word):
             numbers[word.casefold()] = math.nan if number is None else number
     return numbers
 

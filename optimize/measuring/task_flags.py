@@ -130,7 +130,7 @@ def _read_recordings(
     """Yield an entry for each file of --scores and --replies."""
     values = word_values(flags.values)
     scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
-    if flags.scores and any(looks_like_number(word, is_typed=False) for word in values):
+    if flags.scores and any(looks_like_number(word) for word in values):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
     words = verdict_words(task.labelled, task.dimension)
     if words and (subject is None or subject.scale == (0, 1)):
