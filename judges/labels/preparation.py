@@ -1,15 +1,17 @@
-"""Prepares a table: removes rows of sums at its end, and labels that a later row replaces."""
+"""Prepares the rows of a table: no sums, each annotator's latest labels, one row per output."""
 
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 
-from judges.labels.cells import is_blank
+from judges.labels.cells import is_blank, value_at
 from judges.labels.columns import ROW_NUMBER_COLUMN, Columns
 from judges.labels.flags import read_scale
-from judges.labels.values import Scale, looks_like_number
+from judges.labels.values import Scale, is_missing_value, looks_like_number, normalize_word
 from judges.tables.formats import Table
-from judges.tables.problems import count, excerpt
+from judges.tables.problems import Problems, count, excerpt, joined_names
 from judges.tables.text import TableRow
 
 # The columns that say how a document was sampled: one over its probability to be drawn, and the
@@ -28,6 +30,8 @@ _FOOTER_NAME = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
+# The names of the columns with an output's document and system, or a pair's two systems.
+_ORIGIN_ROLES = ("group", "system", "system_a", "system_b")
 
 
 def without_footers(table: Table) -> Table:
@@ -92,3 +96,91 @@ def stated_scales(columns: Columns) -> dict[str, Scale]:
     return {
         name: scale for name, (scale, *other_scales) in scales.items() if scale and not other_scales
     }
+
+
+def merge_rows_by_id(
+    columns: Columns, problems: Problems, label_columns: Collection[str], texts: Collection[str]
+) -> tuple[Columns, list[str]]:
+    """Merge the rows with the same id into one row, and return the new columns and notes.
+
+    A column whose cells differ between rows with the same id is left out, with a note. If the
+    column is in `texts`, or holds documents or systems, a problem is added instead.
+    """
+    label_columns = {*label_columns, *columns.find_all(("dimension", "annotator", "rating"))}
+    dropped = label_columns.union(columns.comment_columns, map(columns.outer_column, label_columns))
+    item_columns = columns.columns_except(dropped)
+    constant_columns = {*texts, *columns.find_all(_ORIGIN_ROLES)}
+    merged_rows: dict[str, TableRow] = {}
+    unequal_columns: dict[str, None] = {}
+    for row in columns.table.rows:
+        item_id = columns.item_key(row)
+        first_row = row._replace(cells=dict.fromkeys(item_columns))
+        first_cells = merged_rows.setdefault(item_id, first_row).cells
+        for name in item_columns:
+            cell = row.cells.get(name)
+            if is_blank(first_cells[name]):
+                first_cells[name] = cell
+            elif is_blank(cell) or cell == first_cells[name]:
+                continue
+            elif name in constant_columns:
+                fault = f"differs from another row with the id {item_id!r:.60}"
+                advice = "write the same in all its rows, or give each output an id of its own"
+                problems.add("two-texts", fault, advice, line=row.line, field=name, value=cell)
+            else:
+                unequal_columns[name] = None
+    dropped |= unequal_columns.keys()
+    kept_columns = tuple(columns.columns_except(dropped))
+    table = replace(columns.table, columns=kept_columns, rows=tuple(merged_rows.values()))
+    mapping = {name: names for name, names in columns.mapping.items() if dropped.isdisjoint(names)}
+    names_text = joined_names([f"column {name!r}" for name in unequal_columns])
+    notes = [f"left out {names_text}, since rows of one id differ in it"] if unequal_columns else []
+    if columns.ids_are_row_numbers and (n_joined := len(columns.table.rows) - len(merged_rows)):
+        notes.append(f"joined {count(n_joined, 'row')} without an id to a row of the same texts")
+    return columns.with_table(table, mapping), notes
+
+
+def note_repeated_rows(
+    columns: Columns, problems: Problems, texts: Collection[str], label_columns: Collection[str]
+) -> list[str]:
+    """Return a note on rows that repeat another row's texts, and on differences in their labels."""
+    groups = _repeated_rows(columns, texts)
+    if not groups:
+        return []
+    unit = problems.unit
+    repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
+    # If the file names annotators, such rows may be several people's ratings of one output.
+    are_few = 2 * len(repeat_lines) < len(columns.table.rows) - 1
+    if columns.find("annotator") and not (columns.find("id") and are_few):
+        first_line, second_line = groups[0][0].line, groups[0][1].line
+        fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
+        advice = "give all rows of one output the same id: --map id=COLUMN"
+        problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
+    rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
+    note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
+    differences = [
+        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
+        for group, column in product(groups, sorted(label_columns))
+        if len(labels := _distinct_labels(group, column)) > 1
+    ]
+    if differences and columns.reads_labels:
+        note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
+    return [note]
+
+
+def _repeated_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
+    """Return the groups of rows with equal texts and systems; [] if two rows have the same id."""
+    rows = columns.table.rows
+    if not texts or len({*map(columns.item_key, rows)}) < len(rows):
+        return []
+    content_columns = (*columns.find_all(_ORIGIN_ROLES), *texts)
+    groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(str(value_at(row.cells, column)) for column in content_columns)].append(row)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _distinct_labels(rows: Iterable[TableRow], column: str) -> list[str]:
+    """Return the different labels in a column; lists of several annotators' labels are skipped."""
+    cells = (value_at(row.cells, column) for row in rows)
+    single_labels = (cell for cell in cells if not isinstance(cell, list | Mapping))
+    return sorted({normalize_word(cell) for cell in single_labels if not is_missing_value(cell)})

@@ -32,7 +32,6 @@ from judges.tables.problems import Problem, Problems, UnreadableError, joined_na
 ColumnMapping = Mapping[str, MappingValue] | str | Path
 FileOrRows = str | Path | Rows
 ItemKind = Literal["outputs", "pairs", ""]
-LabelsAndProblems = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def read_labels(
@@ -152,7 +151,7 @@ def _read_or_raise(
 
 def check_file(
     path: FileOrRows, options: ReadOptions, *, item_kind: ItemKind = ""
-) -> LabelsAndProblems:
+) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
     """Return the labels in a file, or None if they cannot be read, and all problems in the file.
 
     `item_kind` says whether the file is read as outputs or as pairs. If it is "", it is read as
@@ -257,15 +256,13 @@ def _check_rated_once(columns: Columns, problems: Problems) -> None:
     """Add a problem for each output with two rows, unless each row comes from one annotator."""
     if columns.has_row_per_annotator:
         return
-    seen_ids = set[str]()
+    fault = "is rated twice"
+    advice = "keep one of the two rows, or say who gave each: --map annotator=COLUMN"
+    line_by_id: dict[str, int] = {}
     for row in columns.table.rows:
         item_id = columns.item_key(row)
-        if item_id in seen_ids:
-            advice = "keep one of the two rows, or say who gave each: --map annotator=COLUMN"
-            problems.add(
-                "twice", "is rated twice", advice, line=row.line, field="id", value=item_id
-            )
-        seen_ids.add(item_id)
+        if line_by_id.setdefault(item_id, row.line) != row.line:
+            problems.add("twice", fault, advice, line=row.line, field="id", value=item_id)
 
 
 def _add_annotations_file(

@@ -20,8 +20,12 @@ from judges.labels.cells import (
 from judges.labels.column_mapping import add_missing_column
 from judges.labels.columns import NESTED_COLUMNS, ROW_NUMBER_COLUMN, Columns
 from judges.labels.names import is_output_name, is_text_name, map_flag, only_text_name
-from judges.labels.preparation import SAMPLING_COLUMNS, SWAP_COLUMN
-from judges.labels.repeated_rows import merge_rows_by_id, note_repeated_rows
+from judges.labels.preparation import (
+    SAMPLING_COLUMNS,
+    SWAP_COLUMN,
+    merge_rows_by_id,
+    note_repeated_rows,
+)
 from judges.labels.types import FileReading
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt
 from judges.tables.text import TableRow

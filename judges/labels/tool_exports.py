@@ -17,20 +17,18 @@ class LabelExport:
 
     Attributes:
         tool: The tool's name, for messages.
-        columns: Maps regular expressions for the names of columns to regular expressions for their
-            cells ("" matches any cell). A table is an export of this kind if, for every entry, it
-            has a matching column with a matching cell.
+        columns: Maps regular expressions for names of columns to ones for their cells ("" matches
+            any cell). An export of this kind has a matching cell for every entry.
         advice: What the user can do if the table has no texts, or if no label says who gave it.
         labels: Maps each place in a row that holds labels to their source ("" if each label names
-            its own source). A place is a path of keys through objects and lists, "" for the row
-            itself, or a regular expression for columns of lists, whose group is the dimension. If
-            empty, the rows are outputs without labels.
+            its own). A place is a path of keys through objects and lists, "" for the row itself, or
+            a regular expression for columns of lists, whose group is the dimension.
         sources: Maps each source of labels to whether people gave and submitted its labels.
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
         unread: A regular expression for columns that are never texts, if every other one may be.
-        names: Maps regular expressions for the names of columns to the names by which they are
-            read, unless two columns would then have the same name.
+        names: Maps regular expressions for names of columns to other names by which they are read,
+            unless two columns would then have the same name.
         omitted: Maps columns to regular expressions for the cells whose rows are left out.
     """
 

@@ -69,11 +69,9 @@ class LabelledOutput:
         return {**known_ids, **self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
-        """Return the mean human rating on `dimension`; raises KeyError if there is none.
-
-        The mean is rounded to 12 digits, so that rounding errors of means do not break ties.
-        """
+        """Return the mean human rating on `dimension`; raises KeyError if there is none."""
         ratings = self.ratings[dimension]
+        # Rounding errors of means must not break ties.
         return round(sum(ratings) / len(ratings), 12)
 
 
@@ -203,10 +201,7 @@ class LabelledSet(LabelledItems):
         return replace(self, outputs=_select_and_sort(self.outputs, ids))
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """Return an output's mean rating or, on a dimension with two values, the majority's.
-
-        With two values, the label is the majority's (0 or 1), or 0.5 if annotators are tied.
-        """
+        """Return an output's mean rating; with two values the majority's (0 or 1; 0.5 if tied)."""
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 
