@@ -304,7 +304,7 @@ class Judge(BaseJudge):
                 "file; use the judge as it is, or tune it again"
             )
         from judges.client.dspy import as_lm
-        from judges.modules import PairwiseJudge, RatingJudge, VerdictJudge, demos_of
+        from judges.modules import PairwiseJudge, RatingJudge, VerdictJudge
 
         def default_lm() -> "dspy.LM":
             with self.open_client() as client:
@@ -318,7 +318,6 @@ class Judge(BaseJudge):
             weights=self.weights,
             threshold=self.threshold,
         )
-        module.judge.demos = demos_of(self.prompt)
         module.source = self
         return module
 

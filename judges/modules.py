@@ -104,6 +104,7 @@ class JudgeModule(dspy.Module):
         # The judge from which the program was made, if any.
         self.source: object = None
         self.judge = dspy.Predict(signature_of(prompt))
+        self.judge.demos = demos_of(prompt)
         self.scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
 
     def forward(self, **texts: object) -> dspy.Prediction:
