@@ -23,7 +23,7 @@ from dspy_judges.errors import JudgesError
 from dspy_judges.files import read_bytes
 from judges.client import Redactor
 from judges.definition import Identifier, NonBlankText, Rating
-from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
+from judges.dimension import Comparison, Dimension, DimensionError, Subject
 from judges.prompt import MAX_DEMOS, SLOT_PATTERN, Prompt, Value, utf8_text
 from judges.protocol import Message
 from judges.questions import AnswerWeights
@@ -216,7 +216,10 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], redactor: Redactor) ->
 
 
 def _check_file(file: AnyJudgeFile) -> None:
-    """Raise ValueError unless a file's messages fit its subject and contain only text."""
+    """Raise ValueError unless a file's messages fit its subject and contain only text.
+
+    Whether the prompt and the weights fit the subject is checked where a judge is made of them.
+    """
     if file.provenance is not None:
         convert(file.provenance, Provenance)
     subject = file.subject.read()
@@ -224,9 +227,6 @@ def _check_file(file: AnyJudgeFile) -> None:
         for member in file.members:
             _check_file(member.judge)
         return
-    check_prompt(subject, file.program)
-    if file.weights and (problem := file.weights.problem(file.program.choices)):
-        raise FrozenJudgeError(f"it has {problem}")
     roles = "".join(f" {message['role']}" for message in file.messages)
     slots = sorted(SLOT_PATTERN.findall(file.messages[-1]["content"]))
     if not ROLE_ORDER.fullmatch(roles) or slots != sorted(subject.texts):

@@ -11,7 +11,7 @@ from judges.definition import Definition
 from judges.dimension import DimensionError, Subject
 from judges.frozen import FrozenJudgeError, JudgeFile, one_line
 from judges.judge import Judge
-from judges.panel import AnyJudge, Panel, PanelError
+from judges.panel import AnyJudge, Panel
 
 DEFINITION_ENDINGS = (".yaml", ".yml")
 
@@ -48,13 +48,14 @@ def load(
         return Judge.of(read_subject(source)).with_model(lm, api_base)
     path = path / "judge.json" if path.is_dir() else path
     file = frozen.load(path)
-    if isinstance(file, JudgeFile):
-        return Judge.from_file(file).with_model(lm, api_base)
-    try:
-        panel = Panel.from_file(file)
-    except PanelError as error:
-        raise FrozenJudgeError(f"{path}: {error}") from error
-    return panel.with_model(lm, api_base)
+    loaded_judge: AnyJudge
+    try:  # a judge refuses a prompt and weights that do not fit its subject
+        loaded_judge = (
+            Judge.from_file(file) if isinstance(file, JudgeFile) else Panel.from_file(file)
+        )
+    except ValueError as error:
+        raise FrozenJudgeError(f"{path}: {one_line(error)}") from error
+    return loaded_judge.with_model(lm, api_base)
 
 
 def read_subject(name_or_path: str) -> Subject:
