@@ -177,7 +177,7 @@ class Store:
     def delete_file(self) -> None:
         """Close the store and delete its file, after a run has ended."""
         self.close()
-        for suffix in ("", "-wal", "-journal"):
+        for suffix in ("", "-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     @property
@@ -216,9 +216,7 @@ class Store:
             if not self._shared:
                 # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                database.execute("PRAGMA journal_mode = TRUNCATE")
+            database.execute("PRAGMA journal_mode = WAL")
             # If the process is killed, no commit is lost; in a power cut, the latest may be lost.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
