@@ -158,15 +158,14 @@ def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]
     return numbers
 
 
-def _record_on_dimension(row: Record, dimension: str) -> Record | None:
+def _record_on_dimension(row: Record, dimension: str) -> Mapping[str, object] | None:
     """Return the row, or its entry in `judgements` for the dimension; None if it has none."""
     if (judgements := as_object(row.get("judgements"))) is None:
         return row
-    record = judgements.get(dimension, judgements.get(judge_name(dimension)))
-    return record if isinstance(record, dict | None) else {"score": record}
+    return as_object(judgements.get(dimension, judgements.get(judge_name(dimension))))
 
 
-def _score_column(record: Record, dimension: str) -> str:
+def _score_column(record: Mapping[str, object], dimension: str) -> str:
     """Return the column with the score."""
     # A judge's name is made from that of the labels' column. In a table, `score` writes NAME_judge
     # if people's ratings are in NAME; beside its own column there is one for failures.
@@ -177,7 +176,7 @@ def _score_column(record: Record, dimension: str) -> str:
     return next((column for column in _USUAL_SCORE_COLUMNS if column in record), dimension)
 
 
-def _is_tuned_on(record: Record, column: str) -> bool:
+def _is_tuned_on(record: Mapping[str, object], column: str) -> bool:
     """Return whether `score` or `winrate` noted that the judge was tuned on the row."""
     prefix = column.removesuffix("_preferred")
     mark = first_value(record, (TUNED_ON, f"{column}.{TUNED_ON}", f"{prefix}_{TUNED_ON}"))

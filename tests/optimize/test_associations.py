@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from command_runs import json_of, output_of
 from jsonl import write_jsonl
-from report_cases import outputs, pairs
+from report_cases import outputs
 
 from judges.judgement import Judgement
-from optimize.measuring.verification import Associations, exceeds_people
+from optimize.measuring.verification import Associations
 from optimize.statistics.intervals import Vector
 from optimize.verify import command
 
@@ -81,12 +81,6 @@ def test_a_preference_for_one_position_is_reported_if_it_exceeds_chance(first, p
     assert position["low"] <= position["value"] <= position["high"]
     text = output_of(command, *arguments)
     assert ("It prefers the output shown" in text, place in text) == (bool(place), True)
-
-
-def test_pairs_of_one_document_show_no_preference_for_a_position():
-    position = Associations.of(pairs([("A", "B"), ("A", "B")], [("A",), ("B",)])).position_bias
-    assert position.value == 1
-    assert not exceeds_people(position.value, position.interval)
 
 
 def test_repeated_samples_show_how_often_a_verdict_repeats():

@@ -17,7 +17,6 @@ from optimize import measure, tune
 from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer
-from optimize.search.candidates import nearest_choice
 from optimize.search.evidence import JudgedItems
 from optimize.statistics.intervals import stream
 from optimize.tuning.preparation import prepare_run
@@ -180,13 +179,6 @@ def measure_labels(labels, *annotators, judge=MINE):
     return measure(judge, "sheet.csv", map={"label": [*annotators]})
 
 
-def test_an_annotator_with_few_labels_does_not_hide_the_agreement_of_the_others(here):
-    # Carl's two labels are alike, so that he has no kappa with Anna or Ben.
-    labels = ["yes,yes,yes"] * 2 + ["yes,yes,"] * 4 + ["no,no,"] * 4
-    first, *_ = measure_labels(labels, "Anna", "Ben", "Carl").labelled.notes
-    assert first == "label: two annotators say the same in 100% of 14 cases, kappa 1.00"
-
-
 def test_annotators_agreement_counts_outputs_that_are_left_out_as_ties(here):
     result = measure_labels(["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"], "Anna", "Ben")
     # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
@@ -217,12 +209,6 @@ def test_evidence_on_verdict_judges_names_verdicts_and_no_places():
         *("judge fail (pass 20%): wrong", "judge fail (pass 10%): right"),
     }
     assert all("(2 of 3 say pass)" in line for line in lines)
-
-
-def test_a_demonstration_shows_a_label_as_its_word():
-    assert [nearest_choice(("pass", "fail"), n) for n in (1, 0.6, 0.5, 0)] == [
-        *("pass", "pass", "fail", "fail")
-    ]
 
 
 def test_a_program_with_two_answers_is_tuned_on_words_or_numbers():
