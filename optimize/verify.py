@@ -24,7 +24,7 @@ from judges.frozen import TUNED_ON
 from judges.judgement import AnyJudgement
 from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.flags import MappingValue, split_mapping
-from judges.labels.types import LabelError, LabelledPairs
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
@@ -282,32 +282,30 @@ def _ids_of_rows(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mappi
     import pandas as pd
 
     frame = source.data if isinstance(source.data, pd.DataFrame) else pd.DataFrame()
-    keys, index = dict.fromkeys(scores.keys()).keys(), frame.index
-    id_column = "".join(labelled.reading.rows.get("id", ()))
-    if id_column == ROW_NUMBER_COLUMN and source.map.get("id") != ROW_NUMBER_COLUMN:
-        row_numbers = {key: str(number) for number, key in enumerate(index, start=1)}
-        is_from_frame = keys <= row_numbers.keys() or row_numbers.keys() <= keys
-        if row_numbers and index.is_unique and is_from_frame:
-            # A score without a row is counted under an id that no row has.
-            return {key: row_numbers.get(key, f"{key} (no row)") for key in keys}
-        if unclear := [key for key in keys if not isinstance(key, str) or key == "0"]:
+    id_column, keys = "".join(labelled.reading.rows.get("id", ())), [*scores.keys()]
+    if id_column in frame:
+        row_keys, row_ids = [*map(str, frame.index)], [*map(str, frame[id_column])]
+        if isinstance(scores, pd.Series) and row_keys == [*map(str, keys)] != row_ids:
             raise LabelError(
-                f"{labelled.name}: the rows have no ids, so the score of {unclear[0]!r} belongs to "
-                "no certain row; give the scores the rows' index, or ids (map={'id': COLUMN}), or "
-                "write map={'id': '#row'} if they have row numbers from 1"
+                f"the scores have the index of the DataFrame, whose ids are in its column "
+                f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the "
+                "order of its rows, or scores.to_dict() if they are by id"
             )
-    has_index_of_frame = index.equals(getattr(scores, "index", None))
-    if (
-        id_column in frame
-        and has_index_of_frame
-        and any(index.map(str) != frame[id_column].map(str))
-    ):
-        raise LabelError(
-            f"the scores have the index of the DataFrame, whose ids are in its column "
-            f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "
-            "of its rows, or scores.to_dict() if they are by id"
-        )
-    return {}
+    if id_column != ROW_NUMBER_COLUMN or source.map.get("id") == ROW_NUMBER_COLUMN:
+        return {}
+    row_numbers = {key: str(number) for number, key in enumerate(frame.index, start=1)}
+    is_from_frame = row_numbers.keys() <= {*keys} or row_numbers.keys() >= {*keys}
+    if row_numbers and frame.index.is_unique and is_from_frame:
+        # A score without a row is counted under an id that no row has.
+        return {key: row_numbers.get(key, f"{key} (no row)") for key in keys}
+    ids_are_known = isinstance(source.data, LabelledSet | LabelledPairs)
+    if ids_are_known and all(isinstance(key, str) for key in keys):
+        return {}
+    raise LabelError(
+        f"{labelled.name}: its rows have no ids, so scores belong to no certain row; give the "
+        "scores the rows' index, or ids (map={'id': COLUMN}), or write map={'id': '#row'} if they "
+        "have row numbers from 1"
+    )
 
 
 def parser() -> argparse.ArgumentParser:

@@ -77,9 +77,6 @@ def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
     by_scores = optimize.measure(scores, frame, dimension="relevance")
     assert by_scores.rho == by_judge.rho
     assert optimize.measure(scores[::-1], frame, dimension="relevance").rho == by_judge.rho
-    # The judgements' own ids are the rows' numbers.
-    rows = by_judge.judgements.set_index("id")["score"]
-    assert optimize.measure(rows, frame, dimension="relevance").rho == by_judge.rho
     part = optimize.measure(scores, frame[2:], dimension="relevance")
     assert part.scored.scores.tolist() == scores[2:].tolist()
     assert (part.scored.n_unjudged, part.scored.n_unknown) == (0, 2)
@@ -88,9 +85,9 @@ def test_scores_of_a_frame_without_ids_are_joined_on_its_index(index):
 @pytest.mark.parametrize(
     ("labels", "says"),
     [
-        (NO_IDS.to_dict("records"), r"the score of 0 belongs to no certain row; .*'id': '#row'"),
-        (data.read_labels(NO_IDS, dimensions=["relevance"]), "the score of 0 belongs"),
-        (pd.concat([NO_IDS, NO_IDS]), "the score of 0 belongs to no certain row"),
+        (NO_IDS.to_dict("records"), r"scores belong to no certain row; .*'id': '#row'"),
+        (data.read_labels(NO_IDS, dimensions=["relevance"]), "belong to no certain row"),
+        (pd.concat([NO_IDS, NO_IDS]), "belong to no certain row"),
         (OTHER_IDS, r"ids are in its column 'id'; pass scores.set_axis\(frame\['id'\]\)"),
     ],
 )
