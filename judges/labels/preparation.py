@@ -148,9 +148,8 @@ def note_repeated_rows(
         return []
     unit = problems.unit
     repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
-    # If the file names annotators, such rows may be several people's ratings of one output.
-    are_few = 2 * len(repeat_lines) < len(columns.table.rows) - 1
-    if columns.find("annotator") and not (columns.find("id") and are_few):
+    # If the file names annotators, many such rows are probably their ratings of the same outputs.
+    if columns.find("annotator") and 2 * len(repeat_lines) >= len(columns.table.rows) - 1:
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
         advice = "give all rows of one output the same id: --map id=COLUMN"

@@ -147,7 +147,7 @@ class RowReader:
             if name in self._output_texts:
                 self._report_empty_outputs(self.texts[name], lines)
             elif is_text_name(name):
-                self.notes.append(f"{name} is empty in {count(len(lines), 'row')}")
+                self.notes.append(f"{name} has no text in {count(len(lines), 'row')}")
 
     def _report_empty_outputs(self, column: str, lines: list[int]) -> None:
         n_rows = len(self.columns.table.rows)

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jsonl import write_jsonl
 from label_files import refusal
 
@@ -117,17 +114,6 @@ def outcomes(rounds: int) -> list[tuple[float, Draws]]:
 def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds):
     mean = sum(chance * weighted_mean(draws) for chance, draws in outcomes(rounds))
     assert mean == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
-
-
-drawn_later = st.tuples(st.floats(0.01, 100), st.sampled_from([10.0, 50.0, 70.0]))
-
-
-@given(st.dictionaries(st.text(max_size=3), st.just(RANDOM_DRAW) | drawn_later, min_size=1))
-def test_weights_are_positive_and_1_on_average(draws):
-    weights = document_weights(draws)
-    assert weights.keys() == draws.keys()
-    assert min(weights.values()) > 0
-    assert np.mean([*weights.values()]) == pytest.approx(1)
 
 
 def output(item: str, **cells: object) -> dict[str, object]:
