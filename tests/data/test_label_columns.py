@@ -36,11 +36,6 @@ def test_the_one_column_of_labels_is_taken_and_named(column):
     assert labelled.outputs[3].texts["output"] == "6"
 
 
-def test_a_label_inside_an_object_is_found_by_its_name():
-    table = rows(feedback=({"score": 0}, {"score": 1}))
-    assert data.read_labels(table, dimensions=["polite"]).words == {"polite": ("1", "0")}
-
-
 @pytest.mark.parametrize(
     ("labels", "name", "message"),
     [
@@ -57,63 +52,51 @@ def test_labels_of_no_sure_dimension_are_asked_for(labels, name, message):
 
 
 @pytest.mark.parametrize(
-    ("words", "other"),
+    ("columns", "question"),
     [
-        ({"Quality": ("Excellent", "Poor")}, {"QA reviewed?": ("Y", "N")}),
-        ({"Stars": ("★★★★★", "★★")}, {"Verified": (True, False)}),
-        ({"label": ("ship", "hold")}, {"approved": ("yes", "no")}),
+        ({"Quality": ("Excellent", "Poor"), "QA reviewed?": ("Y", "N")}, "Quality, QA reviewed?"),
+        ({"Stars": ("★★★★★", "★★"), "Verified": (True, False)}, "Stars, Verified"),
+        ({"label": ("ship", "hold"), "approved": ("yes", "no")}, "label, approved"),
+        ({"label": ("pass", "fail"), "human_label": ("pass", "fail")}, "label, human_label"),
+        # A category of other words, and the name of a catalogue judge, leave no doubt.
+        ({"QA reviewed?": ("Y", "N"), "Topic": ("rooms", "meals")}, ""),
+        ({"relevance": (4, 2), "Quality": ("Excellent", "Poor")}, ""),
     ],
 )
-def test_a_column_of_numbers_is_no_guess_beside_labels_in_words(words, other):
-    table = rows(**words, **other, **NO_NUMBERS)
-    (name,), (guess,) = words, other
+def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(columns, question):
+    table, (name, *_) = rows(**columns, **NO_NUMBERS), columns
+    if not question:
+        assert data.read_labels(table).dimensions == (name,)
+        return
     message = refusal(table)
-    assert f"{name}, {guess} may each hold the labels; say which: --map {name}={name} or" in message
-    good, bad = words[name]
+    assert f"{question} may each hold the labels; say which: --map {name}={name} or" in message
+    good, bad = columns[name]
     labelled = data.read_labels(table, map={name: name}, values={good: 1, bad: 0})
     assert [one.rating(name) for one in labelled.outputs] == [1, 0] * 4
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        # A category of other words.
-        {"QA reviewed?": ("Y", "N"), "Topic": ("rooms", "meals")},
-        # The name of a catalogue judge.
-        {"relevance": (4, 2), "Quality": ("Excellent", "Poor")},
-    ],
-)
-def test_a_column_of_numbers_is_taken_if_other_words_leave_no_doubt(labels):
-    name, *_ = labels
-    assert data.read_labels(rows(**labels, **NO_NUMBERS)).dimensions == (name,)
-
-
 def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named():
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
-    none, times = (None, None), ("2024-03-01T10:00:00Z", "2024-03-02")
-    table = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
+    table = rows(metadata=cells, ts=("2024-03-01T10:00:00Z", "2024-03-02"), **NO_NUMBERS)
     message = refusal(table)
     assert "no column of labels was recognised" in message
     assert " --map label=metadata.feedback, or" in message
     labelled = data.read_labels(table, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]
-
-
-def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them():
-    both = rows(label=("pass", "fail"), human_label=("pass", "fail"))
-    message = refusal(both)
-    assert "label, human_label may each hold the labels; " in message
-    assert " --map label=label" in message
-    assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)
+    # A label inside an object is found by its name.
+    table = rows(feedback=({"score": 0}, {"score": 1}))
+    assert data.read_labels(table, dimensions=["polite"]).words == {"polite": ("1", "0")}
 
 
 def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name():
     def read(name: str, *values: str) -> data.LabelledSet:
-        texts = (
-            {"Frage": f"Frage {n // 2}, bitte?", "Antwort": f"Antwort {n}."} for n in range(12)
+        return data.read_labels(
+            [
+                {"Frage": f"Frage {n // 2}, bitte?", "Antwort": f"Antwort {n}."}
+                | {"Urteil": n % 2, name: values[n % len(values)]}
+                for n in range(12)
+            ]
         )
-        labels = ({"Urteil": n % 2, name: values[n % len(values)]} for n in range(12))
-        return data.read_labels([text | label for text, label in zip(texts, labels, strict=True)])
 
     labelled = read("Bot", "alt", "neu")
     assert labelled.systems == ("alt", "neu")

@@ -81,6 +81,11 @@ ZOO: dict[str, Sheet] = {
     "percentages": column("85%|92,5 %|70%", ones(85, 92.5, 70), "'85%' as 85"),
     "fifths": column("4/5|3 / 5|4,0 von 5", ones(4, 3, 4), "'4/5' as 4"),
     "labels beside numbers": column("4 - good|(1) bad|3: fair|2 (so so)", ones(4, 1, 3, 2), "as 4"),
+    "a code for a missing rating": column(
+        "4|99|3|5", ("row 3", "looks like a code", "--values=99=")
+    ),
+    "school marks": column("1 - gut|6 - schlecht", ("row 2", "whose lowest number is the best")),
+    "broken JSON": column("[4, 3]|[4,", ("row 3", "is not JSON; correct the JSON, or write")),
     "a scale of words, said": column(
         "strongly agree|agree|disagree",
         ones(5, 4, 2),
@@ -180,26 +185,23 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
     assert is_told == ("tone" in ratings)
 
 
-RELEVANCE = table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS})
-SCALES_IN_NAMES = table(**{"tone (1-5)": MARKS, "style (1-7)": OTHERS})
-SIDES = table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS})
-
-
 @pytest.mark.parametrize(
-    ("content", "question"),
+    ("columns", "question"),
     [
-        (table(Zeile=range(1, 9)), "--map Zeile=Zeile"),
-        (RELEVANCE, "--map 'relevance=Relevance Anna,Relevance Ben'"),
-        (SCALES_IN_NAMES, "join them by --map 'NAME=tone (1-5),style (1-7)'"),
-        (SIDES, "holds pairs of candidates, Antwort A, Antwort B"),
+        ({"Zeile": range(1, 9)}, "Zeile may hold the labels; if it does, say so with --map Zeile="),
         (
-            table(mark=["good", "fair", *["good"] * 6]),
-            "'fair' is not a known word, but other cells",
+            {"Relevance Anna": MARKS, "Relevance Ben": OTHERS},
+            "--map 'relevance=Relevance Anna,Relevance Ben'",
         ),
+        (
+            {"tone (1-5)": MARKS, "style (1-7)": OTHERS},
+            "join them by --map 'NAME=tone (1-5),style (1-7)'",
+        ),
+        ({"mark": ["good", "fair", *["good"] * 6]}, "'fair' is not a known word, but other"),
     ],
 )
-def test_unnamed_columns_are_else_asked_about(content, question):
-    message = refusal(file_of(content))
+def test_unnamed_columns_are_else_asked_about(columns, question):
+    message = refusal(file_of(table(**columns)))
     assert question in message
     assert "more: dspy-judges check" not in message
 
@@ -235,9 +237,7 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name):
     assert data.read_labels(path, map={"reply": name}).outputs[0].texts["reply"] == reasons[0]
 
 
-@pytest.mark.parametrize(
-    "texts", [("input", "output"), ("Frage", "Antwort"), ("prompt", "completion"), ("Was", "Wie")]
-)
+@pytest.mark.parametrize("texts", [("input", "output"), ("Frage", "Antwort"), ("Was", "Wie")])
 def test_outputs_of_one_source_are_one_document(texts):
     rows = [[TEXTS[n // 3], f"Short words {n}.", n % 5 + 1] for n in range(24)]
     labelled = data.read_labels(file_of(csv_of([*texts, "mark"], *rows)))

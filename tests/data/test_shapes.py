@@ -27,13 +27,6 @@ def test_annotations_go_before_their_mean_and_null_ones_leave_the_mean():
     assert (outputs[1].ratings, outputs[1].annotators) == ({"relevance": (2.5,)}, {})
 
 
-def test_a_dotted_mapping_reaches_into_a_nested_column():
-    rows = [output(ratings={"Rel": 4, "Flu": 2}, crowd={"rel": [1, 2]})]
-    assert ratings(rows, map={"relevance": "ratings.Rel"}) == [{"relevance": (4.0,), "Flu": (2.0,)}]
-    crowd = ratings(rows, map={"relevance": "crowd.rel"}, dimensions=["relevance"])
-    assert crowd == [{"relevance": (1.0, 2.0)}]
-
-
 LONG = [
     {"id": "a", "dimension": "relevance", "annotator": "x", "rating": 4},
     {"id": "a", "dimension": "relevance", "annotator": "y", "rating": 2},
@@ -182,6 +175,7 @@ def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested):
     assert "there is no such column" in refusal(source, map={"relevance": "ratings.nope"})
     mapping = {"relevance": "ratings.rel"}
     assert ratings(source, dimensions=["relevance"], map=mapping) == [{"relevance": (2,)}]
+    assert ratings(source, map=mapping) == [{"relevance": (2,), "flu": (4,)}]
 
 
 @pytest.mark.parametrize(
@@ -208,11 +202,3 @@ def test_a_comment_in_a_second_file_is_on_the_dimension_that_its_column_names(di
     second = write_jsonl("second.jsonl", rows)
     first, *_ = data.read_labels([output("a")], annotations=second, dimensions=dimensions).outputs
     assert first.comments == comments
-
-
-def test_a_comment_inside_annotations_is_on_its_label_and_no_rating():
-    label = {"label": "fail", "comment": "rude"}
-    rows = [{"input": f"{n}?", "output": f"{n}.", "annotations": label} for n in range(3)]
-    labelled = data.read_labels(write_jsonl("traces.jsonl", rows))
-    assert labelled.dimensions == ("label",)
-    assert {output.comments["label"] for output in labelled.outputs} == {("rude",)}

@@ -68,33 +68,28 @@ def test_the_majority_of_annotators_is_the_label_and_ties_are_counted():
     assert clear.outputs[0].ratings["ok"] == (1, 1, 0)
 
 
-HALVES = ["pass", "fail"]
-MISSPELT = [*HALVES * 5, "pas", "Fial"]
-OTHERWISE = [*HALVES * 5, "passed", "pas"]
-SHIP = ["Ship", "hold", "ship", "n/a"] * 4
-CORRECT = "correct the word, or give its number: --values "
+HALVES, YES_NO = ["pass", "fail"] * 5, ["yes", "no"] * 4
+MISSPELT, OTHERWISE = [*HALVES, "pas", "Fial"], [*HALVES, "passed", "pas"]
+SHIP, SCALE = ["Ship", "hold", "ship", "n/a"] * 4, ["good", "fair", "poor", "excellent"] * 5
+SIGNS = ["++", "+", "0", "-", "--"]
+GIVE = "give its number: --values "
 
 
 @pytest.mark.parametrize(
     ("cells", "values", "part"),
     [
-        (HALVES * 4, "", "comments   critique: what people wrote on their labels; tuning uses it"),
-        (HALVES * 4, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
-        (HALVES * 4, "pass=0,fail=1", "by --values, but the good word must count more"),
-        (
-            MISSPELT,
-            "",
-            "row 12, field 'is_correct': 'pas' is not a known word, but other cells are",
-        ),
-        (MISSPELT, "", f"{CORRECT}'pas=NUMBER,fial=NUMBER'\n2 problems"),
+        (HALVES, "", "comments   critique: what people wrote on their labels; tuning uses it"),
+        (HALVES, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
+        (HALVES, "pass=0,fail=1", "by --values, but the good word must count more"),
+        (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, but other"),
+        (MISSPELT, "", f"{GIVE}'pas=NUMBER,fial=NUMBER'\n2 problems"),
         (MISSPELT, "pas=1,fial=0", "12 outputs rated: 6 pass, 6 fail"),
         (SHIP, "", "say which word is good, as in --values 'ship=1,hold=0' (or the other way"),
         (SHIP, "ship=1,hold=0", "12 outputs rated: 8 ship, 4 hold"),
         (SHIP, "ship=1,hold=0", "--values ship=1,hold=0\ndefine "),
         (["pass"] * 12, "", "no fail among 12 labels, so nothing to learn or to measure"),
         (["durchgefallen"] * 12, "", "is durchgefallen: there is nothing to learn"),
-        (OTHERWISE, "", f"{CORRECT}'passed=NUMBER,pas=NUMBER'\n2 problems"),
-        (OTHERWISE, "pass=1,fail=0", f"{CORRECT}'pas=NUMBER'\n1 problem"),
+        (OTHERWISE, "", f"{GIVE}'passed=NUMBER,pas=NUMBER'\n2 problems"),
         (OTHERWISE, "pass=1,fail=0,passed=1,pas=1", "12 outputs rated: 7 pass, 5 fail"),
     ],
 )
@@ -103,67 +98,56 @@ def test_check_names_the_flag_that_reads_two_words(cells, values, part):
     assert part in run(check.command, sheet(cells, "is_correct"), *flags).stdout
 
 
-def test_close_to_a_word_of_another_pair_alone_a_word_may_be_anything():
-    assert "--values 'fair=NUMBER'" in refusal(sheet([*["good", "bad"] * 5, "fair"]))
-    # Several such words make a scale, on which `good` has another number.
-    message = refusal(sheet(["good", "fair", "poor", "excellent"] * 5))
-    assert all(
-        message.count(f"{word}=NUMBER") == 1 for word in ("good", "fair", "poor", "excellent")
-    )
-    # A word that contains a known one is no misspelt one.
-    for cells, words in (
-        (["very good", "good", "neutral", "bad", "very bad"] * 5, 5),
-        (["OK", "NOK"] * 5, 1),
-    ):
-        assert refusal(sheet(cells)).count("=NUMBER") == words
-    # A word of the user's own is no word that others misspell.
-    values, named = {"***": 3}, {"label": "label"}
-    assert "--values '**=NUMBER'" in refusal(sheet(["***", "**"] * 5), values=values, map=named)
+NO_WORD = "no label is pass, which --values names; correct --values, or leave it out; the labels"
 
 
-def test_beside_plus_signs_a_minus_is_a_rating_that_needs_a_number_as_0_does():
-    signs = ["++", "+", "0", "-", "--"]
-    path, named = sheet(signs * 5), {"label": "label"}
-    message = refusal(path)
-    assert all(f"{word}=NUMBER" in message for word in signs)
-    assert "--values 0=NUMBER,-=NUMBER,--=NUMBER" in refusal(
-        path, map=named, values={"++": 5, "+": 4}
-    ).replace("'", "")
-    numbers = dict(zip(signs, range(5, 0, -1), strict=True))
-    labelled = data.read_labels(path, map=named, values=numbers)
-    assert [output.ratings["label"] for output in labelled.outputs[:5]] == [
-        (n,) for n in (5, 4, 3, 2, 1)
-    ]
+@pytest.mark.parametrize(
+    ("cells", "values", "parts"),
+    [
+        ([*["good", "bad"] * 5, "fair"], {}, ["--values 'fair=NUMBER'"]),
+        # On a scale of several words, `good` has another number than usual.
+        (SCALE, {}, [f"{word}=NUMBER" for word in SCALE[:4]]),
+        (["OK", "NOK"] * 5, {}, ["--values 'nok=NUMBER'"]),
+        (["***", "**"] * 5, {"***": 3}, ["--values '**=NUMBER'"]),
+        # Beside plus signs, a minus is a rating.
+        (SIGNS * 5, {}, [f"{sign}=NUMBER" for sign in SIGNS]),
+        (SIGNS * 5, {"++": 5, "+": 4}, ["--values '0=NUMBER,-=NUMBER,--=NUMBER'"]),
+        (YES_NO, {"pass": 0}, [NO_WORD]),
+    ],
+)
+def test_words_of_no_sure_meaning_are_refused_with_the_flag_that_reads_them(cells, values, parts):
+    for how in ({"map": {"label": "label"}}, {"dimensions": ["label"]}):
+        message = refusal(sheet(cells), values=values, **how)
+        assert [part for part in parts if part not in message] == []
+
+
+def test_words_of_a_scale_are_read_by_the_users_numbers():
+    numbers = dict(zip(SIGNS, range(5, 0, -1), strict=True))
+    labelled = data.read_labels(sheet(SIGNS * 5), map={"label": "label"}, values=numbers)
+    assert [output.rating("label") for output in labelled.outputs] == [5, 4, 3, 2, 1] * 5
+    # A word that means the same anyway, and a code for a missing label, may be in no cell.
+    assert data.read_labels(sheet(YES_NO), values={"yes": 1, "pass": 1, "unsure": None}).words
+    # Recorded replies may have the words.
+    notes = data.read_labels(sheet(["1", "0"] * 4), values={"A": 1}).notes
+    assert "no label is a, which --values names" in notes
 
 
 def test_a_long_file_cannot_turn_pass_and_fail_round():
-    rows = [{"id": n, "dimension": "ok", "rating": word} for n, word in enumerate(HALVES * 4)]
-    with pytest.raises(data.LabelError, match="the good word must count more"):
-        data.read_labels([{**row, "output": "T."} for row in rows], values={"pass": 0, "fail": 1})
+    rows = [
+        {"id": n, "dimension": "ok", "rating": word, "output": "T."}
+        for n, word in enumerate(HALVES)
+    ]
+    assert "the good word must count more" in refusal(rows, values={"pass": 0, "fail": 1})
 
 
 def test_words_without_a_comma_between_them_are_refused():
-    arguments = ("--values", "pass=1;fail=0")
-    message = run(check.command, sheet(HALVES * 4, "label"), *arguments).stderr
+    message = run(check.command, sheet(HALVES), "--values", "pass=1;fail=0").stderr
     assert "pass=1;fail=0: write a comma between words, as in good=3,poor=1" in message
 
 
-def test_words_that_no_label_has_and_labels_that_are_texts_are_refused():
-    path = sheet(["yes", "no"] * 4)
-    for how in ({}, {"dimensions": ["label"]}):
-        message = refusal(path, values={"pass": 0}, **how)
-        assert "no label is pass, which --values names; correct --values" in message
-        assert "the labels are no, yes" in message
-        message = refusal(path, map={"label": "output"}, **how)
-        assert "'Say 0.' is not a number; the column holds texts; name the column of" in message
-    # A word that means the same anyway, and a code for a missing label, may be in no cell.
-    assert data.read_labels(path, values={"pass": 1, "unsure": None}).words
-    # Recorded replies may have the words.
-    numbers = data.read_labels(sheet(["1", "0"] * 4), values={"A": 1})
-    assert "no label is a, which --values names" in numbers.notes
-
-
-def test_a_judges_scores_are_no_labels():
+def test_texts_and_a_judges_scores_are_no_labels():
+    message = refusal(sheet(YES_NO), map={"label": "output"})
+    assert "'Say 0.' is not a number; the column holds texts; name the column of" in message
     rows = [(n, f"Ask {n}.", f"Say {n}.", n % 5 + 1, "") for n in range(8)]
     path = file_of(csv_of(("id", "input", "output", "relevance", "relevance_failure"), *rows))
     for dimensions in (None, ["relevance"]):
@@ -172,19 +156,20 @@ def test_a_judges_scores_are_no_labels():
 
 
 @pytest.mark.parametrize(
-    ("header", "good", "bad"), [("is_harmful", "yes", "no"), ("Hallucination", "1", "0")]
+    ("header", "good", "bad", "is_asked"),
+    [
+        ("is_harmful", "yes", "no", True),
+        ("Hallucination", "1", "0", True),
+        ("no_errors", "yes", "no", False),
+        ("error check", "pass", "fail", False),
+    ],
 )
-def test_what_yes_means_of_something_bad_is_asked(header, good, bad):
-    path = sheet([good, bad], header)
-    message = refusal(path)
-    assert f"{header}' may be the name of something bad; " in message
-    assert f"{good}=0,{bad}=1 ({good} is a fail) or --values {good}=1,{bad}=0" in message
-    assert data.read_labels(path, values={good: 0, bad: 1}).words == {header: (bad, good)}
-
-
-@pytest.mark.parametrize(
-    ("header", "words"), [("no_errors", "yes no"), ("error check", "pass fail")]
-)
-def test_a_column_that_names_no_fault_is_not_asked_about(header, words):
-    good, bad = words.split()
-    assert data.read_labels(sheet([good, bad], header)).words == {header: (good, bad)}
+def test_what_yes_means_of_something_bad_is_asked(header, good, bad, is_asked):
+    path, words = sheet([good, bad], header), (good, bad)
+    if is_asked:
+        message = refusal(path)
+        assert f"{header}' may be the name of something bad; " in message
+        assert f"{good}=0,{bad}=1 ({good} is a fail) or --values {good}=1,{bad}=0" in message
+        words = bad, good
+    values = {good: 0, bad: 1} if is_asked else None
+    assert data.read_labels(path, values=values).words == {header: words}
