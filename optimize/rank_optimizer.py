@@ -194,7 +194,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(folder), open_models(settings, folder, opened_models) as models:
                 scorer = program.item_scorer(models, settings)
-                run = ActiveRun.start(
+                run = ActiveRun(
                     prepared, folder, models, scorer, print_line, may_add_questions=False
                 )
                 result = run.search()

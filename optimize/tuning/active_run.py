@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -31,7 +31,6 @@ PrintLine = Callable[[str], None]
 ScoredSplits = ByJudge[HeldOut[ScoredItems]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ActiveRun:
     """A tuning run while its models are open: the steps from the plan to the frozen judge.
 
@@ -39,17 +38,8 @@ class ActiveRun:
     may ask further questions.
     """
 
-    prepared: PreparedRun
-    folder: Path
-    models: RunModels
-    scorer: JudgeItems
-    budget: RunBudget
-    print_line: PrintLine
-    may_add_questions: bool = True
-
-    @classmethod
-    def start(
-        cls,
+    def __init__(
+        self,
         prepared: PreparedRun,
         folder: Path,
         models: RunModels,
@@ -57,32 +47,36 @@ class ActiveRun:
         print_line: PrintLine,
         *,
         may_add_questions: bool = True,
-    ) -> "ActiveRun":
-        """Plan the budget of a run, and reserve the cost of the final measurement.
+    ) -> None:
+        self.prepared, self.folder, self.models = prepared, folder, models
+        self.scorer, self.print_line = scorer, print_line
+        self.may_add_questions = may_add_questions
+        self.trials = Trials(folder / TRIALS_FILE)
+        self.budget = self._plan_budget()
 
-        If the judge's model is paid, the plan is made from the measured cost of a few judgements.
+    def _plan_budget(self) -> RunBudget:
+        """Plan the budget of the run, and reserve the cost of the final measurement.
+
+        If the judge's model is paid, the plan is made from the measured tokens of a few judgements.
         """
-        budget = plan_budget(prepared, models.judge.model.native_n)
+        prepared, models = self.prepared, self.models
+        native_n, train = models.judge.model.native_n, prepared.labels.train
+        budget = plan_budget(prepared, native_n)
         if not budget.pricing.is_free:
-            budget = _plan_by_measured_cost(prepared, models, scorer)
-            print_line(planned_line(budget))
+            stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
+            items = train.items[::stride][:ITEMS_FOR_MEAN_COST]
+            with models.judge.account.spending_on(SEARCH):
+                judgements = list(self.scorer(prepared.untuned, items))
+            # Some endpoints report no token counts; one token is assumed for them.
+            tokens_in = max(1.0, sum(each.tokens_in for each in judgements) / len(items))
+            tokens_out = max(1.0, sum(each.tokens_out for each in judgements) / len(items))
+            budget = plan_budget(prepared, native_n, (tokens_in, tokens_out))
+            self.print_line(planned_line(budget))
         for note in tuning_notes(budget):
-            print_line(f"note: {note}")
+            self.print_line(f"note: {note}")
         budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
         budget.search.on_reserve(0)
-        return cls(
-            prepared=prepared,
-            folder=folder,
-            models=models,
-            scorer=scorer,
-            budget=budget,
-            print_line=print_line,
-            may_add_questions=may_add_questions,
-        )
-
-    @cached_property
-    def trials(self) -> Trials:
-        return Trials(self.folder / TRIALS_FILE)
+        return budget
 
     @cached_property
     def problem(self) -> SearchProblem:
@@ -167,17 +161,3 @@ class ActiveRun:
             weights=candidate.weights,
             threshold=candidate.threshold,
         )
-
-
-def _plan_by_measured_cost(
-    prepared: PreparedRun, models: RunModels, scorer: JudgeItems
-) -> RunBudget:
-    """Judge a few labelled rows, and plan the budget from their tokens."""
-    stride = max(1, len(prepared.labels.train) // ITEMS_FOR_MEAN_COST)
-    items = prepared.labels.train.items[::stride][:ITEMS_FOR_MEAN_COST]
-    with models.judge.account.spending_on(SEARCH):
-        judgements = list(scorer(prepared.untuned, items))
-    # Some endpoints report no token counts; one token is assumed for them.
-    tokens_in = max(1.0, sum(judgement.tokens_in for judgement in judgements) / len(items))
-    tokens_out = max(1.0, sum(judgement.tokens_out for judgement in judgements) / len(items))
-    return plan_budget(prepared, models.judge.model.native_n, (tokens_in, tokens_out))

@@ -85,7 +85,7 @@ def run_prepared(
     with open_models(prepared.settings, folder, opened_models) as models:
         with _progress_line(models, stderr) as progress:
             scorer = item_scorer(prepared, models, progress)
-            run = ActiveRun.start(prepared, folder, models, scorer, print_line)
+            run = ActiveRun(prepared, folder, models, scorer, print_line)
             if progress:
                 progress.total = run.budget.expected.calls
             search_result = run.search()

@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_world import SEED, Watch, judge, problem_of, search, world, written_search
+from search_world import SEED, Watch, problem_of, rate, search, world, written_search
 
-from judges.judgement import Judgement
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import CrossValidation
 from optimize.search.problem import SearchOptions, Trial
 from optimize.statistics.contrasts import contrast_judges
@@ -84,8 +82,8 @@ def test_judges_that_are_no_better_ship_about_as_often_as_the_risk(goal, documen
 
 def passing(each):
     """The outputs that people and the judges rate above 0 pass."""
-    items = Items(tuple(replace(item, human=float(item.human > 0)) for item in each.items.items))
     scores, untuned = (each.scores > 0).astype(float), (each.base_scores > 0).astype(float)
+    items = rate(each.items, each.items.human > 0)
     return replace(each, items=items, scores=scores, base_scores=untuned)
 
 
@@ -209,8 +207,7 @@ def test_the_computed_power_equals_the_simulated_power():
 
 def test_the_chance_of_a_gain_depends_on_the_level_and_is_0_for_nearly_equal_labels():
     items = finalist(stream(0), 30, 1.0).items
-    nine = {document: n < 9 for n, document in enumerate(items.documents)}
-    alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
+    alike = rate(items, np.arange(len(items)) < 9 * 4)
     # Of four outputs over all four compare, within a document three beyond the first.
     for goal, labels, chance in (
         ("dataset", items, power.power(30, 4, power.PLANNED_GAIN)),
@@ -235,14 +232,8 @@ def test_each_half_is_judged_by_what_was_learned_on_the_other():
 
 @pytest.mark.parametrize(("share", "ships"), [(0.03, True), (0.3, False)])
 def test_a_finalist_that_often_fails_does_not_ship(share, ships):
-    def by(prompt, items):
-        failure = ItemJudgement(Judgement.failed("no rating"))
-        return [
-            failure if prompt != SEED and stream(0, item.id).random() < share else score
-            for item, score in zip(items, judge(prompt, items), strict=True)
-        ]
-
-    result = written_search(world(16), world(14, first=100), by=by)[0]
+    watch = Watch(lambda prompt, item: prompt != SEED and stream(0, item.id).random() < share)
+    result = written_search(world(16), world(14, first=100), by=watch)[0]
     assert result.decision.ships == ships
     assert (result.tuned.instruction == SEED.instruction) != ships
 

@@ -1,22 +1,14 @@
 """GEPA's own: what it is shown, and that the scores it sees add up to the search's objective."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from behaving_model import Model
-from search_world import Watch, problem_of, search, world, write_instruction
+from search_world import Watch, problem_of, rate, search, world, write_instruction
 
-from optimize.items import Items
 from optimize.search.gepa import document_scores, explore
 from optimize.search.problem import SearchOptions, objective
-
-
-def rate(items, ratings):
-    """The items with these ratings."""
-    pairs = zip(items.items, ratings.tolist(), strict=True)
-    return Items(tuple(replace(item, human=rating) for item, rating in pairs))
 
 
 def test_gepa_uses_its_own_prompt_with_our_evidence(capsys):

@@ -5,15 +5,13 @@ from functools import cache
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Watch, judge, search, shuffle, world, write_instruction
+from search_world import SEED, Watch, search, shuffle, world, write_instruction
 
 import judges
 from judges.client.budget import Budget
 from judges.judge import Judge
-from judges.judgement import Judgement
 from judges.protocol import FatalModelError
 from optimize.search.candidates import MAX_INSTRUCTION_LENGTH
-from optimize.search.evaluator import ItemJudgement
 from optimize.search.problem import SearchOptions
 from optimize.testing import QUALITIES, WARMTH
 
@@ -103,18 +101,15 @@ def test_an_interrupted_search_resumes_to_the_same_trials_and_judge(name):
 def test_failed_judgements_are_counted_as_missing_and_never_help_a_judge(name):
     gains = [
         outcome.result.decision.gain
-        for outcome in (run(name, by=Watch(fails_on="d100")), whole(name)[0])
+        for outcome in (
+            run(name, by=Watch(lambda _, item: item.document_id == "d100")),
+            whole(name)[0],
+        )
     ]
     assert gains[0].n_documents == gains[1].n_documents - 1
 
-    def behave(prompt, items):
-        is_tuned = prompt.instruction != SEED.instruction or bool(prompt.demos)
-        failure = ItemJudgement(Judgement.failed("it cannot say"))
-        fails = [is_tuned and item.system in ("s1", "s2") for item in items]
-        pairs = zip(fails, judge(prompt, items), strict=True)
-        return [failure if fail else one for fail, one in pairs]
-
-    assert not run(name, by=behave).result.decision.ships
+    often = Watch(lambda prompt, item: prompt != SEED and item.system in ("s1", "s2"))
+    assert not run(name, by=often).result.decision.ships
 
 
 @writers

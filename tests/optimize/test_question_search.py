@@ -7,12 +7,11 @@ import pytest
 from behaving_model import Model
 from hypothesis import given
 from hypothesis import strategies as st
-from search_world import SEED, Search, problem_of, shuffle, world
+from search_world import SEED, Search, Watch, problem_of, rate, shuffle, world
 
 from judges import Question
 from judges.judgement import Judgement
 from judges.prompt import LETTERS, Field
-from optimize.items import Items
 from optimize.search import gate
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
@@ -167,14 +166,11 @@ def test_decisive_questions_are_found_weighted_and_shipped():
 
 
 def test_each_question_is_asked_once_per_output():
-    keys = []
-
-    def watch(prompt, items):
-        keys.extend((tuple(field.name for field in prompt.questions), item.id) for item in items)
-        return judge(prompt, items)
-
+    watch = Watch(by=judge)
     assert search(6, by=watch) is not None
-    assert len(keys) == len(set(keys)) == 3 * 12 * 8  # untuned, all questions, the useful ones
+    keys = {(tuple(prompt.questions), item.id) for prompt, item in watch.requests}
+    # The untuned judge, all questions, and the useful ones.
+    assert len(watch.requests) == len(keys) == 3 * 12 * 8
 
 
 def test_with_shuffled_labels_no_questions_ship():
@@ -186,24 +182,16 @@ def test_with_shuffled_labels_no_questions_ship():
 
 
 def test_a_small_budget_tests_questions_on_fewer_documents_and_a_smaller_one_asks_none():
-    keys = []
-
-    def watch(prompt, items):
-        keys.extend((len(prompt.questions), item.id) for item in items)
-        return judge(prompt, items)
-
     # 128 outputs are to be judged by the untuned judge and to be asked once: 256 calls.
-    outcome = search(8, by=watch, calls=200)
+    outcome = search(8, by=(watch := Watch(by=judge)), calls=200)
     assert outcome is not None
-    n_asked = sum(n_questions == 4 for n_questions, _ in keys)
-    assert 64 <= n_asked < 128
+    assert 64 <= sum(len(prompt.questions) == 4 for prompt, _ in watch.requests) < 128
     # The useful questions cannot be asked again, so the judge that was asked all of them stays.
     assert len(outcome.candidate.questions) == 4
     assert set(outcome.candidate.weights.slopes) <= {*TRUE, "rating"}
-    keys.clear()
     with pytest.raises(SearchBudgetSpentError):
-        search(8, by=watch, calls=100)
-    assert not keys
+        search(8, by=(watch := Watch(by=judge)), calls=100)
+    assert not watch.requests
 
 
 def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes_nothing():
@@ -232,8 +220,7 @@ def test_the_better_of_two_kinds_of_change_is_tested_and_an_equal_second_changes
 def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, gain, ships):
     """Of 40 fails so many get worse or better, and so many of 40 passes better."""
     human = np.repeat([0.0, 1.0], 40)
-    labels = zip(world(80, 1).items, human, strict=True)
-    items = Items(tuple(replace(item, human=float(label)) for item, label in labels))
+    items = rate(world(80, 1), human)
     untuned, tuned = human.copy(), human.copy()
     tuned[:worse] = 1
     untuned[worse : worse + better] = 1
@@ -275,18 +262,12 @@ def test_proposed_questions_are_read_line_by_line_and_kept_if_valid(lines, read)
 
 
 def test_questions_are_given_up_early_if_the_judge_often_fails():
-    ids = []
+    watch = Watch(lambda prompt, item: prompt.questions and luck(item) < 0.4, by=judge)
+    says = "of its judgements failed, for example: it cannot say"
+    with pytest.raises(QuestionsNotTestedError, match=says):
+        search(by=watch)
+    assert len(watch.requests) == 2 * 192
 
-    def failing(prompt, items):
-        ids.extend(item.id for item in items)
-        failure = ItemJudgement(Judgement.failed("cut short"))
-        return [
-            failure if prompt.questions and stream(0, item.id).random() < 0.4 else one
-            for item, one in zip(items, judge(prompt, items), strict=True)
-        ]
 
-    with pytest.raises(
-        QuestionsNotTestedError, match="of its judgements failed, for example: cut short"
-    ):
-        search(by=failing)
-    assert len(ids) == 2 * 192
+def luck(item):
+    return stream(0, item.id).random()

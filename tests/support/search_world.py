@@ -1,7 +1,7 @@
 """A small world for the search: its best instruction and best demonstrations are known."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -43,14 +43,19 @@ def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) ->
     return Items(tuple(items))
 
 
+def rate(items: Items, ratings: np.ndarray) -> Items:
+    """The items with these ratings."""
+    rated = zip(items.items, np.asarray(ratings, float).tolist(), strict=True)
+    return Items(tuple(replace(item, human=rating) for item, rating in rated))
+
+
 def shuffle(items: Items, seed: int) -> Items:
     """The same items, people's ratings permuted within each document."""
     rng = np.random.default_rng(seed)
     human = items.human.copy()
     for rows in items.document_rows.values():
         human[rows] = human[rng.permutation(rows)]
-    rated = zip(items.items, human, strict=True)
-    return Items(tuple(replace(item, human=float(value)) for item, value in rated))
+    return rate(items, human)
 
 
 @cache
@@ -74,13 +79,14 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
 
 @dataclass(slots=True)
 class Watch:
-    """The same judge, which counts what it is asked for: a prompt and an item each.
+    """The same judge, or another, which counts what it is asked for: a prompt and an item each.
 
-    It fails on a document where that is told, and stops the process after so many items.
+    It fails where that is told, and stops the process after so many items.
     """
 
-    fails_on: str | None = None
+    fails: Callable[[Prompt, Item], bool] = lambda prompt, item: False
     stops_after: int | None = None
+    by: JudgeItems = judge
     requests: list[tuple[Prompt, Item]] = field(default_factory=list)
 
     def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
@@ -89,8 +95,8 @@ class Watch:
             raise KeyboardInterrupt
         failure = ItemJudgement(Judgement.failed("it cannot say"))
         return [
-            failure if item.document_id == self.fails_on else one
-            for item, one in zip(items, judge(prompt, items), strict=True)
+            failure if self.fails(prompt, item) else one
+            for item, one in zip(items, self.by(prompt, items), strict=True)
         ]
 
 
