@@ -64,13 +64,7 @@ def read_reply(
     fields = [field for field in outputs if field.choices]
     has_questions = len(fields) > 1
     if has_questions and any(field.name not in sections for field in fields):
-        # The answers follow the names of their fields, as in "rating: 4" or in JSON.
-        names_pattern = "|".join(re.escape(field.name) for field in outputs)
-        label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
-        labels = list(re.compile(label_pattern, re.M | re.I).finditer(reply, start, end))
-        if len({label[1].lower() for label in labels}) < len(labels):
-            raise NoScoreError(f"a question is answered twice in {quote(reply[start:end])}")
-        sections = _sections(labels, end) or sections
+        sections = _labelled_sections(reply, (start, end), outputs) or sections
     preface = reply[start : headers[0].start() if headers else end].strip()
     if " " not in preface:  # a single word is not a rationale
         preface = ""
@@ -103,6 +97,19 @@ def _sections(labels: Sequence[re.Match[str]], end: int) -> dict[str, tuple[int,
     starts = [*(label.start() for label in labels), end]
     pairs = zip(labels, starts[1:], strict=True)
     return {label[1].lower(): (label.end(), section_end) for label, section_end in pairs}
+
+
+def _labelled_sections(
+    reply: str, span: tuple[int, int], outputs: Sequence[Field]
+) -> dict[str, tuple[int, int]]:
+    """Return the sections after the names of fields, as in "rating: 4" or in JSON."""
+    names_pattern = "|".join(re.escape(field.name) for field in outputs)
+    label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+    labels = [*re.compile(label_pattern, re.MULTILINE | re.IGNORECASE).finditer(reply, *span)]
+    sections = _sections(labels, span[1])
+    if len(sections) < len(labels):
+        raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
+    return sections
 
 
 def reply_text_span(reply: str) -> tuple[int, int]:
