@@ -122,5 +122,6 @@ def joined_names(names: Sequence[str]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and a noun, with a plural s unless the number is 1: "1,000 texts"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """Return a number and a noun, in the plural unless the number is 1: "1,000 texts"."""
+    ending = "es" if noun.endswith("ss") else "s"
+    return f"{number:,} {noun}{ending * (number != 1)}"

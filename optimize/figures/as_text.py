@@ -5,6 +5,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from judges.tables.problems import count
+
 if TYPE_CHECKING:  # numpy is slow to import, and a help text does not need it
     from optimize.statistics.correlations import Correlation
     from optimize.statistics.intervals import Figure, Interval
@@ -52,12 +54,6 @@ def share_text(value: float | None) -> str:
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
-def counted(number: int, unit: str) -> str:
-    """Return a number with its unit, such as "3 rows"; `unit` is a noun in the singular."""
-    ending = "es" if unit.endswith("ss") else "s"
-    return f"{number:,} {unit}{ending * (number != 1)}"
-
-
 def cost_text(dollars: float | None) -> str:
     """Return dollars, below $10 with four decimals; "free" for 0, "cost unknown" for None."""
     if dollars is None:
@@ -102,7 +98,7 @@ def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
     symbol = symbols.get(rho.coefficient, rho.coefficient)
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
     counts = [
-        counted(n_systems, "system") if rho.level == "system" else "",
+        count(n_systems, "system") if rho.level == "system" else "",
         f"{rho.n_documents:,} documents",
         f"{rho.n_outputs:,} {unit}",
         f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",

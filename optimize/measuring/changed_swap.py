@@ -18,9 +18,10 @@ from judges.labels.preparation import SWAP_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
+from judges.tables.problems import count
 from judges.terminal import print_note
 from optimize.figures.as_json import JSON_DECIMALS
-from optimize.figures.as_text import counted, short_name
+from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, word_values
 from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
@@ -112,7 +113,7 @@ def unlabelled_task(
             f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
         )
     if tuned:
-        print_note(f"note: left out {counted(len(tuned), 'output')} that a judge was tuned on")
+        print_note(f"note: left out {count(len(tuned), 'output')} that a judge was tuned on")
     return replace(task, labelled=replace(labelled, outputs=new_outputs))
 
 

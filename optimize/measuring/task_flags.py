@@ -18,8 +18,8 @@ from judges.dimension import Subject
 from judges.labels.values import looks_like_number
 from judges.loading import load
 from judges.protocol import is_embedded
+from judges.tables.problems import count
 from judges.terminal import print_error, print_note
-from optimize.figures.as_text import counted
 from optimize.inputs.flags import ANNOTATIONS_HELP, SettingsError, add_label_flags, word_values
 from optimize.inputs.labelled import LabelSource, load_labels, only_dimension, verdict_words
 from optimize.inputs.subjects import find_subject
@@ -159,10 +159,10 @@ def _read_recordings(
                 "judge's?"
             )
         if scored.n_unjudged:
-            n_unjudged = counted(scored.n_unjudged, "labelled output")
+            n_unjudged = count(scored.n_unjudged, "labelled output")
             print_error(
                 f"warning: {scored.judge}: left out: {n_unjudged} without a record, "
-                f"{counted(scored.n_unknown, 'record')} without a label"
+                f"{count(scored.n_unknown, 'record')} without a label"
             )
         yield JudgeEntry(name=scored.judge, scored=scored)
 
@@ -199,8 +199,8 @@ def load_judges(
 
 def check_names(entries: Sequence[JudgeEntry]) -> None:
     """Raise SettingsError for fewer than two judges, or for two judges with the same name."""
-    (name, count), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
-    if count > 1:
+    (name, n_entries), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
+    if n_entries > 1:
         raise SettingsError(
             f"two judges are called {name}: give one of them a name, as in NAME={name}"
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from judges.judgement import choice_of
 from judges.labels.types import LabelledOutput
-from optimize.figures.as_text import counted
+from judges.tables.problems import count
 from optimize.items import judged_output_name
 from optimize.measuring.misses import Miss, MissKind, rows_by_miss_kind
 from optimize.measuring.scored import ScoredItems
@@ -64,7 +64,7 @@ def miss_groups(scored: ScoredItems) -> list[MissGroup]:
             )
             for row in rows
         ]
-        title = f"{title}: {counted(len(rows), 'pair' if scored.is_pairs else 'output')}"
+        title = f"{title}: {count(len(rows), 'pair' if scored.is_pairs else 'output')}"
         groups.append(MissGroup(title=title, caption=caption if rows else "", misses=articles))
     return groups
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from operator import itemgetter
 
 from judges.protocol import is_embedded
-from optimize.figures.as_text import SPLIT_TITLES, cost_text, counted, figure_text, number_text
+from judges.tables.problems import count
+from optimize.figures.as_text import SPLIT_TITLES, cost_text, figure_text, number_text
 from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.answer import RUN_LINES, Fact, ReportAnswer, ReportTable
 from optimize.report.card import (
@@ -120,7 +121,7 @@ def gain_sentence(result: TuningResult, test: SplitResult) -> str:
         figure_name, values = "balanced accuracy", [card.share_right.value for card in test]
     untuned, tuned = map(number_text, values)
     rho = test.tuned.rho
-    meaning = _gain_meaning(test, counted(rho.n_documents, "document"))
+    meaning = _gain_meaning(test, count(rho.n_documents, "document"))
     is_contradicted = gain.value < 0 if result.shipped == "tuned" else test.is_gain_confirmed
     if is_contradicted:
         n_others = result.data.n_documents - rho.n_documents - rho.n_undefined
@@ -147,9 +148,9 @@ def _gain_meaning(test: SplitResult, documents: str) -> str:
 
 
 def _cost_text(result: TuningResult) -> str:
-    calls = counted(result.lm_calls, "judge call")
+    calls = count(result.lm_calls, "judge call")
     if result.proposer_calls:
-        calls += f" and {counted(result.proposer_calls, 'proposal')}"
+        calls += f" and {count(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
         calls += f" ({result.cached_calls:,} more from the reply cache)"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""

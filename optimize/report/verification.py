@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from optimize.figures.as_text import correlation_line, counted, number_text, wrap_lines
+from judges.tables.problems import count
+from optimize.figures.as_text import correlation_line, number_text, wrap_lines
 from optimize.measuring.verification import Associations, Verification, exceeds_people
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, fact_lines
 from optimize.report.card import (
@@ -61,7 +62,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     )
     measured = measured_sentence(card, result.data)
     if result.n_unjudged:
-        unjudged = counted(result.n_unjudged, f"more labelled {card.unit.removesuffix('s')}")
+        unjudged = count(result.n_unjudged, f"more labelled {card.unit.removesuffix('s')}")
         measured += f" {unjudged} were not scored."
     gate_texts = [*(result.faults if with_faults else ())]
     if gate and gate.held:
