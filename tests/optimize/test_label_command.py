@@ -113,6 +113,11 @@ def test_label_prints_the_file_of_labels_and_the_next_command(serve):
     assert all(DRAWN.items() <= row.items() for row in read_jsonl("outputs.relevance.jsonl"))
 
 
+def test_without_new_labels_tuning_is_not_advised(serve):
+    code, out, _ = serve(lambda session: label(session, "", mark="unsure"), *TASK, "relevance")
+    assert (code, out.endswith("nothing was labelled\n"), "tune" in out) == (0, True, False)
+
+
 def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
     names, counts = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
