@@ -197,7 +197,7 @@ def tuning_steps(
             "for a program of your own."
         ]
     obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
-    if obstacle == NO_SCORE or n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
+    if n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
         steps.append(
             f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
         )
