@@ -29,11 +29,11 @@ class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
         if any(isinstance(answer, bool) for answer in self.answers):
             raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
         answers: list[Value] = [*self.answers]
-        ratings = [answer for answer in self.answers if not isinstance(answer, str)]
+        ratings = [answer for answer in self.answers if isinstance(answer, int)]
         if len(ratings) == len(answers):
             answers = [*_all_ratings(ratings, sorted(self.anchors))]
-        answers_or_default = tuple(answers) or default_answers
-        return Question(name=name, text=self.text, answers=answers_or_default, anchors=self.anchors)
+        answers = answers or [*default_answers]
+        return Question(name=name, text=self.text, answers=tuple(answers), anchors=self.anchors)
 
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
