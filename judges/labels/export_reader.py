@@ -61,15 +61,18 @@ class _ExportReader:
         self._mapped_columns = {*table.columns} & {
             *map(columns.outer_column, columns.mapped_columns)
         }
-        text_columns = [c for c in table.columns if not re.fullmatch(export.unread, c)]
-        new_names = text_columns
-        for pattern, name in export.names.items():
-            new_names = [re.sub(f"^(?:{pattern})$", name, column) for column in new_names]
         # Maps each column that may be a text to the name by which it is read.
         self._text_names = {
-            column: new_name if new_names.count(new_name) == 1 else column
-            for column, new_name in zip(text_columns, new_names, strict=True)
+            column: self._new_name(column)
+            for column in table.columns
+            if not (re.fullmatch(export.unread, column) or column in self._mapped_columns)
         }
+
+    def _new_name(self, column: str) -> str:
+        for pattern, name in self._export.names.items():
+            if match := re.fullmatch(pattern, column):
+                return match.expand(name)
+        return column
 
     def _is_kept(self, row: TableRow) -> bool:
         """Return whether a row is read; a row that the declaration omits is counted."""
@@ -115,11 +118,8 @@ class _ExportReader:
         """Return a row with only its id, its texts and the columns in the user's mapping."""
         cells: Record = {}
         if self._export.texts == "*":
-            cells = {
-                name: _unwrap_rating(row.cells.get(column))
-                for column, name in self._text_names.items()
-                if column not in self._mapped_columns
-            }
+            names = self._text_names.items()
+            cells = {name: _unwrap_rating(row.cells.get(column)) for column, name in names}
         elif self._export.texts:
             for texts_by_name in objects_in(row.cells[self._export.texts]):
                 cells |= texts_by_name
