@@ -317,12 +317,13 @@ class Client:
             return completion, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._sender.send(request)
-            pending.set_result(completion)
-            return completion, False
+            pending.set_result(await self._sender.send(request))
+        except ModelError as error:
+            pending.set_exception(error)
         finally:
-            pending.cancel()  # has no effect if there is a result
+            pending.cancel()  # has no effect if there is a result or an error
             del self._pending[key]
+        return pending.result(), False
 
     def _commit(self) -> None:
         self._commit_is_scheduled = False
