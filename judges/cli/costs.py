@@ -81,7 +81,7 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 
 class RunCost(NamedTuple):
-    """The calls, tokens, cost and time of a run and its earlier starts; the keys in --json.
+    """The calls, tokens, cost and time of a run and its earlier starts, by their keys in --json.
 
     `cost_unconfirmed_usd` is the worst-case cost of requests that were not answered.
     """

@@ -29,8 +29,8 @@ DATE_SUFFIX = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 class Price:
     """The price of a model, in US dollars per input token and per output token.
 
-    Input tokens that are read from or written to the provider's prompt cache may have own prices. A
-    request of more than `long_prompt_tokens` costs `long_prompt_factor` times as much.
+    Input tokens that are read from or written to the provider's prompt cache may have prices of
+    their own. A request of more than `long_prompt_tokens` costs `long_prompt_factor` times as much.
     """
 
     per_token_in: float

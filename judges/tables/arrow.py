@@ -84,14 +84,12 @@ def load_dataset(path: str) -> object:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
             # If the name is a URL or a folder, the library would read that.
             raise ValueError("not the name of a data set on the hub")
-        dataset = datasets.load_dataset(name)
+        dataset = datasets.load_dataset(name, split=split or None)
     except Exception as error:
         fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
         raise UnreadableError("bad-dataset", fault, "give hf:owner/name") from error
-    splits: Mapping[str, object] = dataset if isinstance(dataset, Mapping) else {"": dataset}
-    split = split or (min(splits) if len(splits) == 1 else "")
-    if split not in splits:
-        fault = f"has the splits {joined_names(sorted(splits))}, but not {split!r}"
-        advice = f"add one of them to the name, as in {HUB_PREFIX}{name}:{min(splits)}"
+    if isinstance(dataset, Mapping) and len(dataset) > 1:
+        fault = f"has the splits {joined_names(sorted(dataset))}"
+        advice = f"add one of them to the name, as in {HUB_PREFIX}{name}:{min(dataset)}"
         raise UnreadableError("no-split", fault, advice)
-    return splits[split]
+    return next(iter(dataset.values())) if isinstance(dataset, Mapping) else dataset

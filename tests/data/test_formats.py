@@ -82,9 +82,11 @@ def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
     whole, names = datasets.Dataset.from_list(ROWS), list[str]()
     parts = {"test": whole}
 
-    def load_dataset(name: str) -> object:
+    def load_dataset(name, split):
         names.append(name)
-        return datasets.DatasetDict(parts)
+        if split and split not in parts:
+            raise ValueError(f"Unknown split {split}")
+        return parts[split] if split else datasets.DatasetDict(parts)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     labelled = data.read_labels("hf:owner/name")
@@ -95,7 +97,7 @@ def test_a_set_of_the_hub_reads_as_its_file_or_asks_for_its_split(monkeypatch):
     message = refusal("hf:owner/name")
     assert "has the splits rest, test" in message
     assert "hf:owner/name:rest" in message
-    assert "but not 'other'" in refusal("hf:owner/name:other")
+    assert "Unknown split other" in refusal("hf:owner/name:other")
     assert len(data.read_labels("hf:owner/name:rest").outputs) == 1
 
 

@@ -177,9 +177,9 @@ def test_a_field_that_is_refused_is_left_out_or_spelt_otherwise_and_told_once(
     model = endpoint(openai_server.url)
     (reply,) = ask(model, MEAN)
     assert (reply.text, reply.finish_reason) == ("4", "stop")
-    assert model.changes == [WITHOUT.format(name) for name in without]
+    assert model.request_format.changes == [WITHOUT.format(name) for name in without]
     messages = [record.getMessage() for record in caplog.records]
-    lines = [f"judge-1 takes {change}" for change in model.changes]
+    lines = [f"judge-1 takes {change}" for change in model.request_format.changes]
     assert [line for line in messages if "judge-1 takes" in line] == lines
     assert {name: openai_server.log[-1].body.get(name) for name in fields} == fields
 
@@ -205,7 +205,7 @@ def test_a_failure_is_of_the_right_kind_and_says_so_in_one_line(
         ask(model, WEIGHTED)
     assert type(failure.value) is error
     assert getattr(failure.value, "retry_after", None) is None
-    assert not model.changes
+    assert not model.request_format.changes
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_what_was_learned_is_known_to_requests_that_were_under_way(openai_server
     ask(model, *(Sampling(seed=seed) for seed in range(3)))
     ask(model, Sampling())
     assert ["temperature" in entry.body for entry in openai_server.log] == [True] * 3 + [False] * 4
-    assert len(model.changes) == 1
+    assert len(model.request_format.changes) == 1
 
 
 REASONING = ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"]
@@ -245,6 +245,6 @@ def test_openais_reasoning_models_are_known_by_name(name):
     fields = {key: value for key, value in body.items() if "max" in key or key == "temperature"}
     if name in REASONING:
         assert fields == {"max_completion_tokens": 512}
-        assert model.changes == [WITHOUT.format("temperature")]
+        assert model.request_format.changes == [WITHOUT.format("temperature")]
     else:
         assert fields == {"max_tokens": 512, "temperature": 0.0}
