@@ -299,26 +299,30 @@ def read(found: Mapping[str, Any]) -> Figures:
     return {n: f if isinstance(f, tuple) else (f.value, f.interval) for n, f in found.items()}
 
 
+Draws = Callable[[np.random.Generator, int], Figures]
+
+
+def hits_of(figures: Draws, truth: Figures, size: int, simulations: int) -> dict[str, list[bool]]:
+    """Whether the truth is in each interval that is not withheld, by figure."""
+    rng = np.random.default_rng((2, size))
+    hits: dict[str, list[bool]] = {name: [] for name in truth}
+    for _ in range(simulations):
+        for name, (_, interval) in figures(rng, size).items():
+            if interval is not None:
+                low, high = interval.low - 1e-9, interval.high + 1e-9
+                hits[name].append(low <= truth[name][0] <= high)
+    return hits
+
+
 def print_table(
-    title: str,
-    figures: Callable[[np.random.Generator, int], Figures],
-    sizes: Sequence[int],
-    many: int,
-    simulations: int,
+    title: str, figures: Draws, sizes: Sequence[int], many: int, simulations: int
 ) -> None:
     """The coverage of each figure, a column a size; the truth is the figure at size `many`."""
     print(title)
     truth = figures(np.random.default_rng(1), many)
     texts: dict[str, list[str]] = {name: [] for name in truth}
     for size in sizes:
-        rng = np.random.default_rng((2, size))
-        hits: dict[str, list[bool]] = {name: [] for name in truth}
-        for _ in range(simulations):
-            for name, (_, interval) in figures(rng, size).items():
-                if interval is not None:
-                    low, high = interval.low - 1e-9, interval.high + 1e-9
-                    hits[name].append(low <= truth[name][0] <= high)
-        for name, held in hits.items():
+        for name, held in hits_of(figures, truth, size, simulations).items():
             share = float(np.mean(held or [0]))
             text = f"{share:.3f}{' ' if 0.93 <= share <= 0.97 else '*'}"
             texts[name].append(text if len(held) >= simulations / 10 else " none ")

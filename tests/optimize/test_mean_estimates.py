@@ -111,24 +111,6 @@ def test_missing_values_are_counted_or_refused_and_a_constant_judge_adds_nothing
     assert constant.interval == constant.labels_only.interval
 
 
-@pytest.mark.parametrize("labelled", [40, 90])
-def test_the_mean_of_the_given_outputs_is_covered_by_an_interval_of_their_own(labelled):
-    widths: list[list[float]] = []
-
-    def covers(rng: np.random.Generator) -> bool:
-        everything, score, document = pool(rng, 120, 120, EVEN, 0.6)
-        choice = np.isin(document, rng.choice(120, labelled, replace=False))
-        labels = np.where(choice, everything, math.nan)
-        result = estimate_mean(labels, score, document, bounds=ONE_TO_FIVE)
-        widths.append([result.given_interval.half_width, result.interval.half_width])
-        return everything[~np.isnan(score)].mean() in result.given_interval
-
-    assert 0.93 - 0.02 <= share_of(400, 3, covers) <= 0.97 + 0.01
-    of_these, of_all = np.mean(widths, axis=0)
-    # The labels' part of the variance shrinks by the share that has a label.
-    assert of_these < of_all * (1 - labelled / 120) ** 0.5 * 1.35
-
-
 def test_if_all_outputs_have_labels_the_interval_of_their_mean_has_width_0():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1600).astype(float)
@@ -146,26 +128,6 @@ def test_intervals_cover_the_mean_of_the_given_outputs_if_documents_are_weighted
         return people.mean() in estimate_mean(label, score, weight=1 / chance).given_interval
 
     assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
-
-
-def test_a_documents_difficulty_cancels_in_the_difference_of_two_systems():
-    document, system = np.repeat(np.arange(100), 2), np.tile(["new", "old"], 100)
-
-    def covers(rng: np.random.Generator) -> bool:
-        hard, dear = rng.normal(size=(2, 100))[:, document]
-        human = hard + 0.5 * (system == "new") + 0.3 * rng.normal(size=200)
-        score = human + dear + 0.2 * rng.normal(size=200)
-        some = np.where(document < 30, human, math.nan)
-        (difference,) = differences(("new", "old"), some, score, document, system)
-        estimate = difference.estimate
-        assert difference.together_interval == estimate.interval
-        assert estimate.value == pytest.approx(0.5, abs=0.3)
-        for rows in (system == "new", system == "old"):
-            alone = estimate_mean(some[rows], score[rows], document[rows])
-            assert estimate.interval.half_width < alone.interval.half_width
-        return 0.5 in estimate.interval
-
-    assert share_of(300, 6, covers) >= 0.93 - 0.02
 
 
 def differences(names: tuple[str, ...], *vectors: Any) -> Any:
