@@ -12,15 +12,16 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_note
-from optimize.figures.as_json import to_json
+from optimize.figures.as_json import INLINED_IN_JSON, to_json
 from optimize.inputs.flags import CommandOutcome, CommandParser, SettingsError, execute
 from optimize.inputs.subjects import find_subject
 from optimize.measuring.asking import JudgeEntry, Task, ask_entries
-from optimize.measuring.comparison import compare_judges
+from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.measuring.task_flags import (
     add_task_flags,
     asking_options,
@@ -79,6 +80,17 @@ def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     add_reporting_flags(command_parser)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRun:
+    """A comparison, and the seed, duration and folder of its run."""
+
+    command: str = "optimize.compare"
+    comparison: JudgeComparison = field(metadata=INLINED_IN_JSON)
+    seed: int
+    seconds: float
+    folder: str
+
+
 def command(arguments: Sequence[str]) -> int:
     """Measure all judges and print the comparison; returns 1 if a judge could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
@@ -105,16 +117,18 @@ def compare(flags: argparse.Namespace) -> CommandOutcome:
         costs = cost_lines(entries, flags.price)
         return CommandOutcome(costs, costs)
     with open_run_and_ask(flags, "compare", task, entries) as (folder, entries):
-        comparison = compare_judges(entries, task)
-        seconds = round(time.monotonic() - start_time, 3)
-        run = {"seed": flags.seed, "seconds": seconds, "folder": str(folder)}
-        record = {"command": "optimize.compare", **to_json(comparison), **run}
-        write_json(folder / run_folder.SUMMARY_FILE, record)
-        write_comparison(folder / run_folder.REPORT_FILE, comparison)
-    lines = comparison_lines(comparison, seconds, str(folder))
-    left_out = comparison.left_out
+        result = CompareRun(
+            comparison=compare_judges(entries, task),
+            seed=flags.seed,
+            seconds=round(time.monotonic() - start_time, 3),
+            folder=str(folder),
+        )
+        write_json(folder / run_folder.SUMMARY_FILE, to_json(result))
+        write_comparison(folder / run_folder.REPORT_FILE, result.comparison)
+    lines = comparison_lines(result.comparison, result.seconds, result.folder)
+    left_out = result.comparison.left_out
     faults = [f"not measured: {entry.name}: {entry.why_unscored}" for entry in left_out]
-    return CommandOutcome(record, lines, faults)
+    return CommandOutcome(result, lines, faults)
 
 
 @contextmanager
