@@ -204,14 +204,6 @@ def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, face
     assert FACET_NAMES[int(np.argmax(weights))] == facet
 
 
-def test_a_rendered_prompt_reads_back_whole():
-    for name in ("coherence", "fluency", "tldr_concise", "dialogue_helpful"):
-        prompt = find_subject(name).prompt()
-        read = read_prompt(prompt.template()[0]["content"])
-        assert (read.inputs, read.outputs) == (prompt.inputs, prompt.outputs)
-        assert read.instruction == prompt.instruction
-
-
 TASK = read_prompt(find_subject("relevance").prompt().template()[0]["content"])
 OUTPUTS = data.starter().outputs
 DOCUMENTS = sorted({one.document_id for one in OUTPUTS})

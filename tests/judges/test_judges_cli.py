@@ -1,6 +1,5 @@
 """dspy-judges list, show, score and winrate: what they print and write."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from catalogue import FLUENCY
 from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
-from scipy.stats import spearmanr
 from table_folder import LM, score_of
 
 from judges.__main__ import main
@@ -19,7 +17,6 @@ from judges.catalog import names
 from judges.judge import Judge
 from judges.scoring import ONE
 from judges.tables.formats import RowWriter
-from optimize.verify import command as verify
 
 pytestmark = pytest.mark.usefixtures("table_folder")
 
@@ -189,20 +186,3 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
     assert "columns 'fluency' and fluency_judge exist already" in capsys.readouterr().err
-
-
-def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys):
-    """People's ratings stand in a column of the judge's name, and a cell has two lines."""
-    rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
-            '"A mill burnt.","A mill burnt down.",4']  # fmt: skip
-    Path("labels.csv").write_text("\n".join(["document,summary,relevance", *rows]) + "\n")
-    assert run(main, "score", "relevance", "--data", "labels.csv", "--out", "out.csv").code == 0
-    table = pd.read_csv("out.csv")
-    assert list(table["id"]) == [1, 2, 3, 4]
-    ask = ["--scores", "out.csv", "--data", "labels.csv", "--dimension", "relevance", "--json"]
-    assert verify(ask) == 0
-    cells = json.loads(capsys.readouterr().out)["correlations"]
-    (cell,) = (c for c in cells if (c["level"], c["coefficient"]) == ("dataset", "spearman"))
-    assert cell["n_outputs"] == 4
-    rho = spearmanr(table["relevance_judge"], [5, 1, 3, 4]).statistic
-    assert cell["value"] == pytest.approx(rho)

@@ -88,21 +88,12 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     assert count_answers(path) == {"judge": 2, "proposer": 1}
 
 
-@pytest.mark.parametrize("has_wal", [True, False])
-def test_a_file_in_use_is_refused_to_others_on_every_file_system(path, monkeypatch, has_wal):
-    class NoWal(sqlite3.Connection):
-        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            return super().execute(sql.replace("journal_mode = WAL", "journal_mode"), *values)
-
-    if not has_wal:
-        connect = sqlite3.connect
-        monkeypatch.setattr(sqlite3, "connect", lambda *a, **kw: connect(*a, factory=NoWal, **kw))
+def test_a_file_in_use_is_refused_to_others_and_leaves_nothing_when_it_is_deleted(path):
     with closing(Store(path)) as store:
         answer(store, b"1", reply_of())
         with pytest.raises(StoreError, match=IN_USE):
             Store(path)
         assert IN_USE in run_python("-c", OPEN, path).stderr
-        assert path.with_name("s-wal").exists() == has_wal
     with closing(Store(path)) as store:
         assert store.get(b"1") == reply_of()
     store.delete_file()
