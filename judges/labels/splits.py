@@ -160,11 +160,14 @@ def _unit_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
     documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         documents_by_texts[_source_texts(item)].add(item.document_id)
-    unit_by_document = {item.document_id: {item.document_id} for item in items}
+    linked_by_document = {item.document_id: {item.document_id} for item in items}
     for documents in documents_by_texts.values():
-        linked = set().union(*(unit_by_document[document] for document in documents))
-        unit_by_document |= dict.fromkeys(linked, linked)
-    return {document: min(linked) for document, linked in unit_by_document.items()}
+        linked = set().union(*(linked_by_document[document] for document in documents))
+        linked_by_document |= dict.fromkeys(linked, linked)
+    unit_by_document: dict[str, str] = {}
+    for linked in {id(linked): linked for linked in linked_by_document.values()}.values():
+        unit_by_document |= dict.fromkeys(linked, min(linked))
+    return unit_by_document
 
 
 def _source_texts(item: LabelledItem) -> tuple[str, ...]:
