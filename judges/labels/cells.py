@@ -58,10 +58,7 @@ def is_id_or_name(value: object) -> bool:
 
 
 def holds_ratings(value: object, *, is_typed: bool) -> bool:
-    """Return whether a cell looks like one rating, or like a list with one rating per annotator.
-
-    If `is_typed` is true, as for JSON, a string does not count as a number.
-    """
+    """Return whether a cell looks like a rating, or like a list with one rating per annotator."""
     value = decode_if_json(value)
     if not isinstance(value, list | tuple):
         return looks_like_number(value, is_typed=is_typed)

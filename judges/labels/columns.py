@@ -134,11 +134,7 @@ class Columns:
         return [column for column in self.table.columns if column not in excluded]
 
     def _find(self, name: str) -> str | None:
-        """Return the column for a name such as `id`, or None if the table has none.
-
-        The user's mapping decides, else the column with this name, else one with another usual name
-        (`_ALIASES`). Case does not matter, unless two columns differ only in case.
-        """
+        """Return the column for a name such as `id`: the user's, else one with a usual name."""
         if name in self.mapping:
             header = self.mapping[name][0]
             return header if self.has(header) else None
@@ -284,10 +280,9 @@ class Columns:
     ) -> dict[str, str]:
         """Map the name of each text to the column that holds it.
 
-        Texts are the string columns that are not in `used_columns` or `label_columns` and do not
-        hold comments. If any of them holds long texts, columns of short repeated values are not
-        texts, since they may reveal which system wrote the output. A column that the user maps to
-        a name outside `ROLE_NAMES` is a text unless it is in `label_columns`.
+        If any column holds long texts, columns of short repeated values are not texts, since they
+        may reveal which system wrote the output. A column that the user maps to a name outside
+        `ROLE_NAMES` is a text unless it is in `label_columns`.
         """
         mapped_texts: dict[str, str] = {}
         for name, (column, *_) in without_keys(self.mapping, ROLE_NAMES).items():
@@ -322,11 +317,10 @@ class Columns:
         return "output" if key in OUTPUT_NAMES else "input"
 
     def find_source(self, texts: Mapping[str, str]) -> str | None:
-        """Return the name of the source text, by which outputs are grouped into documents.
+        """Return the name of the source text, by which outputs are grouped; None without one.
 
-        The source text is the text with the first usual name in SOURCE_NAMES, else a text whose
-        values repeat. Texts without blank cells and with two or more values are preferred. Returns
-        None if no text can be the source.
+        It is the text with the first usual name in SOURCE_NAMES, else a text whose values repeat.
+        Texts without blank cells and with two or more values are preferred.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
         varied_texts = [name for name, column in columns.items() if column.is_filled_and_varied]

@@ -73,11 +73,7 @@ class RatingColumns:
 
 
 def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
-    """Return the columns of ratings on `dimensions`, or on all dimensions if None.
-
-    A column in the user's mapping holds ratings unless its cells are texts or it is mapped to a
-    usual name of a text. Any other column holds ratings if its cells are numbers or mean yes or no.
-    """
+    """Return the columns of ratings on `dimensions`, or on all dimensions if None."""
     if columns.is_long:
         return RatingColumns(columns=columns, dimensions=dimensions)
     used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_score_columns

@@ -66,6 +66,9 @@ class RatingReader:
         may_have_decimal_commas: bool = False,
     ) -> None:
         self._user_values = {normalize_word(word): number for word, number in (words or {}).items()}
+        self._user_numbers = {
+            word: float(n) for word, n in self._user_values.items() if isinstance(n, int | float)
+        }
         self._commas_are_likely = may_have_decimal_commas
         counts = Counter(map(_hashable_key, values))
         self._has_plus_signs = any(normalize_word(key[1]) in ("+", "++") for key in counts)
@@ -83,12 +86,13 @@ class RatingReader:
     def _parse(self, value: object) -> CellValue:
         """Read a value as one of the user's words, or else without regard to the column."""
         word = normalize_word(value)
-        meaning = self._user_values.get(word, "")
-        if self._has_plus_signs and word in ("-", "--") and meaning == "":
+        if word in self._user_numbers:
+            return CellValue(MAPPED, self._user_numbers[word], word)
+        if self._user_values.get(word, word) is None:
+            return CellValue(MISSING)
+        if self._has_plus_signs and word in ("-", "--"):
             return CellValue(WORD)  # beside `+`, it is a rating and not a blank
-        if isinstance(meaning, str):
-            return parse_cell(value)
-        return CellValue(MISSING) if meaning is None else CellValue(MAPPED, float(meaning), word)
+        return parse_cell(value)
 
     def _of_kind(self, *kinds: str) -> list[CellValue]:
         return [cell for cell in self._cells if cell.kind in kinds]
@@ -128,6 +132,12 @@ class RatingReader:
         labels = [cell.word for cell in self._plain_numbers if cell.word]
         return bool(labels and _GOOD_WORDS.search(labels[0]) and _BAD_WORDS.search(labels[-1]))
 
+    @cached_property
+    def number_by_word(self) -> dict[str, float]:
+        """The numbers of the words for yes and no, and of the user's words if a cell has one."""
+        numbers = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
+        return numbers | (self._user_numbers if MAPPED in self._kinds else {})
+
     @property
     def words_for_1_and_0(self) -> tuple[str, str] | None:
         """The words for 1 and for 0 in a column with only these two values, else None.
@@ -137,16 +147,13 @@ class RatingReader:
         """
         if not self._kinds <= {NUMBER, YES_NO, MAPPED, MISSING}:
             return None
-        known_words: WordValues = {word: NUMBER_BY_YES_NO_WORD[word] for word in self._pair_words}
-        if MAPPED in self._kinds:
-            known_words = {**known_words, **self._user_values}
         # The number of cells with each word, for each rating. It is 0 for a known word in no cell.
-        word_counts: dict[object, Counter[str]] = defaultdict(Counter)
-        for word, number in known_words.items():
+        word_counts: dict[float, Counter[str]] = defaultdict(Counter)
+        for word, number in self.number_by_word.items():
             word_counts[number][word] = 0
         for cell in self._of_kind(NUMBER, YES_NO, MAPPED):
             word_counts[cell.number][cell.number_word] += cell.count
-        if word_counts.keys() - {None} != {0, 1}:
+        if word_counts.keys() != {0, 1}:
             return None
         return word_counts[1].most_common(1)[0][0], word_counts[0].most_common(1)[0][0]
 

@@ -161,9 +161,10 @@ def read_ratings(
         for ratings in by_item.values():
             for dimension, by_annotator in ratings.items():
                 ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
-    values = (cell.value for cells in cells_by_dimension.values() for cell in cells)
-    labels = {normalize_word(value) for value in values if not is_missing_value(value)}
-    notes += _check_user_words(labels, options, problems, is_long=columns.is_long)
+    if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
+        values = (cell.value for cells in cells_by_dimension.values() for cell in cells)
+        labels = {normalize_word(value) for value in values if not is_missing_value(value)}
+        notes += _check_user_words(labels, options, problems)
     return TableRatings(rating_columns, by_item, notes, words)
 
 
@@ -184,33 +185,20 @@ def _annotator_name(
     return cell.annotator or next(number for number in numbers if number not in by_annotator)
 
 
-def _check_user_words(
-    labels: Set[str], options: ReadOptions, problems: Problems, *, is_long: bool
-) -> list[str]:
-    """Add a problem if the user's values contradict pass and fail, or name words of no label.
+def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems) -> list[str]:
+    """Add a problem if no label is one of the user's words with a new meaning.
 
-    If the labels are numbers, such words are only noted, because recorded replies may have them. In
-    a long table, they may be the sources of a tool's labels.
+    If the labels are numbers, return only a note, because recorded replies may have the words.
     """
-    numbers = {w: NUMBER_BY_YES_NO_WORD[w] for w in labels & NUMBER_BY_YES_NO_WORD.keys()}
-    numbers |= options.number_by_word
-    for good, bad in VERDICT_PAIRS:
-        are_known = {good, bad} <= numbers.keys() and not labels.isdisjoint((good, bad))
-        if are_known and numbers[good] <= numbers[bad]:
-            counts = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
-            fault = f"{counts} by --values, but the good word must count more"
-            advice = "leave these --values out: TNR is the share of failures that a judge finds"
-            problems.add("turned", fault, advice)
-    # A word with its usual meaning, or one for a missing rating, may be in no cell.
     words = {
         word
         for word, number in options.number_by_word.items()
         if NUMBER_BY_YES_NO_WORD.get(word) != number
     }
-    if is_long or not labels or not words or not words.isdisjoint(labels):
+    if not (labels and words and words.isdisjoint(labels)):
         return []
     fault = f"no label is {joined_names(sorted(words))}, which --values names"
-    if not any(looks_like_number(label) for label in labels):
+    if not any(map(looks_like_number, labels)):
         advice = f"correct --values, or leave it out; the labels are {joined_names(sorted(labels))}"
         problems.add("no-word", fault, advice)
     return [fault]
@@ -219,10 +207,9 @@ def _check_user_words(
 def _make_reader(
     columns: Columns, options: ReadOptions, dimension: str, values: Sequence[object]
 ) -> RatingReader:
-    """Make the reader for a dimension's cells, which hold `values`.
+    """Make the reader for a dimension's cells; 1 and -1 alone are thumbs up and down.
 
-    If the only values are 1 and -1, they are read as thumbs up and down, unless the user states a
-    scale with negative numbers.
+    They are no thumbs if the user states a scale with negative numbers.
     """
     words, (scale_low, _) = options.values, options.scale(dimension) or (0, 1)
     numbers = {
@@ -238,11 +225,18 @@ def _make_reader(
 def _check_direction(
     names: ColumnTuple, reader: RatingReader, options: ReadOptions, problems: Problems
 ) -> Iterator[str]:
-    """Add a problem or yield a note if the lowest value may be the best one, by a column's name.
+    """Add a problem or yield a note if the lowest value may be the best one.
 
-    Of two values, the user must say which is good if a name means something bad (`has errors`). Of
-    more values, as in a column `rank`, a note says that the highest is read as the best.
+    It may be by the user's values (`pass=0`), or by a name such as `has errors` or `rank`. Of two
+    values, the user must then say which is good.
     """
+    numbers = reader.number_by_word
+    for good, bad in VERDICT_PAIRS:
+        if {good, bad} <= numbers.keys() and numbers[good] <= numbers[bad]:
+            counts = f"{good!r} counts {numbers[good]:g} and {bad!r} {numbers[bad]:g}"
+            fault = f"{counts} by --values, but the good word must count more"
+            advice = "leave these --values out: TNR is the share of failures that a judge finds"
+            problems.add("turned", fault, advice)
     words = {word for name in names for word in name_words(name)}
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
     if pair := reader.words_for_1_and_0:

@@ -27,10 +27,9 @@ NamePair = tuple[str | None, str | None]
 class VoteReader:
     """Reads the votes in one column.
 
-    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, all negative
-    numbers are votes for A, positive numbers are votes for B, and 0 is a tie. A column of only 0
-    and 1 cannot be read, since either number may mean A. A column of only 1 can be read if the
-    names of the columns of candidates end with 1 and 2.
+    The number 1 is a vote for A, 2 for B, and 1.5 is a tie. If any number is negative, the sign is
+    the vote. A column of only 0 and 1 cannot be read, since either number may mean A. A column of
+    only 1 can be read if the names of the columns of candidates end with 1 and 2.
     """
 
     def __init__(
