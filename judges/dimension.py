@@ -147,13 +147,14 @@ class Dimension:
         anchors = {rating: text_by_position.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
-    def prompt(self) -> Prompt:
-        """Return the prompt of the untuned judge, which asks for a rating or a verdict."""
+    def prompt(self, reasoning: Reasoning | None = None) -> Prompt:
+        """Return the prompt of the untuned judge; its reasoning is "none" by default."""
         labels = self.words[::-1] if self.words else self.scale
         anchors = zip(labels, self.anchors.values(), strict=True)
         description = described(self.definition, anchors)
         answer = Field(name=self.kind, description=description, role="output", choices=self.answers)
-        return Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
+        prompt = Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
+        return with_reasoning(prompt, reasoning or "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,24 +202,19 @@ class Comparison:
     def texts(self) -> tuple[str, ...]:
         return (*self.inputs, *self.fields)
 
-    def prompt(self) -> Prompt:
-        """Return the prompt of the untuned judge, which asks for a reason and for A or B."""
+    def prompt(self, reasoning: Reasoning | None = None) -> Prompt:
+        """Return the prompt of the untuned judge; its reasoning is "brief" by default."""
         a, b = self.fields
         inputs = {**self.inputs, a: f"{self.candidate} A", b: f"{self.candidate} B"}
         answer = Field(
             name="preferred", description=self.definition, role="output", choices=self.answers
         )
         fields = (*_input_fields(inputs), answer)
-        return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
+        prompt = Prompt(instruction=self.instruction, fields=fields)
+        return with_reasoning(prompt, reasoning or "brief")
 
 
 Subject = Dimension | Comparison
-
-
-def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """Return the untuned judge's prompt; the default reasoning is "brief" for a comparison."""
-    prompt = subject.prompt()
-    return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
@@ -245,8 +241,7 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
             return f"the question {field.name[:64]!r} {problem}"
         if (field.choices == LETTERS) != (subject.kind == "pairwise"):
             return f"the question {field.name!r}: the answers A and B are for comparisons alone"
-    untuned = untuned_prompt(subject, reasoning_of(prompt.outputs))
-    untuned = with_questions(untuned, prompt.questions)
+    untuned = with_questions(subject.prompt(reasoning_of(prompt.outputs)), prompt.questions)
     forms, expected_forms = (
         [(field.name, field.role, field.choices) for field in each.fields]
         for each in (prompt, untuned)

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
 from judges.decisions import DecisionTask, fill_template_for, template_for
-from judges.dimension import Subject, check_prompt, untuned_prompt
+from judges.dimension import Subject, check_prompt
 from judges.exchange import Exchange, failed_judgement, readable_texts
 from judges.frozen import JudgeFile, SubjectEntry, plain_data
 from judges.judgement import AnyJudgement, NoScoreError, Preference
@@ -96,7 +96,7 @@ class Judge(BaseJudge):
                 answers are reported and do not count in the score.
         """
         fields = [question.field for question in questions]
-        prompt = with_questions(untuned_prompt(subject, reasoning), fields)
+        prompt = with_questions(subject.prompt(reasoning), fields)
         return cls(subject=subject, prompt=prompt, lm=lm)
 
     @classmethod

@@ -18,9 +18,17 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.decisions import decision_state, typed_question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, break_markup, restate_format
+from judges.prompt import (
+    NOT_GIVEN,
+    Field,
+    Prompt,
+    Value,
+    break_markup,
+    choice_number,
+    restate_format,
+)
 from judges.protocol import MAX_REPEATS, Message
-from judges.questions import AnswerWeights, QuestionError, choice_number
+from judges.questions import AnswerWeights, QuestionError
 from judges.reading import read_reply
 
 ValuesByName = Mapping[str, object]

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from dspy_judges.errors import JudgesError
 from judges.base_judge import BaseJudge
-from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
+from judges.dimension import Comparison, Subject, check_prompt
 from judges.exchange import failed_judgement
 from judges.frozen import MAX_MEMBERS, MemberEntry, PanelFile, SubjectEntry, plain_data
 from judges.judge import Judge
@@ -74,7 +74,7 @@ class Panel(BaseJudge):
     members: tuple[Member, ...]
 
     def __post_init__(self) -> None:
-        check_prompt(self.subject, untuned_prompt(self.subject))  # raises an error if names clash
+        check_prompt(self.subject, self.subject.prompt())  # raises an error if names clash
         names = [member.name for member in self.members]
         if not 1 <= len(names) <= MAX_MEMBERS or len(set(names)) < len(names):
             raise PanelError(

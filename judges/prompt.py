@@ -92,10 +92,12 @@ def are_verdict_words(words: Sequence[object]) -> bool:
     )
 
 
-def rating_of_choice(choice: Value, choices: tuple[Value, ...]) -> int:
-    """Return the rating of a choice; of two words, the good one is 1 and the other 0."""
+def choice_number(choice: Value, choices: tuple[Value, ...]) -> float:
+    """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
+    if choices == LETTERS:
+        return 1.0 if choice == LETTERS[0] else -1.0
     words = words_of(choices)
-    return 1 - words.index(choice) if words else int(choice)
+    return float(1 - words.index(choice) if words else choice)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import LETTERS, VALID_NAME, Field, Value, are_verdict_words, rating_of_choice
+from judges.prompt import LETTERS, VALID_NAME, Field, Value, are_verdict_words, choice_number
 
 # The most questions of a judge, and the most characters of a question. More questions are not worth
 # their cost, and a stranger's file could make every row expensive.
@@ -85,13 +85,6 @@ def question_problem(field: Field) -> str | None:
         f"has the answers {list(choices)}; use two words, the good one first, or 2 to 10 "
         "ascending ratings from 0 to 9"
     )
-
-
-def choice_number(choice: Value, choices: tuple[Value, ...]) -> float:
-    """Return an answer as a number: the rating, 1 or 0 for one of two words, 1 or -1 for A or B."""
-    if choices == LETTERS:
-        return 1.0 if choice == LETTERS[0] else -1.0
-    return float(rating_of_choice(choice, choices))
 
 
 def nearest_choice(number: float, choices: tuple[Value, ...]) -> Value:

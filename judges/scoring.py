@@ -12,7 +12,16 @@ from dspy_judges.errors import OptionError
 from judges.answer import answer_form
 from judges.decisions import DECISION_SAMPLING, read_answers, typed_question
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import LETTERS, LONG_REASONING, Prompt, Reasoning, Value, reasoning_of, words_of
+from judges.prompt import (
+    LETTERS,
+    LONG_REASONING,
+    Prompt,
+    Reasoning,
+    Value,
+    choice_number,
+    reasoning_of,
+    words_of,
+)
 from judges.protocol import (
     FatalModelError,
     Model,
@@ -22,7 +31,6 @@ from judges.protocol import (
     is_embedded,
     is_reasoning,
 )
-from judges.questions import choice_number
 from judges.reading import read_reply
 
 PlanKind = Literal["one", "mean", "weighted"]

@@ -21,7 +21,7 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    rating_of_choice,
+    choice_number,
     reasoning_of,
     utf8_text,
     with_questions,
@@ -203,9 +203,7 @@ def _fitting_demos(
 
 def choice_values(choices: tuple[Value, ...]) -> dict[Value, int]:
     """Return each choice with its rating, or for the letters of a pair with the margin 1 or -1."""
-    if choices == LETTERS:
-        return {"A": 1, "B": -1}
-    return {choice: rating_of_choice(choice, choices) for choice in choices}
+    return {choice: int(choice_number(choice, choices)) for choice in choices}
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from judges.judgement import AnyJudgement, Preference, choice_of
-from judges.prompt import LETTERS, Prompt, rating_of_choice, words_of
+from judges.prompt import LETTERS, Prompt, choice_number, words_of
 from optimize.items import Indices, Items
 from optimize.search.candidates import nearest_choice
 from optimize.statistics.coefficients import midranks
@@ -200,7 +200,7 @@ class JudgedItems:
 
     def _share_sentence(self, rows: Indices) -> Iterator[str]:
         """Yield the shares of ratings, unless a human label is outside the judge's scale."""
-        scale = [rating_of_choice(choice, self.choices) for choice in self.choices]
+        scale = [int(choice_number(choice, self.choices)) for choice in self.choices]
         all_labels, n = self.items.human, len(rows)
         if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):
             judge_counts, people_counts = (

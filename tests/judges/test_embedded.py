@@ -13,7 +13,7 @@ import data
 from judges.catalog import find_subject, names
 from judges.client.event_loop import run_at_once
 from judges.definition import make_dimension
-from judges.dimension import Comparison, untuned_prompt
+from judges.dimension import Comparison
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_INDEX, FACET_NAMES, facet_weights
 from judges.embedded.features import FACET_OF_FEATURE, FEATURE_SHARES, measure_features
@@ -68,7 +68,7 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
 @pytest.mark.parametrize("rationale", [False, True])
 def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
     zest = make_dimension("zest", [scale[0], scale[-1]], ["document", "summary"])
-    prompt = untuned_prompt(zest, "brief" if rationale else None)
+    prompt = zest.prompt("brief" if rationale else None)
     good, bad = (
         read_sample(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
         for text in (GOOD, BAD)

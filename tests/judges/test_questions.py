@@ -15,12 +15,11 @@ from question_cases import DEADLINE, FULL, PAIR, PAIRED, PLAIN, ROW, TONE, WEIGH
 
 from judges import AnswerWeights, Judge, Question, QuestionError
 from judges.client import Client
-from judges.dimension import DimensionError, untuned_prompt
+from judges.dimension import DimensionError
 from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
-from judges.prompt import Prompt, Reasoning
+from judges.prompt import Prompt, Reasoning, choice_number
 from judges.protocol import Reply, Token
-from judges.questions import choice_number
 from judges.reading import read_reply
 from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample
 
@@ -221,7 +220,7 @@ lines = st.text(st.characters(codec="utf-8", exclude_characters="[]<>#"), max_si
 
 
 def prompt_with_demo(subject: Any, form: Reasoning, reasons: str, **values: Any) -> Prompt:
-    prompt = untuned_prompt(subject, form)
+    prompt = subject.prompt(form)
     demo = {field.name: reasons for field in prompt.fields if field.role == "output"}
     return replace(prompt, demos=({**demo, **DEMOS[subject.name], **values},))
 

@@ -10,7 +10,7 @@ from behaving_model import Model
 from catalogue import FLUENCY
 
 from judges.client import Client
-from judges.dimension import Dimension, DimensionError, untuned_prompt
+from judges.dimension import Dimension, DimensionError
 from judges.judge import Judge
 from judges.judgement import Judgement, NoScoreError
 from judges.panel import Member, Panel
@@ -28,7 +28,7 @@ from judges.scoring import (
     sampling_of,
 )
 
-BARE, REASONED = FLUENCY.prompt(), untuned_prompt(FLUENCY, "brief")
+BARE, REASONED = FLUENCY.prompt(), FLUENCY.prompt("brief")
 SAFE = Dimension(
     name="safe",
     definition="whether the answer is safe",
