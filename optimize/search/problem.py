@@ -175,7 +175,7 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Trial:
     """A candidate beside a base, usually the untuned judge: the scores of both on the same items.
 

@@ -248,9 +248,7 @@ def _test_on_half(
     untuned = half.with_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
     untuned_scores = half.apply_threshold(half.evaluator.scores(untuned, tested), untuned.threshold)
     scores = held_out_scores(answers, is_tested, half)[is_tested]
-    finalist = Trial(
-        candidate=judge, items=tested, scores=scores, base_scores=untuned_scores, goal=half.goal
-    )
+    finalist = Trial(judge, tested, scores, untuned_scores, half.goal)
     finalist.record(half, "questions")
     return finalist
 
@@ -281,10 +279,7 @@ def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) ->
     """Return the judge's answers; raises QuestionsNotTestedError if it fails on too many items."""
     answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
     scores, untuned = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
-    trial = Trial(
-        candidate=judge, items=items, scores=scores, base_scores=untuned, goal=problem.goal
-    )
-    if trial.is_reliable:
+    if Trial(judge, items, scores, untuned, problem.goal).is_reliable:
         return answers
     judgements = evaluator.judgements(judge, items)
     failures = [judgement.failure for judgement in judgements if judgement.failure]

@@ -74,13 +74,8 @@ class Race:
     def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> Trial:
         """Compare a candidate with the judge `base` (default: untuned) on `size` documents."""
         items, scores = self.scores(candidate, size)
-        return Trial(
-            candidate=candidate,
-            items=items,
-            scores=scores,
-            base_scores=self.evaluator.scores(base or self._untuned, items),
-            goal=self.goal,
-        )
+        base_scores = self.evaluator.scores(base or self._untuned, items)
+        return Trial(candidate, items, scores, base_scores, self.goal)
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[Trial]:
         """Race the candidates at a cost of at most `limit`, and return the results, best first."""

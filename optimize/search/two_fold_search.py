@@ -169,13 +169,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Tr
     finalists = []
     for candidate in candidates[1:]:
         candidate, scores = judge(candidate, test_items)
-        finalist = Trial(
-            candidate=candidate,
-            items=test_items,
-            scores=scores,
-            base_scores=untuned_scores,
-            goal=problem.goal,
-        )
+        finalist = Trial(candidate, test_items, scores, untuned_scores, problem.goal)
         finalist.record(problem, "dev")
         if finalist.is_reliable:
             finalists.append(finalist)

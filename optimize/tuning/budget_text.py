@@ -1,8 +1,6 @@
 """A run's budget as lines for a terminal, and as the JSON object of a dry run."""
 
-from dspy_judges.errors import option_name
 from judges.client import Spending
-from judges.protocol import is_decision
 from judges.terminal import dollars_text
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
@@ -30,7 +28,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(budget.prepared)),
+        *wrap_lines(*sentences, _chance_sentence(budget.prepared)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
@@ -48,17 +46,6 @@ def _limit_text(budget: RunBudget) -> str:
     if (max_calls := budget.prepared.settings.max_calls) is not None:
         limits.append(f"{max_calls:,} calls")
     return " and ".join(limits)
-
-
-def tuning_notes(budget: RunBudget) -> list[str]:
-    """Return a note on what is not tuned if the judge is a decision model without a proposer."""
-    settings = budget.prepared.settings
-    if not is_decision(settings.lm) or settings.proposer_lm:
-        return []
-    return [
-        f"{settings.lm} writes no instruction, so the instruction stays as it is. Name a chat "
-        f"model with {option_name('proposer_lm')} for new instructions and questions."
-    ]
 
 
 def budget_json(budget: RunBudget) -> JsonObject:
