@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_world import SEED, Watch, problem_of, rate, search, world, written_search
+from search_world import SEED, Watch, rate, search, world, written_search
 
 from optimize.inputs.flags import DEFAULT_RISK
 from optimize.items import Item, Items
 from optimize.search import gate, power
 from optimize.search.candidates import Candidate
-from optimize.search.optimizer import CrossValidation
 from optimize.search.problem import SearchOptions, Trial
 from optimize.statistics.contrasts import contrast_judges
 from optimize.statistics.correlations import dataset_level
@@ -240,12 +239,6 @@ def test_a_finalist_that_often_fails_does_not_ship(share, ships):
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
 DEMOS_OF_ALL_OUTPUTS = SearchOptions(max_demos=1000)
-
-
-def test_cross_validation_is_not_feasible_with_few_documents_or_short_prompts():
-    for n, options in ((4, DEMOS_OF_ALL_OUTPUTS), (16, SearchOptions(max_demos=16))):
-        problem = problem_of(world(n), world(n - 1, first=50), options=options)
-        assert not CrossValidation(problem).is_feasible
 
 
 def test_a_judge_that_shows_all_labels_is_tested_by_versions_without_the_document():

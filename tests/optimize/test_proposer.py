@@ -124,12 +124,6 @@ def test_a_proposer_without_a_usable_reply_in_two_rounds_is_not_asked_again():
     assert [line.endswith("asks for no more instructions") for line in lines] == [False, True]
 
 
-def test_a_faulty_reply_is_not_asked_again_if_the_budget_is_too_small():
-    fresh, faults, model, _ = propose([reply(SEED.instruction)], calls=len(HALVES[0]) + 1)
-    assert (fresh, model.calls) == ([], 1)
-    assert faults == ["known already"]
-
-
 def test_if_the_budget_pays_for_some_replies_these_are_read():
     model = Model(write_instruction)
     lessons = ["one", "two", "three", "four"]

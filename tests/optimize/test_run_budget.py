@@ -67,14 +67,6 @@ def test_a_running_budget_is_planned_from_measured_costs():
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
 
 
-def test_a_model_with_a_price_for_output_tokens_only_is_not_free():
-    budget = plan(price="0,1.6", plan="mean", samples=2)
-    assert budget.pricing.unit == "dollars"
-    assert budget.pricing.untuned_price == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
-    assert plan(lm="openai/x", price="0,0").pricing.unit == "calls"
-    assert not plan(lm="openai/x").pricing.is_free
-
-
 def test_with_max_calls_alone_the_budget_is_in_calls():
     for lm in (LM, "openai/x"):
         budget = plan(lm=lm, max_calls=2000)

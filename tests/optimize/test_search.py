@@ -1,7 +1,9 @@
 """The rank search's own: which candidates it makes, how they race, and what it may try at all."""
 
+import numpy as np
 import pytest
 from behaving_model import Model
+from rating_files import rated_items
 from search_world import (
     SEED,
     Watch,
@@ -14,6 +16,7 @@ from search_world import (
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
+from optimize.items import choose_level
 from optimize.search.budget import Pricing, SearchBudget, SearchBudgetSpentError
 from optimize.search.candidates import (
     MAX_INSTRUCTION_LENGTH,
@@ -22,7 +25,7 @@ from optimize.search.candidates import (
     word_run_hashes,
 )
 from optimize.search.evaluator import Evaluator, ItemJudgement
-from optimize.search.problem import SearchOptions
+from optimize.search.problem import SearchOptions, contrast, objective
 from optimize.search.race import Race
 from optimize.statistics.intervals import stream
 
@@ -186,3 +189,39 @@ def test_a_candidate_whose_measured_price_exceeds_the_bound_is_no_finalist():
     outcome = search_with_dear_candidates(lambda text: "kindness" in text)
     assert any("kindness" in trial["instruction"] for trial in outcome.of_stage("race"))
     assert not any("kindness" in trial["instruction"] for trial in outcome.of_stage("dev"))
+
+
+LEVELS = ("summary", "dataset", "system")
+
+
+def test_a_document_counts_0_if_only_the_judge_ties_it_and_is_left_out_if_people_do():
+    those, scores = rated_items([[2, 2, 2], [1, 2, 3]]), np.array([1.0, 2, 3, 1, 2, 3])
+    assert objective(scores, those, "summary") == pytest.approx(1)
+    assert contrast(scores, -scores, those, "summary").documents == ("d001",)
+    for level in LEVELS:
+        assert objective(np.array([4.0, 4, 4]), rated_items([[1, 2, 3]]), level) == 0
+
+
+def test_failed_outputs_are_missing_and_failing_never_helps_a_candidate():
+    those = rated_items([[1, 2, 3, 4]])
+    seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
+    # In order among the three that it judged; the seed, too, among those.
+    assert objective(candidate, those, "summary") == pytest.approx(1)
+    assert contrast(candidate, seed, those, "summary").value == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("human", "level"),
+    [
+        ([[1, 2, 3], [1, 2, 3]], "summary"),
+        ([[1], [2], [3]], "dataset"),
+        ([[1, 2], [1, 2, 3]], "dataset"),
+        # People tie on most documents.
+        ([[1, 1, 1]] * 21 + [[2, 1, 1]] * 10, "dataset"),
+        ([[1, 1, 1]] * 9 + [[2, 1, 1]] * 10, "summary"),
+        # Of pass and fail all outputs are one set, however they stand in documents.
+        ([[0, 1, 1]] * 10, "dataset"),
+    ],
+)
+def test_the_default_level_depends_on_outputs_per_document_and_ties(human, level):
+    assert choose_level(rated_items(human)) == level
