@@ -12,9 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, cast
-
-import msgspec
+from typing import TYPE_CHECKING, cast
 
 from dspy_judges.errors import OptionError
 from judges.decisions import JSON_ERRORS, DecisionTask, fill_template_for, reply_of_answers
@@ -23,15 +21,13 @@ from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference, 
 from judges.labels.cells import as_text
 from judges.prompt import Prompt, restate_format
 from judges.protocol import (
-    CompletionChoice,
     Message,
     RefusedError,
     Reply,
     Request,
     Response,
-    Token,
     is_decision,
-    reply_of,
+    reply_of_output,
 )
 from judges.questions import AnswerWeights
 from judges.reading import check_reply
@@ -166,23 +162,12 @@ class Exchange:
         for skip_reason in skip_reasons:  # the rows after the last row that was sent
             yield failed_judgement(self.subject, str(skip_reason))
 
-    def _read_output(self, output: Any) -> Reply:
-        """Convert an output of an inference engine; raises NoScoreError for an unknown form."""
+    def _read_output(self, output: object) -> Reply:
         try:
             if self.is_decision_model:
                 task = DecisionTask.of(self.template[0]["content"])
                 return reply_of_answers(output, task.questions)
-            if isinstance(output, str):
-                return Reply(text=output)
-            if not isinstance(text := getattr(output, "text", None), str):
-                return reply_of(msgspec.convert(output, CompletionChoice, from_attributes=True))
-            # vLLM has the alternatives of each token by their ids.
-            tokens, pairs = [], zip(output.token_ids, output.logprobs or (), strict=False)
-            for token_id, alternatives in pairs:
-                logprobs = {entry.decoded_token: entry.logprob for entry in alternatives.values()}
-                tokens.append(Token(alternatives[token_id].decoded_token, logprobs))
-            finish_reason = output.finish_reason or "stop"
-            return Reply(text=text, tokens=tuple(tokens), finish_reason=finish_reason)
+            return reply_of_output(output)
         except JSON_ERRORS as error:
             raise NoScoreError(f"{quote(repr(output))} cannot be read: {error}") from None
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from dspy_judges.errors import JudgesError
 
@@ -224,6 +224,20 @@ def reply_of(choice: CompletionChoice) -> Reply:
         tokens=tuple(tokens),
         finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:MAX_NAME_LENGTH],
     )
+
+
+def reply_of_output(output: Any) -> Reply:
+    """Return an inference engine's output as a Reply: a string, a choice, or an output of vLLM."""
+    if isinstance(output, str):
+        return Reply(text=output)
+    if not isinstance(text := getattr(output, "text", None), str):
+        return reply_of(convert(output, CompletionChoice, from_attributes=True))
+    # vLLM has the alternatives of each token by their ids.
+    tokens, pairs = [], zip(output.token_ids, output.logprobs or (), strict=False)
+    for token_id, alternatives in pairs:
+        logprobs = {entry.decoded_token: entry.logprob for entry in alternatives.values()}
+        tokens.append(Token(alternatives[token_id].decoded_token, logprobs))
+    return Reply(text=text, tokens=tuple(tokens), finish_reason=output.finish_reason or "stop")
 
 
 class Model(Protocol):
