@@ -246,7 +246,7 @@ def _judge_table(run: TableRun, results: Results) -> RunCost:
             for row, texts, judgements in judged_rows:
                 writer.write({**row, **results.new_cells(row, texts, judgements)})
                 progress.step(failed=any(judgement.failure for judgement in judgements.values()))
-        if session.cache is not None and (note := session.cache.note):
+        if note := session.budget.total.cache_note:
             print_note(note)
         cost = RunCost.of(session, time.monotonic() - start_time)
     if cost.cost_usd:

@@ -72,6 +72,13 @@ class Counts:
         """The real cost of answered requests and the worst-case cost of unanswered ones."""
         return self.cost + self.lost_cost
 
+    @property
+    def cache_note(self) -> str | None:
+        """A line on the requests that the reply cache answered; None if it answered none."""
+        n_requests = self.cached_calls + self.calls
+        note = f"reply cache: {self.cached_calls:,} of {n_requests:,} requests answered, for free"
+        return note if self.cached_calls else None
+
     @classmethod
     def sum(cls, summands: Iterable["Counts"]) -> "Counts":
         """Return the sum of several counts, field by field."""

@@ -131,7 +131,7 @@ class Client:
         self.tokens_in = self.tokens_out = 0
         self._store = self.account.budget.store
         # The stores whose writes are committed after an answer, and where answers are looked up.
-        self._stores = [store for store in (self._store, self.cache and self.cache.store) if store]
+        self._stores = [store for store in (self._store, self.cache) if store]
         self._is_in_process = answers_in_process(self.model)
         self._native_n = self.model.native_n
         self._identity = str(getattr(self.model, "identity", self.model.endpoint))

@@ -63,17 +63,18 @@ class RequestTotal(NamedTuple):
 
 
 class Store:
-    """The requests of a run in the file `path`; other processes may open it only if it is `shared`.
+    """The requests of a run in the file `path`; no other process may open it unless `is_shared`.
 
     Only committed writes survive the end of the process; one `commit` after many writes is faster
     than a commit after each. Raises StoreError or OSError if the file cannot be used.
     """
 
-    def __init__(self, path: Path | str, *, shared: bool = False) -> None:
+    is_shared = False
+
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._shared = shared
         self._lock = threading.Lock()
-        self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700 if self.is_shared else 0o777, parents=True, exist_ok=True)
         # Texts and replies are private. SQLite gives its journal files the same permissions.
         claim_file(self.path, permissions=0o600)
         self._database: sqlite3.Connection | None = None
@@ -208,19 +209,19 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         database = sqlite3.connect(
             self.path,
-            timeout=BUSY_TIMEOUT_SECONDS if self._shared else 0.0,
+            timeout=BUSY_TIMEOUT_SECONDS if self.is_shared else 0.0,
             isolation_level="IMMEDIATE",  # the first write begins a transaction
             check_same_thread=False,
         )
         try:
-            if not self._shared:
+            if not self.is_shared:
                 # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA journal_mode = WAL")
             # If the process is killed, no commit is lost; in a power cut, the latest may be lost.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
-            if not self._shared:
+            if not self.is_shared:
                 # Requests that were in flight when an earlier process died may have been billed.
                 database.execute("UPDATE requests SET state = ? WHERE state = ?", (LOST, SENT))
                 database.commit()
@@ -230,43 +231,27 @@ class Store:
         return database
 
 
-class ReplyCache:
-    """The cache of replies that all runs of a user share.
+class ReplyCache(Store):
+    """The replies that all runs of a user share; errors of its file are logged, and end no run."""
 
-    If the cache's file cannot be used, the error is logged and the run continues without the cache.
-    `n_lookups` is the number of requests that were looked up in the cache, and `n_hits` the number
-    that the cache answered.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.n_lookups = self.n_hits = 0
+    is_shared = True
 
     def get(self, key: bytes) -> Completion | None:
-        self.n_lookups += 1
-        try:
-            completion = self.store.get(key)
-        except StoreError as error:
-            _warn_once(str(error))
-            return None
-        self.n_hits += completion is not None
-        return completion
+        with _errors_logged():
+            return super().get(key)
+        return None
 
-    def put(self, key: bytes, completion: Completion) -> None:
-        try:
-            self.store.put(key, completion)
-        except StoreError as error:
-            _warn_once(str(error))
+    def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
+        with _errors_logged():
+            super().put(key, completion, role, purpose)
 
-    @property
-    def note(self) -> str | None:
-        """A line with the number of requests that the cache answered; None if it answered none."""
-        if not self.n_hits:
-            return None
-        return (
-            f"reply cache: {self.n_hits:,} of {self.n_lookups:,} requests answered from "
-            f"{self.store.path.parent}"
-        )
+
+@contextmanager
+def _errors_logged() -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        _warn_once(str(error))
 
 
 @lru_cache
@@ -287,7 +272,7 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 
     try:
         folder = Path(folder_name or user_cache_dir("dspy-judges")).expanduser()
-        return ReplyCache(_shared_store(folder / CACHE_FILE, os.getpid()))
+        return _open_once(folder / CACHE_FILE, os.getpid())
     except (OSError, RuntimeError, StoreError) as error:
         if folder_name:
             raise OptionError(
@@ -299,12 +284,12 @@ def open_reply_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache |
 
 
 @lru_cache(maxsize=8)
-def _shared_store(path: Path, process_id: int) -> Store:
-    """Open the store in a shared file once in each process, since opening is slow."""
-    store = Store(path, shared=True)
-    with suppress(StoreError):  # another process is writing; a later one shrinks the store
-        store.shrink(CACHE_MAX_BYTES)
-    return store
+def _open_once(path: Path, process_id: int) -> ReplyCache:
+    """Open the cache in a file once in each process, since opening is slow."""
+    cache = ReplyCache(path)
+    with suppress(StoreError):  # another process is writing; a later one shrinks the cache
+        cache.shrink(CACHE_MAX_BYTES)
+    return cache
 
 
 def request_key(

@@ -202,7 +202,7 @@ def ask_entries(
             else entry
             for entry in entries
         ]
-        if session.cache is not None and (note := session.cache.note):
+        if note := session.budget.total.cache_note:
             print_note(note)
         cost = RunCost.of(session, seconds=0.0)
     if cost.cost_usd:

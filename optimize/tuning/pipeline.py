@@ -95,8 +95,8 @@ def run_prepared(
                 progress.total = models.budget.calls  # so that the line ends at 100 %
         seconds = time.monotonic() - started
         tuning_result = summarize_run(run, search_result, scored_splits, seconds)
-        if (cache := models.judge.cache or models.proposer.cache) and cache.note:
-            print_line(cache.note)
+        if note := models.budget.total.cache_note:
+            print_line(note)
     tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
     tuned_splits = scored_splits.tuned.by_name
     rows = [

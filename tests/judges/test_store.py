@@ -161,8 +161,7 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path):
             6,
             20,
         )
-        assert session.cache is not None
-        assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
+        assert account.total.cache_note == "reply cache: 6 of 8 requests answered, for free"
     assert model.calls == 8
     assert count_answers(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
@@ -198,7 +197,7 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
         cache = open_reply_cache(name)
         assert cache is not None
         cache.put(b"1", reply_of("a reply"))
-        cache.store.commit()
+        cache.commit()
         paths = [tmp_path / folder, *(tmp_path / folder).iterdir()]
         assert b"a reply" in b"".join(path.read_bytes() for path in paths[1:])
         if sys.platform != "win32":
