@@ -113,20 +113,20 @@ ITEMS = [
     for n, text in enumerate(ITEM_TEXTS)
 ]
 
-OF_PEOPLE: dict[str, dict[str, object]] = {
-    "none": {},
-    "nested": {"ratings": {"relevance": 3}, "annotations": {"relevance": [3, 2]}},
-    "a number off every scale": {"relevance": 1e6, "fluency": "four"},
-    "words of nobody's": {"label": "so-so", "mood": "grim"},
-    "verdicts and critiques": {"pass": True, "critique": "It is far too short for anybody to use."},
-    "a model's": {"llm_reason": "It follows the text closely in all it says.", "llm_score": 0.7},
-    "ours": {"dimension": "good", "annotator": "Anna", "rating": 4, "labelled_at": "2026-11-23"},
-}
+OF_PEOPLE: list[dict[str, object]] = [
+    {},
+    {"ratings": {"relevance": 3}, "annotations": {"relevance": [3, 2]}},
+    {"relevance": 1e6, "fluency": "four"},
+    {"label": "so-so", "mood": "grim"},
+    {"pass": True, "critique": "It is far too short for anybody to use."},
+    {"llm_reason": "It follows the text closely in all it says.", "llm_score": 0.7},
+    {"dimension": "good", "annotator": "Anna", "rating": 4, "labelled_at": "2026-11-23"},
+]
 
 
-@pytest.mark.parametrize("name", OF_PEOPLE)
-def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(name):
-    items = read_items([row | OF_PEOPLE[name] for row in ITEMS])
+@pytest.mark.parametrize("labels", OF_PEOPLE)
+def test_outputs_need_no_label_and_labels_in_the_file_are_no_texts(labels):
+    items = read_items([row | labels for row in ITEMS])
     assert isinstance(items, data.LabelledSet)
     assert [dict(item.texts) for item in items.outputs] == ITEM_TEXTS
     for row, item in zip(ITEMS, items.outputs, strict=True):
@@ -139,9 +139,6 @@ def test_what_may_be_a_label_is_a_text_where_its_user_says_so():
     assert read_items(rows).reading.unread == ("genre",)
     items = read_items(rows, map={"context": "genre"}).items
     assert {item.texts["context"] for item in items} == {"news"}
-
-
-def test_rows_of_several_annotators_are_one_output():
     rows = [row | {"annotator": who, "relevance": 2} for row in ITEMS for who in ("Anna", "Ben")]
     assert [item.id for item in read_items(rows).items] == ["o0", "o1", "o2", "o3"]
 
@@ -200,15 +197,10 @@ def test_identifiers_addresses_and_times_are_no_texts_and_may_be_named():
     assert labelled.reading.unread == ("Sent", "trace_id", "source")
     assert labelled.reading.likely_names == {"trace_id": "id", "source": "group"}
     assert data.read_labels(TICKETS, map={"address": "source"}).outputs[0].texts["address"]
-
-
-def test_check_and_tune_name_the_text_that_the_judge_does_not_read():
     pd.DataFrame(TICKETS).to_csv("tickets.csv", index=False)
     flags = "--map 'input=Customer message', --map id=trace_id, --map group=source"
     for result in (run(check, "tickets.csv"), run(tune, "--data", "tickets.csv")):
         assert flags in " ".join(f"{result.out} {result.err}".split())
-    result = run(tune, "--data", "tickets.csv", "--map", "input=Customer message")
-    assert "it reads input and reply" in " ".join(result.err.split())
 
 
 def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
@@ -222,8 +214,5 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
 
 
 def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
-    rows = [
-        {"input": f"Ask {n}.", "output": f"Say {n}.", "Verständlich?": n % 5 + 1} for n in range(8)
-    ]
-    labelled = data.read_labels(rows, dimensions=["verstandlich"])
+    labelled = data.read_labels(rows(**{"Verständlich?": (4, 2)}), dimensions=["verstandlich"])
     assert labelled.reading.ratings == {"verstandlich": ("Verständlich?",)}

@@ -85,15 +85,6 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
         data.read_labels(numbered)
 
 
-def test_votes_of_several_annotators_on_the_same_texts_are_votes_on_one_pair():
-    texts = ("It burnt down at night.", "It burnt down, as people say, at noon.")
-    pair = {"prompt": "What burnt?", "response_a": texts[0], "response_b": texts[1]}
-    rows = [{**pair, "winner": vote, "annotator": name} for vote, name in (("A", "x"), ("B", "y"))]
-    labelled = data.read_pairs([*rows, {**rows[0], "response_b": "Nobody knows what burnt."}])
-    assert [pair.votes for pair in labelled.pairs] == [("A", "B"), ("A",)]
-    assert "joined 1 row without an id to a row of the same texts" in labelled.notes
-
-
 @pytest.mark.parametrize(("column", "n_pairs"), [("Task ID", 2), ("form_id", 1), ("batch_id", 1)])
 def test_equal_texts_are_one_pair_unless_they_are_of_two_tasks(column, n_pairs):
     # Two people vote on each of two tasks with the same texts. Forms and batches are no tasks: each
@@ -104,6 +95,8 @@ def test_equal_texts_are_one_pair_unless_they_are_of_two_tasks(column, n_pairs):
     rows = [{**texts, "annotator": who, column: name, "winner": vote} for who, name, vote in votes]
     labelled = data.read_pairs(rows)
     assert [len(pair.votes) for pair in labelled.pairs] == [4 / n_pairs] * n_pairs
+    n_joined = "2 rows" if n_pairs == 2 else "3 rows"
+    assert f"joined {n_joined} without an id to a row of the same texts" in labelled.notes
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told():
@@ -114,21 +107,18 @@ def test_all_problems_are_found_at_once_and_the_first_is_told():
     assert problems == [("bad-json", 4), ("off-scale", 1), ("twice", 2), ("no-text", 3)]
 
 
-def test_a_nested_column_that_holds_no_object_is_refused():
+def test_nested_and_long_rows_without_ratings_or_that_disagree_are_refused():
     row = {name: GOOD[name] for name in GOOD if name != "relevance"}
     rows = [{**row, "ratings": {"relevance": 3}}, {**row, "id": "b", "ratings": "three"}]
     assert "line 2, field 'ratings': 'three' is not an object" in refusal_of(*rows)
-
-
-def test_long_rows_that_disagree_are_refused():
     rating = {"id": "a", "dimension": "d", "annotator": "x", "rating": 1}
     row = {**rating, "document": "A text."}
-    second = refusal_of(row, {**row, "rating": 2}, dimensions=["d"])
-    assert "2 is a second rating of 'a' on 'd' by 'x'; keep" in second
-    other = refusal_of(row, {**row, "annotator": "y", "document": "Another."}, dimensions=["d"])
-    assert "line 2, field 'document': 'Another.' differs from" in other
-    unnamed = refusal_of(row, {**row, "dimension": None}, dimensions=["d"])
-    assert "line 2: has no id, or no dimension" in unnamed
+    for change, fault in (
+        ({"rating": 2}, "2 is a second rating of 'a' on 'd' by 'x'; keep"),
+        ({"annotator": "y", "document": "Another."}, "field 'document': 'Another.' differs from"),
+        ({"dimension": None}, "line 2: has no id, or no dimension"),
+    ):
+        assert fault in refusal_of(row, {**row, **change}, dimensions=["d"])
     assert "give the file of outputs, and this one" in refusal_of(rating, dimensions=["d"])
 
 
