@@ -97,6 +97,11 @@ class Candidate:
             hashed_parts.append([(field.name, field.description) for field in self.questions])
         return hashlib.sha256(json.dumps(hashed_parts, sort_keys=True).encode()).hexdigest()[:12]
 
+    def unseen(self, items: Items) -> Items:
+        """Return the items of documents that the demonstrations do not show."""
+        shown = self.demo_set.documents
+        return Items(tuple(item for item in items.items if item.document_id not in shown))
+
     def prompt(self, untuned: Prompt) -> Prompt:
         """Return the untuned prompt with this candidate's instruction, demos and questions."""
         prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)

@@ -226,8 +226,7 @@ def best_after_cost(problem: SearchProblem, finalists: Sequence[Trial]) -> Candi
     for candidate in other_candidates:
         items = problem.train_and_dev
         for judge in (candidate, best):
-            items = evaluator.scored_items(judge, items)
-            items = items.of_documents({*items.documents} - judge.demo_set.documents)
+            items = judge.unseen(evaluator.scored_items(judge, items))
         scores, best_scores = (
             problem.apply_threshold(evaluator.scores(judge, items), judge.threshold)
             for judge in (candidate, best)

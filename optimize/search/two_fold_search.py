@@ -189,13 +189,8 @@ def _judge_items(
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
-    """Return the scored items of train, or else all, to learn a threshold from if one is needed.
-
-    Documents that the candidate shows are left out.
-    """
+    """Return items of train to learn a threshold from, if needed: the scored ones, else all."""
     if problem.goal != "balanced":
         return Items(())
-    shown_documents = candidate.demo_set.documents
-    names = [name for name in problem.train.documents if name not in shown_documents]
-    items = problem.train.of_documents(names)
+    items = candidate.unseen(problem.train)
     return problem.evaluator.scored_items(candidate, items) or items
