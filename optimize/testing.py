@@ -261,10 +261,13 @@ class ToolContract:
     scores: ClassVar[Mapping[str, float]]
 
     def test_scores_are_read_by_the_rows_ids(
-        self, tmp_path: Path, monkeypatch: "pytest.MonkeyPatch"
+        self,
+        tmp_path: Path,
+        monkeypatch: "pytest.MonkeyPatch",
+        capsys: "pytest.CaptureFixture[str]",
     ) -> None:
         monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
-        path, notes = tmp_path / "results.json", list[str]()
+        path = tmp_path / "results.json"
         path.write_text(json.dumps(self.results), encoding="utf-8")
         labelled = LabelledSet(
             name="labels",
@@ -280,7 +283,8 @@ class ToolContract:
                 for name in self.scores
             ),
         )
-        judgements = read_export(path, self.metric, labelled, notes.append) or {}
+        judgements = read_export(path, self.metric, labelled) or {}
+        notes = capsys.readouterr().err
         scores = {name: judgement.score for name, judgement in judgements.items()}
         assert scores == dict(self.scores), notes
-        assert f"({self.tool.name}): {self.metric!r}" in notes[0]
+        assert f"({self.tool.name}): {self.metric!r}" in notes

@@ -6,7 +6,7 @@ The formats were taken from files that the tools wrote; docs/other_tools.md list
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -21,6 +21,7 @@ from judges.labels.types import LabelledItem, LabelledPairs, Vote
 from judges.labels.values import WordValues
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Record, read_json_file
+from judges.terminal import print_error
 from optimize.inputs.labelled import AnyLabels
 from optimize.measuring.recorded import (
     JudgementsById,
@@ -117,7 +118,6 @@ def read_any_scores(
     path: Path,
     dimension: str,
     labelled: AnyLabels,
-    warn: Callable[[str], None],
     metric: str = "",
     values: WordValues | None = None,
 ) -> Recording:
@@ -126,10 +126,10 @@ def read_any_scores(
     In our own format a score may be a word in `values`, or one of people's words for pass and fail.
     Raises RecordingError for a file in another format, and for scores of other rows.
     """
-    if (judgements := read_export(path, dimension, labelled, warn, metric)) is not None:
+    if (judgements := read_export(path, dimension, labelled, metric)) is not None:
         return Recording(judgements)
     if _has_row_numbers(labelled):
-        _check_row_numbers(path, labelled, warn)
+        _check_row_numbers(path, labelled)
     words: dict[str, float | Vote | None] = {}
     if verdict_words := labelled.words.get(dimension):
         words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
@@ -142,7 +142,7 @@ def _has_row_numbers(labelled: AnyLabels) -> bool:
     return labelled.reading.rows.get("id") == (ROW_NUMBER_COLUMN,)
 
 
-def _check_row_numbers(path: Path, labelled: AnyLabels, warn: Callable[[str], None]) -> None:
+def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
     """Raise RecordingError if scores with the labels' row numbers may be those of other rows.
 
     They are of the same rows if their texts are equal; without texts, there have to be as many.
@@ -164,7 +164,9 @@ def _check_row_numbers(path: Path, labelled: AnyLabels, warn: Callable[[str], No
                 )
     if has_texts:
         return
-    warn(f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids")
+    print_error(
+        f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
+    )
     if len(rows) != len(labelled.items):
         raise RecordingError(
             f"{path.name}: {len(rows):,} rows, but {len(labelled.items):,} labels without ids or "
@@ -173,7 +175,7 @@ def _check_row_numbers(path: Path, labelled: AnyLabels, warn: Callable[[str], No
 
 
 def read_export(
-    path: Path, dimension: str, labelled: AnyLabels, warn: Callable[[str], None], metric: str = ""
+    path: Path, dimension: str, labelled: AnyLabels, metric: str = ""
 ) -> JudgementsById | None:
     """Read another tool's scores by labelled id; None for a file that no known tool wrote.
 
@@ -211,12 +213,14 @@ def read_export(
         else:
             repeats[row_id or row_location].append((score, reason))
     n_matched = len({*ids} - {None})
-    warn(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
+    print_error(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
     if n_other_outputs:
         n_text = count(n_other_outputs, "row")
-        warn(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
+        print_error(f"warning: {file}: {n_text} left out, whose output is not the labelled one")
     if (n_repeats := max(map(len, repeats.values()), default=0)) > 1:
-        warn(f"note: {file}: up to {n_repeats} scores of one output (epochs, repeats) are averaged")
+        print_error(
+            f"note: {file}: up to {n_repeats} scores of one output (epochs, repeats) are averaged"
+        )
     judgements = {}
     for item_id, scores in repeats.items():
         scores = [pair for pair in scores if not math.isnan(pair[0])] or scores

@@ -60,7 +60,7 @@ def read_rated_outputs(flags: argparse.Namespace, source: LabelSource) -> tuple[
 def read_scores_by_id(spec: str, labelled: LabelledSet, dimension: str) -> dict[str, float]:
     """Read the file of --scores, without rows that the judge was tuned on: it errs less on them."""
     metric, file = split_name(spec)
-    recording = read_any_scores(Path(file), dimension, labelled, print_error, metric)
+    recording = read_any_scores(Path(file), dimension, labelled, metric)
     if recording.tuned_ids:
         n_scores = count(len(recording.tuned_ids), "score")
         print_error(f"note: {n_scores} left out: the judge was tuned on them")

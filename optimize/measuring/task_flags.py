@@ -141,9 +141,7 @@ def _read_recordings(
         name, file = split_name(spec)
         path = Path(file)
         if spec in flags.scores:
-            recording = read_any_scores(
-                path, task.dimension, task.labelled, print_error, name, values
-            )
+            recording = read_any_scores(path, task.dimension, task.labelled, name, values)
         else:
             recording = Recording(
                 judgements_from_replies(

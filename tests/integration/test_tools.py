@@ -29,8 +29,8 @@ LABELS = data.read_labels(
 )
 
 
-def scores_in(path, notes):
-    judgements = read_export(path, "relevance", LABELS, notes.append) or {}
+def scores_in(path):
+    judgements = read_export(path, "relevance", LABELS) or {}
     return {id_: judgement.score for id_, judgement in judgements.items()}
 
 
@@ -101,16 +101,15 @@ def test_inspect_gets_the_judge_s_own_scores_and_leaves_a_failure_out():
     assert math.isnan(failure)
 
 
-def test_inspect_s_epochs_are_averaged_when_its_log_is_read():
+def test_inspect_s_epochs_are_averaged_when_its_log_is_read(capsys):
     pytest.importorskip("inspect_ai")
     log = inspect_log(ROWS, inspect_scorer(JUDGE), epochs=3)
     dump = [Path(sys.executable).parent / "inspect", "log", "dump", log.location]
     process = subprocess.run(dump, capture_output=True, check=True)
-    notes: list[str] = []
     path = file_of(process.stdout, "log.json")
-    scores = scores_in(path, notes)
+    scores = scores_in(path)
     assert scores == pytest.approx({f"r{n}": score for n, score in enumerate(SCORES)})
-    assert "up to 3 scores of one output" in notes[-1]
+    assert "up to 3 scores of one output" in capsys.readouterr().err
 
 
 def deepeval_data(rows, metric):
@@ -136,7 +135,7 @@ def test_deepeval_gets_the_judge_s_own_scores():
     assert {each.evaluation_model for each in results} == {"embedded"}
 
 
-def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
+def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path, capsys):
     promptfoo = shutil.which("promptfoo")
     if promptfoo is None:
         pytest.skip("promptfoo is not installed")
@@ -156,11 +155,10 @@ def test_promptfoo_averages_a_judge_over_its_repeats(tmp_path):
     assert len(results) == 10, process.stderr
     passes = {result["vars"]["id"]: result["success"] for result in results}
     assert [passes[f"r{n}"] for n in range(5)] == [*(score >= 3 for score in SCORES[:4]), False]
-    notes: list[str] = []
-    scores = scores_in(Path("results.json"), notes)
+    scores = scores_in(Path("results.json"))
     assert [scores[f"r{n}"] for n in range(4)] == pytest.approx([(s - 1) / 4 for s in SCORES[:4]])
     assert math.isnan(scores["r4"])
-    assert "up to 2 scores of one output" in notes[-1]
+    assert "up to 2 scores of one output" in capsys.readouterr().err
 
 
 def test_a_frame_of_polars_gets_a_series_of_polars():

@@ -135,7 +135,7 @@ RAGAS = [
 
 
 def read(name, content, labelled=None, **options):
-    """The scores in a file of this name, by id; notes go to the list `notes`."""
+    """The scores in a file of this name, by id."""
     judgements = judgements_in(name, content, labelled, **options)
     return judgements and {id_: judgement.score for id_, judgement in judgements.items()}
 
@@ -146,7 +146,6 @@ def reasons_in(name, content):
 
 
 def judgements_in(name, content, labelled=None, **options):
-    notes = options.pop("notes", [])
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         if path.suffix == ".csv":
@@ -154,7 +153,7 @@ def judgements_in(name, content, labelled=None, **options):
                 csv.writer(file).writerows([content[0], *(row.values() for row in content)])
         else:
             write_jsonl(path, content if path.suffix == ".jsonl" else [content])
-        return read_export(path, "tone", labelled or labels(), notes.append, **options)
+        return read_export(path, "tone", labelled or labels(), **options)
 
 
 @pytest.mark.parametrize(
@@ -195,13 +194,13 @@ def test_where_people_say_pass_or_fail_a_tools_verdict_goes_before_its_score():
     assert read("p.jsonl", rows, two_words) == pytest.approx(expected, nan_ok=True)
 
 
-def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said():
-    notes = []
+def test_rows_are_found_by_ids_and_by_exact_texts_and_it_is_said(capsys):
     rows = promptfoo_rows([0.1, 0.2, 0.3, 0.4])
     rows[0]["vars"] = {"id": "a", "other": "words"}
     rows[2]["response"]["output"] = "answer 3."
-    assert {*read("p.jsonl", rows, notes=notes)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
-    assert notes == ["note: p.jsonl (promptfoo): 'Tone'; matched 2 of 3 labelled rows"]
+    assert {*read("p.jsonl", rows)} == {"a", "b", "p.jsonl, row 3", "p.jsonl, row 4"}
+    note = "note: p.jsonl (promptfoo): 'Tone'; matched 2 of 3 labelled rows\n"
+    assert capsys.readouterr().err == note
 
 
 def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
@@ -210,19 +209,16 @@ def test_a_row_that_two_labels_or_two_rows_could_be_is_left_out():
     assert {*read("i.json", inspect_log([*"cxc"], [1, 2, 3]))} >= {"b"}
 
 
-def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said():
-    notes = []
+def test_scores_of_a_repeated_evaluation_are_averaged_and_the_repetition_is_said(capsys):
     log = inspect_log([*"abcaba"], ["C", "C", "C", "I", math.nan, "C"])
     for sample in log["samples"][3:]:
         n = "abc".index(sample["id"]) + 1
         sample |= {"input": f"Question {n}?", "output": {"completion": f"Answer {n}."}, "epoch": 2}
     log["samples"][5]["output"]["completion"] = "Another answer."
-    assert read("i.json", log, notes=notes) == {"a": 0.5, "b": 1, "c": 1}
-    assert (
-        notes[1]
-        == "warning: i.json (Inspect): 1 row left out, whose output is not the labelled one"
-    )
-    assert notes[2].endswith("up to 2 scores of one output (epochs, repeats) are averaged")
+    assert read("i.json", log) == {"a": 0.5, "b": 1, "c": 1}
+    _, warning, note = capsys.readouterr().err.splitlines()
+    assert warning.endswith("(Inspect): 1 row left out, whose output is not the labelled one")
+    assert note.endswith("up to 2 scores of one output (epochs, repeats) are averaged")
     rows = promptfoo_rows([0.1, 0.2]) + promptfoo_rows([0.3, None])
     assert read("p.jsonl", rows) == pytest.approx({"a": 0.2, "b": 0.2})
 
