@@ -78,16 +78,6 @@ def test_the_prediction_has_the_likeliest_answers_and_the_score_of_their_expecta
     assert (pair.preferred, pair.score) == ("B", pytest.approx(-0.4))
 
 
-def test_a_verdict_is_the_likelier_word_and_its_score_has_the_threshold(tmp_path):
-    judge = replace(Judge.of(POLITE), threshold=0.8)
-    prediction = ask(judge.program(), DecidingLM(certain), answer="Sure.")
-    assert (prediction.verdict, prediction.score) == ("pass", pytest.approx(0.6 / 0.8 / 2))
-    judge.program().save(tmp_path / "state.json")
-    copy = Judge.of(POLITE).program()
-    copy.load(tmp_path / "state.json")
-    assert Judge.from_program(copy, POLITE).threshold == 0.8
-
-
 def test_the_lm_in_use_decides_in_which_form_a_program_asks():
     program, deciding = Judge.of(RELEVANCE).program(), DecidingLM(certain)
     chat = Engine(lambda _: "2")

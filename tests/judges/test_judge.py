@@ -85,16 +85,6 @@ def test_wrong_texts_and_missing_columns_are_named_before_anything_is_asked(stub
     assert not stub.prompts
 
 
-def test_rows_are_read_by_the_rule_of_score_and_one_without_a_text_fails_alone(stub):
-    capitals, lacking = {"Document": "d0", "SUMMARY ": "s0"}, {"document": "d1"}
-    first, second = load("relevance", stub).judge_all(iter([capitals, lacking]))
-    assert first == load("relevance", stub)(**TEXTS[0])
-    assert second.failure == "no summary"
-    pair = {"prompt": "p", "response_a": "good", "response_b": "bad"}
-    (preference,) = load("tldr_concise", stub).judge_all([pair])
-    assert preference.preferred == "A"
-
-
 def test_a_mapping_of_a_text_that_the_judge_does_not_read_is_refused(stub):
     judge, options = load("relevance", stub), {"map": {"sumary": "text"}}
     uses = [

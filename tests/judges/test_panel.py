@@ -1,6 +1,5 @@
 """Several judges joined in one frozen judge: how scores are joined, frozen and refused."""
 
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -8,12 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from catalogue import COHERENCE, RELEVANCE, TLDR_CONCISE
-from frozen_cases import forge
 from prompts import reprompt
 from refusals import refuses
 
 from judges.client import Client, open_model
-from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import Judgement, Preference
 from judges.loading import load
@@ -61,17 +58,6 @@ def test_frozen_it_scores_row_by_row_and_in_batches_the_same(tmp_path):
     assert alone == list(panel.score(pd.DataFrame(ROWS)))
     assert alone == [one.score for one in PANEL.judge_all(ROWS)]
     assert len(set(alone)) == len(ROWS)
-
-
-def test_a_member_that_is_no_judge_or_a_panel_is_refused_in_a_file(tmp_path):
-    path = tmp_path / "judge.json"
-    path.write_bytes(forge(PANEL, lambda it: it["members"][0]["judge"].update(lm="a\nb")))
-    with pytest.raises(FrozenJudgeError, match=r"at `.*judge\.lm`"):
-        load(path)
-    inner = json.loads(PANEL.dumps())
-    path.write_bytes(forge(PANEL, lambda it: it["members"][0].update(judge=inner)))
-    with pytest.raises(FrozenJudgeError, match="unknown field `members`"):
-        load(path)
 
 
 REFUSED = [

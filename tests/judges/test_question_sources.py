@@ -130,14 +130,6 @@ def test_every_rating_judge_of_the_catalogue_has_questions_which_the_embedded_mo
     assert sound.score == Judge.of(subject, reasoning=reasoning)(**texts).score
 
 
-def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides():
-    judge: Any = replace(PAIRED, plan=None)
-    result = judge(**PAIR)
-    mirror = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
-    assert mirror.answers == pytest.approx({name: -n for name, n in result.answers.items()})
-    assert mirror.margin == pytest.approx(-result.margin)
-
-
 # Showing.
 def test_show_prints_each_answer_with_its_share_of_the_score():
     WEIGHED.save("judge.json")
