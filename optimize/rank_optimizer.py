@@ -269,4 +269,5 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         run_settings = read_settings(settings)
         if "judge" in opened_models and run_settings.proposer.lm == run_settings.lm:
             opened_models.setdefault("proposer", opened_models["judge"])
+        program.check_decisions(run_settings.lm)
         return run_settings, opened_models

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import dspy
+from dspy.adapters.decision_state import DecisionState
 from dspy.adapters.types.decision import decision_type
 from dspy.experimental import Noul
 from dspy.utils.usage_tracker import UsageTracker
@@ -26,9 +27,9 @@ from judges.dimension import Dimension
 from judges.frozen import texts_digest
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelError
-from judges.modules import ScoredProgram, Scoring, prompt_of, scoring_of
+from judges.modules import JudgeModule, ScoredProgram, Scoring, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, utf8_text
-from judges.protocol import FatalModelError, is_embedded
+from judges.protocol import FatalModelError, is_decision, is_embedded
 from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 from optimize.search.candidates import Demo
@@ -103,6 +104,18 @@ class UserProgram:
         """Whether examples can be demonstrations: no answer or computed input would be missing."""
         computes_inputs = {*self.text_names} != {*self.signature.input_fields}
         return len(self.answers) == 1 and not computes_inputs
+
+    def check_decisions(self, lm: str) -> None:
+        """Raise ProgramError if DSPy cannot ask this model for the program's outputs."""
+        # A judge's program already leaves out the fields that a decision model cannot write.
+        if any(isinstance(part, JudgeModule) for _, part in self.module.named_sub_modules()):
+            return
+        try:
+            state = DecisionState(self.signature, self.predictor.fields, system_one=is_decision(lm))
+            for name, output_type in state.types.items():
+                state._question(name, self.signature.output_fields[name], output_type)
+        except ValueError as error:
+            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
     def read_examples(self, rows: Sequence[Example], label: str | None, group: str | None) -> Items:
         """Convert the examples to items, and keep their inputs for calls of the program."""

@@ -181,3 +181,15 @@ THREE = Literal["bad", "fair", "good"]
 def test_labels_without_an_order_are_refused(kind):
     with pytest.raises(ProgramError, match="of which 0 are the rating or choice"):
         answer_to(kind)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        (dspy.ChainOfThought(Passing), "Unsupported System One output 'reasoning'"),
+        (dspy.Predict("document, summary -> rating: int"), "System One output 'rating'; use a dec"),
+    ],
+)
+def test_a_program_that_a_decision_model_cannot_answer_is_refused(program, says, lm):
+    with pytest.raises(ProgramError, match=f"cannot be tuned with systemone/jev: .*{says}"):
+        compile_with(program, VERDICTS, lm=lm, max_calls=1200)
