@@ -81,21 +81,6 @@ def test_with_few_documents_check_asks_for_documents_and_not_outputs(tmp_path):
     assert "second annotator" not in texts["collect"]
 
 
-def test_annotators_who_never_differ_have_a_kappa_of_1_also_in_a_crowd(tmp_path):
-    same = "two annotators say the same in 100% of {} cases, kappa 1.00"
-    # Of two labels each by 40 people the first and the second are the same: kappa 1.
-    rows = ["id,input,output,annotator,label"]
-    for i in range(20):
-        word = ("pass", "fail")[i % 2]
-        rows += [f"{i},Ask {i}.,Say {i}.,person {2 * i + k},{word}" for k in (0, 1)]
-    (path := tmp_path / "a.csv").write_text("\n".join(rows))
-    assert capacity_texts(data.read_labels(path), "label")["people"] == same.format(20)
-    for words, people in ((["pass,pass", "fail,fail"], same.format(16)), (["pass,fail"], None)):
-        sheet(path, *(words * 8), header="Anna,Ben")
-        labels = data.read_labels(path, map={"label": ["Anna", "Ben"]})
-        assert capacity_texts(labels, "label").get("people") == people
-
-
 @pytest.mark.parametrize(
     ("words", "flags"),
     [

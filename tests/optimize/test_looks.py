@@ -79,12 +79,6 @@ def test_looks_widen_the_interval_of_a_swap():
     assert "5% would get this verdict in any of 4 looks." in out
 
 
-@pytest.mark.parametrize("words", [["--looks", "2"], ["--min-tpr", ".8", "--looks", "101"]])
-def test_looks_need_a_floor_or_a_swap(words):
-    result = run(verify, *sheet(40), *words)
-    assert (result.code, "it needs a floor" in result.err) == (2, True)
-
-
 @pytest.mark.parametrize("fails", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("errors", [0.5, 0.75])
 def test_the_planned_number_of_labels_decides_nine_times_of_ten(fails, errors):

@@ -220,6 +220,8 @@ def test_a_swap_leaves_out_rows_that_either_judge_was_tuned_on(here):
     ("arguments", "reason"),
     [
         (["relevance", "--margin", ".1"], "need --against OLD"),
+        (["relevance", "--looks", "2"], "it needs a floor"),
+        (["relevance", "--min-spearman", ".1", "--looks", "101"], "it needs a floor"),
         (["relevance", "--against", "old=relevance", "--margin", "1"], "between 0 and 1"),
         (["relevance", "--against", "old=relevance", "--all"], "measure one judge"),
         (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "measure one judge"),
