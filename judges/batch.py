@@ -20,7 +20,7 @@ from dspy_judges.errors import OptionError
 from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
-from judges.client.openai import MAX_EXCERPT_CHARACTERS, EndpointModel, read_error
+from judges.client.openai import EndpointModel, read_error
 from judges.client.prices import FREE, max_prompt_tokens
 from judges.client.store import ANSWERED, REFUSED, request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
@@ -203,8 +203,8 @@ class Batch:
         self._state_path.unlink()
         self._requests_path.unlink()
         batch_errors = (batch.errors and batch.errors.data) or ()
-        reason = " ".join("; ".join([status, *(e.message or "" for e in batch_errors)]).split())
-        failure = f"not answered: {reason[:MAX_EXCERPT_CHARACTERS]}"
+        reason = "; ".join([status, *(error.message or "" for error in batch_errors)])
+        failure = f"not answered: {self._model.redactor.excerpt(reason)}"
         return failures + [failure] * len(request_ids)
 
     def _read_request_keys(self) -> set[str]:
@@ -248,7 +248,7 @@ class Batch:
             ) as client:
                 yield client
         except openai.OpenAIError as error:
-            reason = " ".join(model.redactor.redact(str(error)).split())[:MAX_EXCERPT_CHARACTERS]
+            reason = model.redactor.excerpt(str(error))
             raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 

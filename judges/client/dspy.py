@@ -170,7 +170,7 @@ class DspyModel:
         is_throttled = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if is_throttled else None):
             return read_error(self, status, error.retry_after, answer)
-        message = f"{self.name}: {' '.join(self.redactor.redact(text).split())[:300]}"
+        message = f"{self.name}: {self.redactor.excerpt(text)}"
         if isinstance(error, dspy.LMTransportError):
             cause: BaseException | None = error
             while cause is not None:

@@ -25,6 +25,8 @@ from judges.protocol import (
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
 KEY_MASK = "[key]"
+# The most characters of a server's answer that an error message quotes.
+MAX_EXCERPT_CHARACTERS = 300
 KEY_IN_NAME_PROBLEM = "holds a key: name the model, and give its key in the environment"
 # A value of fewer characters counts as a placeholder, such as "none" or "not-needed", and is not
 # redacted, since the same word may occur in replies.
@@ -115,6 +117,10 @@ class Redactor:
         for secret in self._secrets:
             text = text.replace(secret, KEY_MASK)
         return text
+
+    def excerpt(self, text: str) -> str:
+        """Return the beginning of a text on one line, with secrets replaced."""
+        return " ".join(self.redact(text).split())[:MAX_EXCERPT_CHARACTERS]
 
     def has_secret(self, text: str) -> bool:
         return any(secret in text for secret in self._secrets)

@@ -35,8 +35,6 @@ from judges.protocol import (
 )
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
-# The most characters of an answer that an error message quotes.
-MAX_EXCERPT_CHARACTERS = 300
 # The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
@@ -204,7 +202,7 @@ class EndpointModel:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
             # aiohttp's message may quote malformed data, over several lines.
-            reason = _excerpt(f"{type(error).__name__}: {error}", self.redactor)
+            reason = self.redactor.excerpt(f"{type(error).__name__}: {error}")
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
@@ -311,7 +309,7 @@ def read_error(
     """Return the exception for an HTTP error; the message is one line, with API keys redacted."""
     error = error_text(answer)
     origin = f"{status} from {source.endpoint}"
-    message = f"{origin} for {source.name}: {_excerpt(error, source.redactor)}"
+    message = f"{origin} for {source.name}: {source.redactor.excerpt(error)}"
     if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
         return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
     for statuses, pattern, error_class, template in ERROR_RULES:
@@ -325,13 +323,9 @@ def read_error(
 
 def malformed_answer(answer: bytes, redactor: Redactor, problem: str = "") -> TransientError:
     """Return the exception for a malformed answer; it quotes the beginning of the answer."""
-    beginning = _excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"), redactor)
+    beginning = redactor.excerpt(answer[:MAX_SEARCHED_CHARACTERS].decode("utf-8", "replace"))
     reason = f"{problem}the answer begins {beginning!r}" if beginning else "the answer is empty"
     return TransientError(f"malformed answer ({reason})", billed=True)
-
-
-def _excerpt(text: str, redactor: Redactor) -> str:
-    return " ".join(redactor.redact(text).split())[:MAX_EXCERPT_CHARACTERS]
 
 
 def error_text(answer: bytes) -> str:
