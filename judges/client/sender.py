@@ -117,7 +117,7 @@ class Sender:
             try:
                 if self._store is not None:
                     await asyncio.sleep(0)  # so that one commit covers all requests booked now
-                    self._store.commit(booking.request_id)
+                    self._store.commit()
                 async with asyncio.timeout(self.timeout):
                     outcome = await self.model.complete(request.messages, request.sampling)
             except TimeoutError:

@@ -79,8 +79,6 @@ class Store:
         claim_file(self.path, permissions=0o600)
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        # The id of the latest request that was written, and of the latest that was committed.
-        self._written_id = self._committed_id = 0
         with self._locked_connection():
             pass  # opens the database, so a file that cannot be used raises here
 
@@ -119,15 +117,12 @@ class Store:
             " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         with self._locked_connection() as database:
-            self._written_id = database.execute(statement, (*row, time.time())).lastrowid or 0
-            return self._written_id
+            return database.execute(statement, (*row, time.time())).lastrowid or 0
 
-    def commit(self, request_id: int | None = None) -> None:
-        """Commit all writes, unless the request with this id is already committed."""
-        if request_id is None or request_id > self._committed_id:
-            with self._locked_connection() as database:
-                database.commit()
-                self._committed_id = self._written_id
+    def commit(self) -> None:
+        """Commit all writes, if there are any since the last commit."""
+        with self._locked_connection() as database:
+            database.commit()
 
     def unanswered_request_ids(self, purpose: str) -> dict[str, int]:
         """Return the unanswered requests for a purpose: their ids in the store by their keys."""
