@@ -43,9 +43,6 @@ from judges.reading import check_reply
 TIMEOUT_SECONDS = 120.0
 # If a reply is cut off at max_tokens, the request is sent again once with this multiple of it.
 LONGER_REPLY_FACTOR = 4
-# Seconds between an answer and its commit, so that one commit covers all answers that arrive
-# meanwhile.
-COMMIT_DELAY_SECONDS = 0.002
 
 _log = logging.getLogger(__name__)
 # Logged as warnings, which Python prints to stderr even if logging is not configured.
@@ -143,7 +140,6 @@ class Client:
             ends_run=self.monitor is not None,
         )
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -298,9 +294,9 @@ class Client:
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not cached and len(replies.accepted) > n_accepted:
             self.cache.put(key, completion)
-        if not self._commit_is_scheduled:
-            self._commit_is_scheduled = True
-            asyncio.get_running_loop().call_later(COMMIT_DELAY_SECONDS, self._commit)
+        for store in self._stores:
+            with suppress(StoreError):  # the next booking raises the error again
+                store.commit()
         return len(completion.replies)
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
@@ -324,12 +320,6 @@ class Client:
             pending.cancel()  # has no effect if there is a result or an error
             del self._pending[key]
         return pending.result(), False
-
-    def _commit(self) -> None:
-        self._commit_is_scheduled = False
-        for store in self._stores:
-            with suppress(StoreError):  # the next booking raises the error again
-                store.commit()
 
 
 def answers_in_process(model: Model) -> bool:
