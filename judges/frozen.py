@@ -6,10 +6,9 @@ as they are.
 
 import hashlib
 import json
-import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -248,12 +247,5 @@ def one_line(error: Exception) -> str:
 
 def plain_data(value: object) -> Any:
     """Return a value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
-    if isinstance(value, Mapping):
-        return {utf8_text(str(name)): plain_data(entry) for name, entry in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain_data(entry) for entry in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return utf8_text(value) if isinstance(value, str) else value
+    text = json.dumps(value, ensure_ascii=False, default=lambda scalar: scalar.item())
+    return json.loads(utf8_text(text), parse_constant=lambda name: None)

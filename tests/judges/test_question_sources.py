@@ -100,8 +100,6 @@ DOCUMENT = (
 )
 GOOD = "Marl will close its swimming pool in May because repairs would cost two million."
 BROKEN = "of a pool pool sells sells and [UNK] the . 700 the"
-SUMMARIES = (GOOD, BROKEN, "Swimmers started a petition.", "900 people signed it in May.")
-ASKING = Judge.of(RELEVANCE, questions=RELEVANCE.questions)
 
 
 def offline(judge: Judge, summary: str) -> Any:
