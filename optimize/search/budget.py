@@ -25,13 +25,9 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget counts.
 
-    A search counts calls if the judge's model is free, if its price is unknown, or if the user
-    limits only the calls. A call may return several replies, so judging an item takes `item_calls`
-    calls with `item_replies` replies; the untuned judge takes `tokens_in` and `tokens_out` for it.
-    The price of a free model's call is 1.
-
-    A proposal is expected to take `proposal_tokens` (input and output), and to cost
-    `proposal_cost` in the budget's unit.
+    Judging an item takes `item_calls` calls with `item_replies` replies; the untuned judge takes
+    `tokens_in` and `tokens_out` for it. The price of a free model's call is 1. A proposal is
+    expected to take `proposal_tokens` (input and output), and to cost `proposal_cost` in the unit.
     """
 
     unit: Literal["calls", "dollars"] = "calls"

@@ -40,7 +40,7 @@ _WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)?")
 Demo = Mapping[str, Value]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DemoSet:
     """Demonstrations for a prompt, and the labelled items that they were made from.
 
@@ -168,11 +168,8 @@ def draw_demo_set(
     rng.shuffle(selected)
     n_distinct_outputs = len({tuple(item.texts.values()) for item in items.items})
     shows_everything = selected and len(selected) == n_distinct_outputs
-    return DemoSet(
-        demos=tuple(demo for _, demo in selected),
-        items=tuple(item for item, _ in selected),
-        kind=DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}",
-    )
+    kind = DEMOS_OF_ALL_OUTPUTS if shows_everything else f"levels {size}"
+    return DemoSet(tuple(demo for _, demo in selected), tuple(item for item, _ in selected), kind)
 
 
 def _fitting_demos(

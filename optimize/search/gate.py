@@ -5,9 +5,8 @@ learned from. If the search finds no better judge, swapping the two judges on a 
 likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
 A single test decides about the mean gain of all finalists of both halves, which has a smaller error
-than the gain of a single finalist, and which no selection among them biases. Judges that ask
-questions are a second kind of change. If both kinds are tested, the test statistic is the larger of
-the two mean gains, in the data and in each permutation.
+than a single gain, and which no selection biases. Judges that ask questions are a second kind of
+change. The test statistic is the larger of the two mean gains, also in each permutation.
 """
 
 import math

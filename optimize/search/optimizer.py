@@ -113,7 +113,7 @@ class ByJudge(Generic[T]):
         return {"seed_judge": to_json(self.untuned), "tuned_judge": to_json(self.tuned)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
@@ -133,12 +133,8 @@ class LastRound:
         if not rounds:
             return None
         gain, error, cost = np.mean([(each.gain, each.error, each.cost) for each in rounds], axis=0)
-        return cls(
-            gain=float(gain),
-            error=float(error),
-            cost=float(len(rounds) * cost),
-            is_final=all(each.is_final for each in rounds),
-        )
+        is_final = all(each.is_final for each in rounds)
+        return cls(float(gain), float(error), float(len(rounds) * cost), is_final)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from optimize.items import Items
 from optimize.search.problem import Goal
 from optimize.statistics.rows import read_rows
 
-# For dataset-level rho, the gate needs this many untied documents (`ScoredRows.n_untied`). If it
-# needed only 6, judges that are no better than the untuned judge would ship in .12 of runs; without
-# a minimum, they would ship in up to .29 of runs (benchmarks/gate.py).
+# For dataset-level rho, the gate needs this many untied documents (`ScoredRows.n_untied`). With 6,
+# judges that are no better would ship in .12 of runs; without a minimum, in up to .29 of runs
+# (benchmarks/gate.py).
 MIN_UNTIED_DOCUMENTS = 10
 # Labels are planned so that a true gain of this size, in rho or balanced accuracy, ships with this
 # probability.

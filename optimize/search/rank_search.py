@@ -1,15 +1,12 @@
 """The optimizer "rank": rounds in which instructions, reasoning and demonstrations race.
 
-In each round, candidates with new instructions, other forms of reasoning or other sets of
-demonstrations are compared on train (`optimize.search.race`). Instructions and forms of reasoning
-race in the first rounds, without demonstrations, because this costs least. Small sets of
-demonstrations race before large sets. Each round has twice the budget of the round before, and the
-search ends at its limit, or when a round gains less than a standard error.
+Instructions and forms of reasoning race in the first rounds, without demonstrations, because this
+costs least. Small sets of demonstrations race before large sets. Each round has twice the budget of
+the round before, and the search ends at its limit, or when a round gains less than a standard
+error. The same seed, items and replies give the same trials, also in a run that is resumed.
 
 Without a proposer (the embedded model writes no instructions) there is nothing to search. Then the
 only finalist is a judge that shows all labels as demonstrations.
-
-The same seed, items and replies give the same trials, also in a run that is resumed.
 """
 
 import math
@@ -39,8 +36,8 @@ from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race
 from optimize.statistics.intervals import stream
 
-# The budget of the first round, as a multiple of the cost of scoring the untuned judge on all race
-# documents; and the share of a round's budget for scoring the untuned judge.
+# The budget of the first round, in costs of scoring the untuned judge on all race documents; and
+# the share of a round's budget for scoring the untuned judge.
 FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # A round begins only if at least this share of its full budget is left. Its race gets at least this
 # share of the round's budget, however much the proposals have cost.
@@ -61,8 +58,7 @@ N_LEADERS_MEASURED = 4
 MIN_ROUNDS = 3
 # The mean gain of a kind of change is shrunk towards 0 as if this many documents had a gain of 0.
 PRIOR_DOCUMENTS = 30
-# The assumed standard deviation of the true gains among candidates of one kind: instructions differ
-# more than sets of demonstrations of one size.
+# The assumed standard deviation of the true gains: instructions differ more than demonstrations.
 DEMO_GAIN_SD, INSTRUCTION_GAIN_SD = 0.03, 0.08
 # At most this share of the limit is reserved for the test on dev. The usual cost of a finalist is
 # this multiple of the untuned judge's cost.

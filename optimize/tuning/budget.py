@@ -36,9 +36,8 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 # The default limit of a run with a paid model lets the search judge train this many times at the
 # untuned judge's cost; outputs of train beyond MAX_RACE_OUTPUTS are not counted.
 DEFAULT_RACES, MAX_RACE_OUTPUTS = 24, 300
-# The usual amount of work in a search: how often each output of train is judged to compare
-# candidates, the cost of such a judgement divided by the untuned judge's, and the number of
-# proposals.
+# The usual work of a search: how often each output of train is judged to compare candidates, the
+# cost of such a judgement divided by the untuned judge's, and the number of proposals.
 USUAL_RACES, USUAL_PRICE_RATIO, USUAL_PROPOSALS = 25, 2.0, 20
 # The assumed duration of a call and of a proposal in seconds, and the largest average number of
 # calls in flight.
@@ -56,11 +55,9 @@ SPARE_CALLS_SHARE, SPARE_COST_SHARE = 0.05, 0.06
 # A step of the search may cost this share of the limit more than was estimated for it.
 SLACK_SHARE = 0.02
 # Judging dev and test with any candidate may cost this share of the limit, which bounds the
-# candidate's demonstrations. If fewer than MIN_DEMOS fit, prompts get no demonstrations.
-MAX_CANDIDATE_SHARE, MIN_DEMOS = 0.2, 4
-# A candidate may always cost this many times as much as the untuned judge, so that the search can
-# try candidates that write their reasoning.
-MAX_CANDIDATE_RATIO = 4.0
+# candidate's demonstrations. If fewer than MIN_DEMOS fit, prompts get none. A candidate may always
+# cost MAX_CANDIDATE_RATIO times as much as the untuned judge, so that it can write its reasoning.
+MAX_CANDIDATE_SHARE, MIN_DEMOS, MAX_CANDIDATE_RATIO = 0.2, 4, 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

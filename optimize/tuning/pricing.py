@@ -41,6 +41,7 @@ def plan_pricing(
     n_calls = n_orders if one_call_per_order else n_replies
     tokens_in, tokens_out = measured or _estimate_tokens(prepared, n_calls, n_replies)
     only_calls_limited = settings.max_calls is not None and settings.max_cost is None
+    # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     in_dollars = not (price is None or price.is_free or only_calls_limited)
     proposal_price = settings.proposer.price or price or ASSUMED_TOKEN_PRICE
     proposal_tokens = _proposal_tokens(prepared)
