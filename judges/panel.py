@@ -100,8 +100,9 @@ class Panel(BaseJudge):
         inputs: dict[str, str] = {}
         for member in members:
             if isinstance(member.judge, Panel):
-                problem = "a panel itself; join its members instead"
-                raise PanelError(f"member {member.name} is {problem}")
+                raise PanelError(
+                    f"member {member.name} is a panel itself; join its members instead"
+                )
             inputs |= member.judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}
@@ -181,10 +182,8 @@ class Panel(BaseJudge):
             margin_ba = self._weighted_mean([preference.margin_ba for preference in preferences])
             preference = Preference.from_orders(margin_ab, margin_ba, rationale)
             return replace(preference, members=scores)
-        score, ratings = (
-            self._weighted_mean([*scores.values()]),
-            cast(Sequence[Judgement], judgements),
-        )
+        score = self._weighted_mean([*scores.values()])
+        ratings = cast(Sequence[Judgement], judgements)
         return Judgement(
             # The members' slopes and intercepts may move the score of a verdict out of [0, 1].
             score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
