@@ -146,7 +146,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(plan, tmp_pat
 
 def test_a_repetition_that_the_budget_does_not_cover_costs_no_other_row_its_score():
     rows = [{"summary": f"{'garble' * (n == 2)} text {n}"} for n in range(10)]
-    client = Client(Model(rate, wait=0.001), account=Budget(max_calls=10).account())
+    client = Client(Model(rate, wait=0.1), account=Budget(max_calls=10).account())
     results = []
     with pytest.raises(BudgetSpentError, match="the budget of 10 calls is spent"):
         results.extend(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, client))
