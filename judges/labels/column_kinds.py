@@ -17,8 +17,9 @@ _TIMESTAMP = re.compile(
 )
 # An identifier or a web address, but not a text in a script without spaces, such as Chinese.
 _IDENTIFIER = re.compile(r"[!-~]+")
-# Limits on the characters of a label, on its spaces, and on the different labels in a column.
-_MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_DISTINCT_LABELS = 40, 5, 12
+# A label or a name has at most 40 characters and five spaces; a column has few different labels.
+_SHORT_TEXT = re.compile(r"(?=.{0,40}\Z)[^ ]*(?: [^ ]*){0,5}", re.DOTALL)
+_MAX_DISTINCT_LABELS = 12
 
 # What the cells of a column are. Labels are few and short, such as `good` or `4/5`. Names are
 # identifiers that are too many for labels. The empty string stands for anything else.
@@ -84,16 +85,11 @@ def infer_column(
     """
     present_cells = [cell for cell in cells if not is_missing_value(cell)]
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}
-    is_few, are_identifiers = (
-        len(values) <= _MAX_DISTINCT_LABELS,
-        all(map(_IDENTIFIER.fullmatch, values)),
-    )
-    is_short = all(
-        len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
-        for value in values
-    )
+    are_few = len(values) <= _MAX_DISTINCT_LABELS
+    are_short = all(map(_SHORT_TEXT.fullmatch, values))
+    are_identifiers = all(map(_IDENTIFIER.fullmatch, values))
     kind: ColumnKind = "text"
-    if is_text or (is_reference_name(name) and not is_few):
+    if is_text or (is_reference_name(name) and not are_few):
         kind = "text"
     elif is_id_name(name) and are_identifiers:
         kind = "name"
@@ -101,12 +97,11 @@ def infer_column(
         kind = "rating"
     elif all(map(_TIMESTAMP.fullmatch, values)) or not any(map(_holds_text, present_cells)):
         kind = ""
-    # Labels such as `4/5` may have many values.
-    elif is_short and (is_few or any(value[:1].isdigit() for value in values)):
+    elif are_few and are_short:
         kind = "label"
     elif are_identifiers:
         kind = "name"
-    return Column(name, cells, kind, is_short, len({*map(str, cells)}))
+    return Column(name, cells, kind, are_short, len({*map(str, cells)}))
 
 
 def _are_ratings(cells: Sequence[object], is_typed: bool, rating_words: Collection[str]) -> bool:

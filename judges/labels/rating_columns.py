@@ -78,15 +78,16 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         return RatingColumns(columns=columns, dimensions=dimensions)
     used_columns = columns.used_columns(OUTPUT_ROLES) | columns.judge_score_columns
     numeric = tuple(columns.of_kind(columns.columns_except(used_columns), "rating"))
-    groups, nested = _annotator_groups(numeric), columns.find_all(NESTED_COLUMNS)
+    nested = columns.find_all(NESTED_COLUMNS)
     by_dimension, candidates = _mapped_rating_columns(columns), dict[str, ColumnTuple]()
     if dimensions is not None:
         by_dimension = {}
         for name in dimensions:
-            headers, are_certain = _find_columns(columns, name, numeric, groups)
+            headers, are_certain = _find_columns(columns, name, numeric)
             if headers:
                 (by_dimension if are_certain else candidates)[name] = headers
     elif not (by_dimension or nested):
+        groups = _annotator_groups(numeric)
         headers, are_certain = _guess_columns(columns, numeric, groups)
         by_dimension = groups | {column: (column,) for column in headers if column in numeric}
         candidates = {} if are_certain else {"": headers}
@@ -126,34 +127,34 @@ def _annotator_groups(numeric: ColumnTuple) -> dict[str, ColumnTuple]:
 
 
 def _find_columns(
-    columns: Columns, dimension: str, numeric: ColumnTuple, groups: Mapping[str, ColumnTuple]
+    columns: Columns, dimension: str, numeric: ColumnTuple
 ) -> tuple[ColumnTuple, bool]:
     """Return the columns that may hold the ratings on a dimension, and whether they surely do.
 
-    The first of these rules that applies decides: the user's mapping; a column with the dimension's
-    name, if no other column of numbers has the dimension's words in its name; a group of
-    annotators' columns; the only column that is named like labels. If none applies, any column of
+    The first of these rules that applies decides: the user's mapping; a group of annotators'
+    columns; a column with the dimension's name, if no other column of numbers has the dimension's
+    words in its name; the only column that is named like labels. If none applies, any column of
     numbers may hold the ratings, unless the dimension is in the catalogue or may be misspelt.
     """
     for name, headers in columns.mapping.items():
         if dimension in (name, judge_name(name)):
             return headers, True
     column, words = columns.exact_name(dimension), {*name_words(dimension)}
+    # A judge's name is made from a column's, as `helpful` from `Helpful?`.
+    named = [c for c in columns.table.columns if judge_name(c) == dimension]
     if columns.has(column):
-        named = {column} - columns.judge_score_columns
-    else:  # a judge's name is made from a column's, as `helpful` from `Helpful?`
-        named = {column for column in columns.table.columns if judge_name(column) == dimension}
-    similar = [column for column in numeric if words and words <= {*name_words(column)}]
+        named = [*{column} - columns.judge_score_columns]
+    groups = {name_key(name): headers for name, headers in _annotator_groups(numeric).items()}
+    if name_key(dimension) in groups and not named:
+        return groups[name_key(dimension)], True
+    similar = [column for column in numeric if words <= {*name_words(column)}]
     possible = tuple(dict.fromkeys((*named, *similar)))
-    for group, headers in groups.items():
-        if not named and name_key(group) == name_key(dimension):
-            return headers, True
     if named or len(possible) > 1:
         return possible, len(possible) == 1
-    label_columns = () if columns.find_all(NESTED_COLUMNS) else _label_columns(columns, dimension)
+    label_columns = _label_columns(columns, dimension)
     if label_columns or similar_name(dimension, {*catalog.names(), *columns.table.columns}):
         return label_columns, len(label_columns) < 2
-    return tuple(column for column in numeric if column.casefold() not in catalog.names()), False
+    return numeric, False
 
 
 def _guess_columns(
@@ -196,7 +197,8 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
     """Return the columns that may hold a dimension's labels although they have other names.
 
     The name of such a column consists of words for labels and of words in the dimension's name.
-    Returns () if the dimension may be a misspelling of another column or of a catalogue judge.
+    Returns () if the dimension may be a misspelling of another column or of a catalogue judge, or
+    if objects have the labels.
     """
     label_words = {*name_words(dimension)} | _LABEL_WORDS
     used_columns = (
@@ -209,7 +211,8 @@ def _label_columns(columns: Columns, dimension: str) -> ColumnTuple:
     )
     label_columns = columns.of_kind(named_like_labels, "rating", "label")
     other_names = {*columns.table.columns, *catalog.names()}.difference(label_columns)
-    if dimension not in catalog.names() and similar_name(dimension, other_names):
+    is_misspelt = dimension not in catalog.names() and similar_name(dimension, other_names)
+    if is_misspelt or columns.find_all(NESTED_COLUMNS):
         return ()
     return tuple(label_columns)
 

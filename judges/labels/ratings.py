@@ -83,15 +83,12 @@ class ReadOptions:
         return self.dimensions is None or dimension in self.dimensions
 
     def dimension_in(self, cell: object) -> str:
-        """Return the dimension in a cell of a long file, by its name in `dimensions` if it is one.
+        """Return the dimension in a cell of a long file: its name, or the judge's made from it.
 
-        A judge's name is made from the cell's, as `coherent` from `COHERENT`.
+        So `COHERENT` is the dimension `coherent` if that one is read.
         """
         name = str(cell).strip()
-        if self.reads(name):
-            return name
-        matches = (each for each in self.dimensions or () if each == judge_name(name))
-        return next(matches, name)
+        return next(filter(self.reads, (name, judge_name(name))), name)
 
     def scale(self, dimension: str) -> Scale | None:
         return self.scales.get(dimension, self.scales.get("*"))

@@ -39,11 +39,9 @@ def test_votes_are_read_in_every_wording(cells, votes):
     assert [*pair.texts] == ["prompt"]
 
 
-def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say():
+def test_a_lone_1_may_be_the_first_or_the_second_side():
     one, two = {**PAIR, "preference": 1}, {**PAIR, "id": "b", "preference": 2}
     assert [pair.votes for pair in data.read_pairs([one, two]).pairs] == [("A",), ("B",)]
-    sides = {"id": "a", "prompt": "Why?", "output_1": "x", "output_2": "y", "preference": 1}
-    assert data.read_pairs([sides]).pairs[0].votes == ("A",)
     assert "which is which: --values 0=A,1=B" in refusal_of(one)
 
 
