@@ -28,7 +28,7 @@ from optimize.search.rank_search import (
 )
 from optimize.tuning.models import PROBES, PROPOSALS, SEARCH, TEST, total_spending
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.pricing import PromptAndReplyTokens, plan_pricing, worst_proposal_tokens
+from optimize.tuning.pricing import PromptAndReplyTokens, plan_pricing, proposal_tokens
 
 # The default limit of a run with a free model, in calls: FREE_CALLS, or FREE_CALLS_PER_OUTPUT times
 # the number of labelled outputs if that is larger.
@@ -237,7 +237,7 @@ def _planned_limits(prepared: PreparedRun, pricing: Pricing) -> tuple[float, flo
         # Before the first proposal, the untuned judge is scored. The limit must pay for this score,
         # for the proposal, and for what the search then reserves for test, questions and dev: their
         # full cost, or the largest shares of the budget that they may take.
-        proposal_cost = pricing.proposal_price.cost(*worst_proposal_tokens(prepared))
+        proposal_cost = pricing.proposal_price.cost(*proposal_tokens(prepared, at_worst=True))
         first_cost = proposal_cost + FIRST_ROUND_COST * UNTUNED_BUDGET_SHARE * race_cost
         dev_reserve = (1 + MAX_FINALISTS * FINALIST_COST) * dev_cost
         first_share = (1 - QUESTION_TEST_SHARE) * (1 - MAX_DEV_SHARE / 2)

@@ -44,8 +44,8 @@ def plan_pricing(
     # Dollars are counted unless the model is free, its price is unknown, or only calls are limited.
     in_dollars = not (price is None or price.is_free or only_calls_limited)
     proposal_price = settings.proposer.price or price or ASSUMED_TOKEN_PRICE
-    proposal_tokens = _proposal_tokens(prepared)
-    proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*proposal_tokens))
+    tokens_of_proposal = proposal_tokens(prepared)
+    proposal_cost = max(MIN_PROPOSAL_COST, proposal_price.cost(*tokens_of_proposal))
     return Pricing(
         unit="dollars" if in_dollars else "calls",
         price=price or ASSUMED_TOKEN_PRICE,
@@ -54,7 +54,7 @@ def plan_pricing(
         item_calls=n_calls,
         item_replies=0 if is_decision(lm) else n_replies,  # decision models write no text
         proposal_price=proposal_price,
-        proposal_tokens=proposal_tokens,
+        proposal_tokens=tokens_of_proposal,
         proposal_cost=proposal_cost if in_dollars else 1.0,
     )
 
@@ -71,23 +71,16 @@ def _estimate_tokens(prepared: PreparedRun, n_calls: int, n_replies: int) -> Pro
     return tokens_in * n_calls, n_reply_tokens(prepared.untuned, lm) * n_replies
 
 
-def _proposal_tokens(prepared: PreparedRun) -> PromptAndReplyTokens:
-    """Return the expected tokens of a proposal, whose reply usually has half of its bound."""
-    lm = prepared.settings.proposer.lm
-    if is_embedded(lm):  # the embedded model writes no proposals
+def proposal_tokens(prepared: PreparedRun, *, at_worst: bool = False) -> PromptAndReplyTokens:
+    """Return the expected tokens of a proposal, or the most that it can have."""
+    proposer = prepared.settings.proposer
+    if is_embedded(proposer.lm):  # the embedded model writes no proposals
         return 0, 0
-    tokens_out = MAX_PROPOSAL_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * is_reasoning(lm)
-    return _proposal_characters(prepared) / CHARACTERS_PER_TOKEN, tokens_out
-
-
-def worst_proposal_tokens(prepared: PreparedRun) -> PromptAndReplyTokens:
-    """Return the most tokens of a proposal: a prompt has at most one for each character."""
-    lm, max_tokens = prepared.settings.proposer.lm, prepared.settings.proposer.max_tokens
-    if is_embedded(lm):
-        return 0, 0
-    factor = REASONING_FACTOR if is_reasoning(lm) else 1
-    return _proposal_characters(prepared), max_tokens or MAX_PROPOSAL_TOKENS * factor
-
-
-def _proposal_characters(prepared: PreparedRun) -> int:
-    return PROPOSER_CHARACTERS + expected_evidence_length(prepared.labels.train)
+    n_characters = PROPOSER_CHARACTERS + expected_evidence_length(prepared.labels.train)
+    thinks = is_reasoning(proposer.lm)
+    if at_worst:  # each character of the prompt is a token
+        longest_reply = MAX_PROPOSAL_TOKENS * (REASONING_FACTOR if thinks else 1)
+        return n_characters, proposer.max_tokens or longest_reply
+    # A reply usually has half of the tokens that it may have.
+    usual_reply = MAX_PROPOSAL_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * thinks
+    return n_characters / CHARACTERS_PER_TOKEN, usual_reply
