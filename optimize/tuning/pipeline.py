@@ -24,6 +24,7 @@ from optimize.search.gate import metric_name
 from optimize.search.two_fold_search import SearchResult
 from optimize.tuning import folder as run_folder
 from optimize.tuning.active_run import ActiveRun, PrintLine, ScoredSplits
+from optimize.tuning.budget import plan_budget
 from optimize.tuning.folder import write_json
 from optimize.tuning.models import PROBES, SEARCH, RunModels, item_scorer, open_models
 from optimize.tuning.preparation import PreparedRun, prepare_run
@@ -83,11 +84,10 @@ def run_prepared(
     """Do a prepared run: search, measure both judges, and write all files to its folder."""
     started = time.monotonic()
     with open_models(prepared.settings, folder, opened_models) as models:
-        with _progress_line(models, stderr) as progress:
+        n_expected = plan_budget(prepared, models.judge.model.native_n).expected.calls
+        with _progress_line(models, n_expected, stderr) as progress:
             scorer = item_scorer(prepared, models, progress)
             run = ActiveRun(prepared, folder, models, scorer, print_line)
-            if progress:
-                progress.total = run.budget.expected.calls
             search_result = run.search()
             scored_splits = run.measure(search_result)
             probes = _probe(run, search_result, scored_splits)
@@ -119,7 +119,7 @@ def run_prepared(
 
 
 def _progress_line(
-    models: RunModels, stderr: TextIO | None
+    models: RunModels, n_expected: int, stderr: TextIO | None
 ) -> AbstractContextManager[Progress | None]:
     """Return the progress line of a run, which counts calls; None if no stream shows it."""
     if stderr is None:
@@ -129,7 +129,8 @@ def _progress_line(
         progress.name = models.purpose or progress.name
         progress.n_done = models.budget.calls
 
-    return Progress(SEARCH, 0, stderr, unit="calls", budget=models.budget, refresh=refresh)
+    budget = models.budget
+    return Progress(SEARCH, n_expected, stderr, unit="calls", budget=budget, refresh=refresh)
 
 
 def _probe(run: ActiveRun, search_result: SearchResult, scored_splits: ScoredSplits) -> ProbeResult:
