@@ -34,6 +34,7 @@ from judges.protocol import (
     reply_of,
 )
 
+MAX_ANSWER_BYTES = 8 * 2**20  # several times the size of the largest regular answer
 # The most characters of an answer that are searched for the patterns in ERROR_RULES.
 MAX_SEARCHED_CHARACTERS = 10_000
 # The parts of a request that can be left out. The value is a pattern that matches the error of an
@@ -140,7 +141,8 @@ class EndpointModel:
         self.request_format = RequestFormat(name)
         self.redactor = Redactor([key])
         self._url, self._proxy = url, _proxy_for(url)
-        self._headers = {"Content-Type": "application/json"}
+        # Compressed answers are not accepted, since one could unpack to any size.
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._session: aiohttp.ClientSession | None = None
@@ -181,13 +183,21 @@ class EndpointModel:
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
             )
         try:
             # A redirect would send the documents to a host that the user did not name.
             async with self._session.post(
                 self._url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
-                return response.status, response.headers, await response.read()
+                answer = bytearray()
+                async for chunk in response.content.iter_any():
+                    answer += chunk
+                    if len(answer) > MAX_ANSWER_BYTES:
+                        raise TransientError(
+                            f"an answer of more than {MAX_ANSWER_BYTES:,} bytes", billed=True
+                        )
+                return response.status, response.headers, bytes(answer)
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:

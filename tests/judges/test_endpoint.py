@@ -3,12 +3,16 @@
 import asyncio
 import json
 import math
+from functools import partial
 
 import pytest
+from aiohttp import web
+from serving import SameAnswer, serving
 
 from judges.client.open import close_models, open_model
 from judges.protocol import (
     FatalModelError,
+    ModelError,
     Sampling,
     TransientError,
     UnreachableError,
@@ -182,3 +186,10 @@ def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_bill
 def test_nobody_listening_is_unreachable():
     with pytest.raises(UnreachableError, match=r"no connection to http://127\.0\.0\.1:9/v1"):
         complete(api_base="http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_huge_answer_is_cut_off(status):
+    answer = partial(web.Response, status=status, body=b" " * 9 * 2**20)
+    with serving(SameAnswer(answer)) as server, pytest.raises(ModelError, match="more than 8,388,"):
+        complete(api_base=server.url)
