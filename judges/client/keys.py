@@ -158,13 +158,13 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
     """Return the API keys and header values among the keyword arguments of an API client."""
     secrets: list[str] = []
     for name, value in arguments.items():
-        if isinstance(value, Mapping) and name.endswith("headers"):
-            secrets += map(str, value.values())
-        elif isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             secrets += secrets_among(value)
         elif isinstance(value, str) and SECRET_NAME_PATTERN.search(name):
-            secrets.append(value)
-    return [*secrets, *(word for secret in secrets for word in secret.split())]
+            secrets += [value, *value.split()]
+        if isinstance(value, Mapping) and name.endswith("headers"):
+            secrets += " ".join(map(str, value.values())).split()
+    return secrets
 
 
 def url_without_secrets(url: str) -> str:

@@ -188,11 +188,12 @@ def check_limits(**limits: object) -> None:
     """Raise OptionError unless `max_cost` is a number >= 0 and each other limit an integer >= 1."""
     for name, value in limits.items():
         if value is None and name != "concurrency":
-            continue
-        is_valid, expected = isinstance(value, Integral) and int(value) >= 1, "a whole number, 1"
+            continue  # no limit
+        is_valid = isinstance(value, Integral) and int(value) >= 1
         if name == "max_cost":
-            is_valid, expected = isinstance(value, Real) and float(value) >= 0, "a number, 0"
+            is_valid = isinstance(value, Real) and float(value) >= 0
         if isinstance(value, bool) or not is_valid:
+            expected = "a number, 0" if name == "max_cost" else "a whole number, 1"
             raise OptionError(f"{name} {value!r}: expected {expected} or more")
 
 

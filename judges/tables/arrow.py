@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,9 +10,9 @@ from judges.tables.problems import (
     Problems,
     RowsError,
     UnreadableError,
+    check_column_names,
     excerpt,
     joined_names,
-    size_error,
 )
 from judges.tables.text import Record, TableRow
 
@@ -28,12 +27,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     row_number = 0
     try:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
-            name_counts = Counter(parquet.schema_arrow.names)
-            if duplicates := [name for name, n in name_counts.items() if n > 1]:
-                advice = "give every column its own name"
-                raise UnreadableError("twice", "names two columns", advice, min(duplicates))
-            if len(name_counts) > bounds.MAX_COLUMNS:
-                raise size_error(f"has more than {bounds.MAX_COLUMNS:,} columns")
+            check_column_names(parquet.schema_arrow.names)
             for batch in parquet.iter_batches(batch_size=100):
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     row_number += 1

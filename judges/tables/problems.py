@@ -1,7 +1,8 @@
 """Collect the problems of a file, so that a check can list all of them and not only the first."""
 
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -107,6 +108,14 @@ class Problems(list[Problem]):
         except UnreadableError as error:
             line, value = line or error.line, error.value
             self.add(error.kind, error.fault, error.advice, line=line, field=field, value=value)
+
+
+def check_column_names(names: Iterable[str], line: int | None = None) -> None:
+    """Raise UnreadableError if two columns have the same name."""
+    for name, number in Counter(names).most_common(1):
+        if number > 1:
+            advice = "give every column its own name, in one row"
+            raise UnreadableError("twice", "names two columns", advice, name, line)
 
 
 def excerpt(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dspy_judges import bounds
 from judges.tables.encoding import open_text
-from judges.tables.problems import Problems, UnreadableError, count, excerpt
+from judges.tables.problems import Problems, UnreadableError, check_column_names, count, excerpt
 from judges.tables.text import TableRow, is_blank, without_apostrophe
 
 # The number of rows that are searched for the header.
@@ -75,10 +75,7 @@ def _header_index(first_rows: Sequence[GridRow]) -> int:
 def _column_names(header: GridRow) -> list[str]:
     """Return the column names in a header, with "" for an empty cell."""
     names = ["" if cell is None else str(cell).strip() for cell in header.cells]
-    name_counts = Counter(filter(None, names))
-    if duplicates := [name for name, n in name_counts.items() if n > 1]:
-        advice = "give every column its own name, in one row"
-        raise UnreadableError("twice", "names two columns", advice, duplicates[0], header.line)
+    check_column_names(filter(None, names), header.line)
     return names
 
 
