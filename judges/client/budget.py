@@ -165,12 +165,9 @@ class Budget:
         total = self.total
         kept_calls, kept_cost = round(self._calls_set_aside), self._cost_set_aside
         if kept_calls or kept_cost:
-            advice = ""  # this start goes on with the later steps
+            advice = "; the rest is kept for later steps"
         if self.max_calls is not None and total.calls >= self.max_calls - kept_calls:
-            reserve = f" but for {kept_calls} that are kept for later steps" if kept_calls else ""
-            raise BudgetSpentError(
-                f"the budget of {self.max_calls} calls is spent{reserve}{advice}"
-            )
+            raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent{advice}")
         spent_and_open = total.spent + total.open_cost
         if self.max_cost is None or spent_and_open + cost <= self.max_cost - kept_cost:
             return True
@@ -179,8 +176,6 @@ class Budget:
         message = f"${total.spent:.4f} of the budget of ${self.max_cost:g} is spent"
         if total.lost_cost:
             message += f" (at most ${total.lost_cost:.4f} of it for unanswered requests)"
-        if kept_cost:
-            message += f", ${kept_cost:.4f} are kept for later steps"
         raise BudgetSpentError(f"{message} and the next request may cost ${cost:.4f}{advice}")
 
 
