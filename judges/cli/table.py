@@ -99,11 +99,10 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
     run = _prepare_run(results, args)
     if args.dry_run:
         print(json.dumps(run.estimate.as_json(), indent=1) if args.json else run.estimate)
-    else:
-        print_note(str(run.estimate))
-    _check_max_cost(run)
-    if args.dry_run:
+        _check_max_cost(run)
         return 0
+    print_note(str(run.estimate))
+    _check_max_cost(run)
     if args.batch_api and not _run_batch_step(run):
         return 1 if args.batch_api == "collect" else 0
     results.report(args, run.n_rows, _judge_table(run, results))
