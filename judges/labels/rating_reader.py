@@ -54,7 +54,7 @@ class RatingReader:
     All cells of a column must be of the same kind: plain numbers (which may have labels), fractions
     with the same denominator, percentages, or one pair of words for yes (1) and no (0). `read`
     raises an error for a cell of any other kind than the most frequent one, and for a number whose
-    comma or point may separate thousands. The user's `words` count as their numbers.
+    comma or point may separate thousands. The user's normalized `words` count as their numbers.
     `may_have_decimal_commas` is true if decimal commas are likely, as in a file with semicolons.
     """
 
@@ -65,7 +65,7 @@ class RatingReader:
         *,
         may_have_decimal_commas: bool = False,
     ) -> None:
-        self._user_values = {normalize_word(word): number for word, number in (words or {}).items()}
+        self._user_values = words or {}
         self._user_numbers = {
             word: float(n) for word, n in self._user_values.items() if isinstance(n, int | float)
         }

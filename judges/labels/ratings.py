@@ -67,7 +67,7 @@ class ReadOptions:
         scales: Maps dimensions to their scales; the key "*" is for all other dimensions.
         texts: The names of the texts that every row must have; None for those with usual names.
         annotations: A second, long file that holds the ratings.
-        values: Maps words to the numbers that they stand for.
+        values: Maps normalized words to the numbers or votes that they stand for.
         reads_labels: Whether labels are read. A file that is read without labels need not have any.
     """
 
@@ -95,11 +95,9 @@ class ReadOptions:
 
     @property
     def number_by_word(self) -> dict[str, float]:
-        """The user's words for numbers, normalized, with their numbers."""
+        """The user's words for numbers, with their numbers."""
         return {
-            normalize_word(word): value
-            for word, value in self.values.items()
-            if isinstance(value, int | float)
+            word: value for word, value in self.values.items() if isinstance(value, int | float)
         }
 
 
@@ -237,8 +235,7 @@ def _check_direction(
     words = {word for name in names for word in name_words(name)}
     bad_names = [name for name in names if _BAD_DIMENSION_NAME.match(" ".join(name_words(name)))]
     if pair := reader.words_for_1_and_0:
-        user_words = {*map(normalize_word, options.values)}
-        if bad_names and pair not in VERDICT_PAIRS and user_words.isdisjoint(pair):
+        if bad_names and pair not in VERDICT_PAIRS and options.values.keys().isdisjoint(pair):
             good, bad = pair
             fail_flag, success_flag = f"--values {good}=0,{bad}=1", f"--values {good}=1,{bad}=0"
             advice = f"say {fail_flag} ({good} is a fail) or {success_flag}"

@@ -21,7 +21,7 @@ from judges.labels.preparation import stated_scales, with_latest_labels, without
 from judges.labels.rating_columns import find_rating_columns
 from judges.labels.ratings import ReadOptions, TableRatings, read_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import Scale, WordValues
+from judges.labels.values import Scale, WordValues, normalize_word
 from judges.labels.weights import with_weights
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, table_name
@@ -129,7 +129,8 @@ def read_options(
     columns, value_by_word, scale = split_mapping(map, values)
     if scales is None and (bounds := read_scale(scale or "")):
         scales = {"*": bounds}
-    return ReadOptions(map=columns, values=value_by_word, scales=scales or {})
+    number_by_word = {normalize_word(word): value for word, value in value_by_word.items()}
+    return ReadOptions(map=columns, values=number_by_word, scales=scales or {})
 
 
 def _read_or_raise(

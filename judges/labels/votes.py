@@ -37,9 +37,7 @@ class VoteReader:
         self, values: Iterable[object], words: WordValues, candidate_columns: NamePair
     ) -> None:
         self._user_votes = {
-            normalize_word(word): vote
-            for word, vote in words.items()
-            if not isinstance(vote, int | float)
+            word: vote for word, vote in words.items() if not isinstance(vote, int | float)
         }
         self._columns = candidate_columns
         cell_words: set[str] = set()
