@@ -59,8 +59,8 @@ class Column:
     def may_be_source(self, max_distinct: int) -> bool:
         """Return whether the column may hold the source texts although its name is unusual.
 
-        A source text is repeated for each of its outputs, so its column must have fewer different
-        values than the text column with the most (`max_distinct`). Most texts have 3 words or more.
+        A source text is repeated for each of its outputs, so its column has fewer different values
+        than the text column with the most (`max_distinct`). Most texts have 3 words or more.
         """
         word_counts = sorted(len(str(cell).split()) for cell in self.cells)
         has_repeats = (
@@ -80,8 +80,7 @@ def infer_column(
 ) -> Column:
     """Return a `Column`; its kind is "text" if `is_text`, else it is inferred from the cells.
 
-    If `is_typed` is true, as for JSON, a string never counts as a number. The user's `rating_words`
-    are read as ratings, as yes and no are.
+    The user's `rating_words` are read as ratings, as yes and no are.
     """
     present_cells = [cell for cell in cells if not is_missing_value(cell)]
     values = {str(join_texts(cell) or cell).strip() for cell in present_cells}

@@ -159,8 +159,7 @@ class Columns:
     def item_key(self, row: TableRow) -> str:
         """Return the id in a row, or the row's number if no column holds ids.
 
-        In a file that names annotators and has no ids, the rows of several annotators on the same
-        texts belong to one output, so they all get the number of the first of these rows.
+        Rows of several annotators on the same texts then get the number of the first of them.
         """
         if self.find("id") is None:
             return str(self._first_row_numbers.get(row.number, row.number))

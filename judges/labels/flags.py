@@ -34,11 +34,10 @@ class LabelMapping(NamedTuple):
 
 
 def read_mapping(arguments: Iterable[str]) -> dict[str, MappingValue]:
-    """Read the arguments of --map into one mapping.
+    """Read the arguments of --map, NAME=COLUMN or a mapping file, into one mapping.
 
-    An argument is NAME=COLUMN, or the path of a mapping file. If NAME is repeated, it has several
-    columns. NAME=COLUMN replaces a mapping file's entry for NAME. Raises LabelError, a ValueError,
-    if an argument is neither, or if a mapping file is not valid.
+    If NAME is repeated, it has several columns. NAME=COLUMN replaces a mapping file's entry for
+    NAME. Raises LabelError if an argument is neither, or if a mapping file is not valid.
     """
     file_entries: dict[str, MappingValue] = {}
     columns: dict[str, list[str]] = {}
@@ -84,14 +83,9 @@ def read_map_file(path: str | Path) -> dict[str, MappingValue]:
 def split_mapping(
     mapping: Mapping[str, MappingValue] | str | Path | None, values: Mapping[str, object] | None
 ) -> LabelMapping:
-    """Split a mapping into the columns for each name, the meaning of each word, and the scale.
+    """Split a mapping or a mapping file into its parts; `values` go before words in the mapping.
 
-    Args:
-        mapping: The mapping, or the path of a mapping file.
-        values: Further words with their numbers or votes, which replace equal words in the mapping.
-
-    Raises:
-        LabelError: If the mapping file cannot be read, or if a word's number is not valid.
+    Raises LabelError if the mapping file cannot be read, or if a word's number is not valid.
     """
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
@@ -112,13 +106,9 @@ def split_mapping(
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
     """Return the number or vote that each word stands for; None stands for a missing rating.
 
-    Args:
-        source: A mapping, or arguments of --values, each `WORD=NUMBER,WORD=NUMBER,...`. A vote (A,
-            B or tie) may stand in place of a number. `WORD=` means a missing rating. A word that
-            contains a comma is quoted as in CSV.
-
-    Raises:
-        LabelError: If an argument has another form, or a word stands for two different numbers.
+    The source is a mapping, or arguments of --values, each `WORD=NUMBER,WORD=NUMBER,...`. `WORD=`
+    means a missing rating. A word that contains a comma is quoted as in CSV. Raises LabelError if
+    an argument has another form, or a word stands for two different numbers.
     """
     values: dict[str, float | Vote | None] = {}
     for word, meaning in _words_and_meanings(source):

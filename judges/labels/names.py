@@ -114,9 +114,8 @@ def source_name(names: Iterable[str]) -> str | None:
 def only_text_name(file_texts: Iterable[str], judge_texts: Collection[str]) -> str | None:
     """Return the name of the file's only text if the judge reads only one text, else None.
 
-    The text may have another name in the file (`file_texts`) than in the judge (`judge_texts`), but
-    not if one name is usual for a source text and the other one for an output.
-    If any of the file's texts has a usual name, texts with other names are ignored.
+    One name may not be usual for a source text and the other one for an output. If any of the
+    file's texts has a usual name, texts with other names are ignored.
     """
     names = [*filter(is_source_or_output, file_texts)] or [*file_texts]
     if len(names) != 1 or len(judge_texts) != 1:

@@ -263,10 +263,7 @@ def _ask_for_columns(problems: Problems, dimension: str, candidates: ColumnTuple
     flags = [map_flag(dimension or column, [column]) for column in candidates[:3]]
     fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
     if len(candidates) > 1:
-        first_words, *other_words = map(name_words, candidates)
-        shared_words = set(first_words).intersection(*other_words)
-        shared_name = "_".join(sorted(filter(str.isalpha, shared_words)))
-        joined_flag = map_flag(dimension or shared_name or "NAME", candidates)
+        joined_flag = map_flag(dimension or "NAME", candidates)
         fault, advice = "may each hold the labels", f"say which: {' or '.join(flags)}"
         advice += f"; or, if each is one annotator's, join them by {joined_flag}"
     fault = f"{joined_names(candidates)} {fault}"
