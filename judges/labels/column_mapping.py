@@ -51,8 +51,9 @@ def mapping_advice(columns: Columns, name: str) -> str:
     usual_names = (SOURCE_NAMES, OUTPUT_NAMES)
     synonyms = next((names for names in usual_names if name_key(name) in names), ())
     is_text = synonyms or name in columns.judge_texts
-    nested = columns.of_kind(columns.nested_keys, *(("text", "label") if is_text else ("rating",)))
+    keys = columns.of_kind(columns.nested_keys, *(("text", "label") if is_text else ("rating",)))
+    suggestions = keys
     if synonyms:
-        nested = [key for key in nested if key.rpartition(KEY_SEPARATOR)[2] in synonyms]
-    suggestions = [*(c for c in columns.table.columns if name_key(c) in synonyms), *nested]
+        names = (*columns.table.columns, *keys)
+        suggestions = [c for c in names if name_key(c.rpartition(KEY_SEPARATOR)[2]) in synonyms]
     return f"name your column with {map_flag(name, suggestions[:1] or ['COLUMN'])}"

@@ -36,7 +36,11 @@ _GOOD_WORDS = re.compile(
 _BAD_WORDS = re.compile(
     r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b"
 )
-_MIDDLE_WORDS = re.compile(r"\b(fair|average|okay|mittel|moyen|regular)\b")
+# A word with a known meaning as a rating, or only signs, such as ★★★.
+_RATING_WORD = re.compile(
+    rf"{_GOOD_WORDS.pattern}|{_BAD_WORDS.pattern}|"
+    r"\b(?:fair|average|okay|mittel|moyen|regular)\b|^\W*$"
+)
 # Numbers that surveys write for a missing answer; they are negative or far above the ratings.
 _MISSING_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
 # A number as Python writes it. A note says how numbers in any other form were read.
@@ -265,14 +269,13 @@ def _first_few(texts: list[str]) -> str:
 
 def is_rating_word(word: str) -> bool:
     """Return whether a word has a known meaning as a rating, or is only signs, such as ★★★."""
-    patterns = _GOOD_WORDS, _BAD_WORDS, _MIDDLE_WORDS
-    return any(pattern.search(word) for pattern in patterns) or not re.search(r"\w", word)
+    return _RATING_WORD.search(word) is not None
 
 
 def _find_pair_words(cells: Collection[CellValue]) -> set[str]:
     """Return the words of the pairs for yes and no that fit most cells; a quarter may not fit."""
     count_by_word = _sum_counts((c for c in cells if c.kind == YES_NO), lambda cell: cell.word)
-    counts = {pair: sum(count_by_word[word] for word in pair) for pair in YES_NO_PAIRS}
+    counts = {(yes, no): count_by_word[yes] + count_by_word[no] for yes, no in YES_NO_PAIRS}
     min_count = max(1, *counts.values(), 3 * count_by_word.total() / 4)
     return {word for pair in YES_NO_PAIRS if counts[pair] == min_count for word in pair}
 
