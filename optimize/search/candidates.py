@@ -192,7 +192,7 @@ def _fitting_demos(
         if len(documents_used) + has_new_document > max_documents or content in seen_contents:
             continue
         demo: dict[str, Value] = {name: utf8_text(text) for name, text in item.texts.items()}
-        demo[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
+        demo[prompt.answer.name] = nearest_choice(prompt.answer.options, item.human)
         demo |= dict.fromkeys(reason_names, reasons.get(item.id) or NOT_GIVEN)
         n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, redactor)
         if n_bytes is None or n_bytes > bytes_left or n_characters > characters_left:
@@ -203,15 +203,10 @@ def _fitting_demos(
         characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
 
-def choice_values(choices: tuple[Value, ...]) -> dict[Value, int]:
-    """Return each choice with its rating, or for the letters of a pair with the margin 1 or -1."""
-    return {choice: int(choice_number(choice, choices)) for choice in choices}
-
-
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
     """Return the choice that is nearest to a mean label or a score; of two, the lower choice."""
-    values = choice_values(choices)
-    return min(values, key=lambda choice: (abs(values[choice] - value), values[choice]))
+    numbers = {choice: choice_number(choice, choices) for choice in choices}
+    return min(numbers, key=lambda choice: (abs(numbers[choice] - value), numbers[choice]))
 
 
 def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
@@ -230,13 +225,13 @@ def unanimous_comment(item: Item) -> str:
 
 def _alternate_choices(items: Items, prompt: Prompt, rng: np.random.Generator) -> Iterator[Item]:
     """Yield one item for each choice, then one more, and so on, the closest labels first."""
-    choices = prompt.answer.choices or ()
-    values = choice_values(choices)
+    choices = prompt.answer.options
     by_choice: dict[Value, list[Item]] = {choice: [] for choice in sorted(choices, key=str)}
     for index in rng.permutation(len(items)):
         item = items.items[index]
         by_choice[nearest_choice(choices, item.human)].append(item)
     for choice, items_of_choice in by_choice.items():
+        number = choice_number(choice, choices)
         # Distances are rounded to halves, so that items with about the same distance stay shuffled.
-        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - values[choice])))
+        items_of_choice.sort(key=lambda item: round(2 * abs(item.human - number)))
     return filter(None, chain.from_iterable(zip_longest(*by_choice.values())))

@@ -50,7 +50,7 @@ class JudgedItems:
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
-        self.choices = prompt.answer.choices or ()
+        self.choices = prompt.answer.options
         self.is_pairwise, self.words = self.choices == LETTERS, words_of(self.choices)
         # The two outputs of a pair are always shown with the pair, even if all pairs of the
         # document share one of them.

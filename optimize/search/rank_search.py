@@ -332,7 +332,7 @@ class RankSearch:
 
 def reasons_when_right(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """Return the reasons that the candidate wrote before right answers, by item id."""
-    choices = evaluator.untuned.answer.choices or ()
+    choices = evaluator.untuned.answer.options
     items = evaluator.scored_items(candidate, items)
     return {
         item.id: judgement.rationale or ""
