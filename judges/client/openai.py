@@ -139,6 +139,7 @@ class EndpointModel:
         self.endpoint = endpoint
         self.key_variable = key_variable
         self.request_format = RequestFormat(name)
+        self.changes = self.request_format.changes  # `tune` writes them to summary.json
         self.redactor = Redactor([key])
         self._url, self._proxy = url, _proxy_for(url)
         # Compressed answers are not accepted, since one could unpack to any size.
