@@ -84,8 +84,9 @@ def find_rating_columns(columns: Columns, dimensions: Collection[str] | None) ->
         by_dimension = {}
         for name in dimensions:
             headers, are_certain = _find_columns(columns, name, numeric)
+            target = by_dimension if are_certain else candidates
             if headers:
-                (by_dimension if are_certain else candidates)[name] = headers
+                target[name] = headers
     elif not (by_dimension or nested):
         groups = _annotator_groups(numeric)
         headers, are_certain = _guess_columns(columns, numeric, groups)
@@ -143,11 +144,12 @@ def _find_columns(
     # A judge's name is made from a column's, as `helpful` from `Helpful?`.
     named = [c for c in columns.table.columns if judge_name(c) == dimension]
     if columns.has(column):
-        named = [*{column} - columns.judge_score_columns]
+        named = [] if column in columns.judge_score_columns else [column]
     groups = {name_key(name): headers for name, headers in _annotator_groups(numeric).items()}
     if name_key(dimension) in groups and not named:
         return groups[name_key(dimension)], True
-    similar = [column for column in numeric if words <= {*name_words(column)}]
+    # A name in a script such as Chinese has no words.
+    similar = [c for c in numeric if words and words <= {*name_words(c)}]
     possible = tuple(dict.fromkeys((*named, *similar)))
     if named or len(possible) > 1:
         return possible, len(possible) == 1

@@ -216,3 +216,6 @@ def test_a_column_that_names_the_better_of_two_columns_makes_pairs():
 def test_a_judge_finds_the_column_from_whose_name_its_name_was_made():
     labelled = data.read_labels(rows(**{"Verständlich?": (4, 2)}), dimensions=["verstandlich"])
     assert labelled.reading.ratings == {"verstandlich": ("Verständlich?",)}
+    # A name in another script has no words that other columns could share.
+    labelled = data.read_labels(rows(质量=(4, 2)), dimensions=["质量"])
+    assert labelled.reading.ratings == {"质量": ("质量",)}
