@@ -65,33 +65,26 @@ class Sender:
 
     async def send(self, request: KeyedRequest) -> Completion:
         """Send a request, with retries within the budget, and return its answer."""
-        error: TransientError | None = None
-        n_failures = n_throttles = 0
+        n_attempts = n_failures = n_throttles = 0
         n_answered_at_start = self._n_answered
         while True:
+            n_attempts += 1
             n_answered_before = self._n_answered
             try:
                 return await self._attempt(request)
-            except BudgetSpentError as budget_error:
-                if error is None:
-                    raise
-                raise BudgetSpentError(f"{error}; {budget_error}") from error
-            except ThrottledError as throttled_error:
-                error = throttled_error
+            except ThrottledError as error:
                 # While other requests are answered, this request will be answered, too.
                 n_throttles = n_throttles + 1 if self._n_answered == n_answered_before else 1
                 if n_throttles == MAX_THROTTLES_IN_A_ROW:
-                    break
-            except TransientError as transient_error:
-                error = transient_error
+                    raise self._final_error(error, n_attempts, n_answered_at_start) from error
+            except TransientError as error:
                 n_failures += 1
                 was_never_reached = isinstance(error, UnreachableError) and not self._n_answered
                 if n_failures >= (MAX_ATTEMPTS_UNREACHABLE if was_never_reached else MAX_ATTEMPTS):
-                    break
+                    raise self._final_error(error, n_attempts, n_answered_at_start) from error
                 wait = retry_wait(error, n_failures)
                 _log.info("%s; attempt %d, the next in %.1f s", error, n_failures, wait)
                 await asyncio.sleep(wait)
-        raise self._final_error(error, n_failures + n_throttles, n_answered_at_start) from error
 
     def _final_error(
         self, error: TransientError, n_attempts: int, n_answered_at_start: int
