@@ -44,32 +44,17 @@ def test_a_dimension_in_a_long_file_is_found_by_the_name_of_its_judge():
 def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings():
     before = {"relevance": 1, "coherence": 2}
     outputs = [output("a", ratings=before), output("b"), output("c", ratings={"relevance": 3})]
-    labelled = data.read_labels(outputs, annotations=write_jsonl("long.jsonl", LONG))
-    # Two files' labels on one dimension are never mixed.
-    assert [one.ratings for one in labelled.outputs] == [
-        {"relevance": (4.0, 2.0)},
-        {"relevance": (5.0,)},
-        {},
-    ]
-    assert labelled.sha256 != data.read_labels(outputs).sha256
-
-
-def test_joined_ratings_without_an_output_are_noted_and_refused_if_all_are():
     long = write_jsonl("long.jsonl", LONG)
+    labelled = data.read_labels(outputs, annotations=long)
+    # Two files' labels are never mixed.
+    read = [one.ratings for one in labelled.outputs]
+    assert read == [{"relevance": (4.0, 2.0)}, {"relevance": (5.0,)}, {}]
+    assert labelled.sha256 != data.read_labels(outputs).sha256
     labelled = data.read_labels([output("b")], annotations=long)
     assert "left out 1 rated id without an output, such as 'a'" in labelled.notes
     assert labelled.outputs[0].ratings == {"relevance": (5.0,)}
     message = refusal([output("c")], annotations=long)
     assert "'a' is rated, but no output has this id or any other" in message
-
-
-def test_a_second_label_of_an_output_is_refused_unless_annotators_are_told_apart():
-    rows = [{"id": "a", "label": label, "annotator": label} for label in ("pass", "fail")]
-    twice = write_jsonl("twice.jsonl", [{n: row[n] for n in ("id", "label")} for row in rows])
-    message = refusal([output("a")], annotations=twice)
-    assert "line 2, field 'id': 'a' is rated twice; keep one" in message
-    two = write_jsonl("two.jsonl", rows)
-    assert ratings([output("a")], annotations=two) == [{"label": (0.0, 1.0)}]
 
 
 def test_a_mapping_and_the_meaning_of_words_reach_the_file_that_has_them():
@@ -80,7 +65,7 @@ def test_a_mapping_and_the_meaning_of_words_reach_the_file_that_has_them():
     answers = file_of(f"Task,E-mail,How safe?\n{rows}", "answers.csv")
     assert "no column of ids; the columns are Task, E-mail" in refusal(items, annotations=answers)
     how: dict[str, Any] = {"map": {"id": "Task"}, "values": {"safe": 1, "unsafe": 0}}
-    message = str(refusal([output("a")], annotations=answers, **how))
+    message = refusal([output("a")], annotations=answers, **how)
     assert "'a' is rated twice; keep one of the two rows, or say who gave each" in message
     how["map"] |= {"annotator": "E-mail", "document": "article", "safety": "How safe?"}
     labelled = data.read_labels(items, annotations=answers, **how)
