@@ -258,9 +258,10 @@ def _explain_early_end(run: TableRun, session: Session, progress: Progress) -> I
     """Add to an error that ends the run which rows are written, and how to resume the run."""
     try:
         yield
+    except FailingRunError:
+        raise  # the store would answer the same again
     except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
         can_resume = session.store is not None and session.store.can_resume
-        can_resume = can_resume and not isinstance(error, FailingRunError)
         if isinstance(error, FatalModelError) and not can_resume:
             raise  # there is nothing to continue, for example if the key is wrong
         reason = getattr(error, "strerror", None) or str(error) or "interrupted"
