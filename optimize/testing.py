@@ -134,9 +134,7 @@ class OptimizerContract:
             dev = Items(tuple(replace(item, human=6 - item.human) for item in dev.items))
         problem = SearchProblem(
             evaluator=Evaluator(
-                untuned=WARMTH.prompt(),
-                judge_items=judge,
-                budget=SearchBudget(calls),
+                untuned=WARMTH.prompt(), judge_items=judge, budget=SearchBudget(calls)
             ),
             proposer=Client(proposer),
             train=simulated_items(16),
@@ -269,20 +267,12 @@ class ToolContract:
         monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
         path = tmp_path / "results.json"
         path.write_text(json.dumps(self.results), encoding="utf-8")
-        labelled = LabelledSet(
-            name="labels",
-            sha256="",
-            outputs=tuple(
-                LabelledOutput(
-                    id=name,
-                    document_id=name,
-                    system=None,
-                    texts={},
-                    ratings={self.metric: (1.0,)},
-                )
-                for name in self.scores
-            ),
+        ratings = {self.metric: (1.0,)}
+        outputs = tuple(
+            LabelledOutput(id=name, document_id=name, system=None, texts={}, ratings=ratings)
+            for name in self.scores
         )
+        labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
         judgements = read_export(path, self.metric, labelled) or {}
         notes = capsys.readouterr().err
         scores = {name: judgement.score for name, judgement in judgements.items()}

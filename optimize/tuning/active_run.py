@@ -85,9 +85,7 @@ class ActiveRun:
         questions = candidate_questions(prepared.subject, MAX_QUESTIONS) if can_ask else ()
         return SearchProblem(
             evaluator=Evaluator(
-                untuned=prepared.untuned,
-                judge_items=self.scorer,
-                budget=self.budget.search,
+                untuned=prepared.untuned, judge_items=self.scorer, budget=self.budget.search
             ),
             proposer=self.models.language_proposer,
             questions=tuple(question.field for question in questions),
