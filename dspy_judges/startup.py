@@ -67,7 +67,8 @@ def run(target: str, arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
     with exit_on_ctrl_c():
-        for extension in filter(None, os.environ.get(EXTENSIONS_VARIABLE, "").split(",")):
+        extensions = os.environ.get(EXTENSIONS_VARIABLE, "").split(",")
+        for extension in filter(None, map(str.strip, extensions)):
             try:
                 import_module(extension)
             except ImportError as error:

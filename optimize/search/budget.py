@@ -88,6 +88,7 @@ class SearchBudget:
         slack: By how much a step may exceed the limit, because its cost is only an estimate.
         on_reserve: Called with the amount `reserved`, to reserve it in the models' budget, too.
         proposal_cost: The expected cost of asking the proposer for one instruction.
+        has_refused: Whether a step was too expensive for what remained.
     """
 
     limit: float
@@ -98,6 +99,7 @@ class SearchBudget:
     total_cost: float = 0
     calls: int = 0
     proposal_cost: float = field(init=False)
+    has_refused: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.proposal_cost = self.pricing.proposal_cost
@@ -109,6 +111,7 @@ class SearchBudget:
     def check(self, cost: float) -> None:
         """Raise SearchBudgetSpentError if the cost exceeds what remains."""
         if cost > self.remaining + self.slack:
+            self.has_refused = True
             amount_text = "${:.4f}" if self.pricing.unit == "dollars" else "{:,.0f} calls"
             needed, left = map(amount_text.format, (cost, max(0, self.remaining)))
             raise SearchBudgetSpentError(

@@ -102,10 +102,7 @@ def decide(
     kinds = [kind for kind in (halves, question_halves) if any(kind)]
     goal, risk = problem.goal, problem.options.risk
     if not kinds:
-        reason = (
-            "No reliable candidate within the limit beat the untuned judge on train "
-            f"({n_tried} tried)."
-        )
+        reason = f"No reliable candidate beat the untuned judge on train ({n_tried} tried)."
         return problem.untuned, ShipDecision(ships=False, reason=reason)
     contrasts = [[[finalist.contrast for finalist in half] for half in kind] for kind in kinds]
     decision = decide_by_gain(contrasts, goal, stream(problem.options.seed, "gate"), risk)

@@ -148,10 +148,13 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return the items of as many documents as `limit` pays for, informative documents first."""
+    """Return the items of as many documents as `limit` pays for, informative documents first.
+
+    One document is always returned. If the budget cannot pay for it, the evaluator says so.
+    """
     names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
-    return items.of_documents(names[: int((costs <= limit).sum())])
+    return items.of_documents(names[: max(1, int((costs <= limit).sum()))])
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:

@@ -311,9 +311,9 @@ def _of_useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> La
 
 
 def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
-    """Select at most `MAX_OUTPUTS_ASKED` items in whole documents, or a share; never none."""
-    n_outputs = len(first_documents(items, goal, MAX_OUTPUTS_ASKED, len)) or len(items)
-    return first_documents(items, goal, share * n_outputs, len) or items
+    """Select about `MAX_OUTPUTS_ASKED` items in whole documents, or a share; never none."""
+    n_outputs = len(first_documents(items, goal, MAX_OUTPUTS_ASKED, len))
+    return first_documents(items, goal, share * n_outputs, len)
 
 
 def _best_candidate_with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:

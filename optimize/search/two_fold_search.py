@@ -51,13 +51,24 @@ class SearchResult:
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
+    halves = (
+        replace(problem, record_trial=partial(problem.record_trial, half=1)),
+        replace(
+            problem,
+            train=problem.dev,
+            dev=problem.train,
+            record_trial=partial(problem.record_trial, half=2),
+        ),
+    )
     explorations, finalists = _explore_halves(optimizer, halves)
+    # A limit that ended a search without finalists was too small, whatever the optimizer says.
+    was_cut_short = problem.evaluator.budget.has_refused and not any(finalists)
+    was_cut_short |= bool(explorations) and all(each.limit_reached for each in explorations)
     shows_all = any(exploration.cross_validation for exploration in explorations)
     questions, why_untested, limit_reached = None, "", False
     if not shows_all:
         questions, why_untested, limit_reached = _test_questions(halves, explorations)
-    n_tried = _count_tried(explorations, finalists, questions)
+    n_tried = _count_tried(problem, explorations, finalists, questions)
     all_tested = len(finalists) == len(explorations)
     tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions)
     reason = decision.reason + why_untested
@@ -67,9 +78,9 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
             f"The budget ended before the best of {n_tried} candidates had been judged "
             f"on documents held out from them. {HOW_TO_CONTINUE}{why_untested}"
         )
-    elif explorations and all(each.limit_reached for each in explorations) and not decision.ships:
+    elif was_cut_short and not decision.ships:
         limit_reached = True
-        reason += f" The limit was too small to propose and test instructions. {HOW_TO_CONTINUE}"
+        reason += f" The limit was too small to try more candidates. {HOW_TO_CONTINUE}"
     threshold_items = problem.train_and_dev if shows_all else problem.train
     untuned = problem.with_threshold(problem.untuned, threshold_items)
     return SearchResult(
@@ -82,13 +93,15 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 
 
 def _count_tried(
+    problem: SearchProblem,
     explorations: Sequence[Exploration],
     finalists: Sequence[Sequence[Trial]],
     questions: QuestionTest | None,
 ) -> int:
     all_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
     ids = {finalist.candidate.id for finalist in all_finalists}
-    return len(ids.union(*(exploration.candidate_ids for exploration in explorations)))
+    ids = ids.union(*(exploration.candidate_ids for exploration in explorations))
+    return len(ids - {problem.untuned.id})
 
 
 def _test_questions(

@@ -61,8 +61,25 @@ def test_a_users_optimizer_runs_from_the_command_line(here, monkeypatch):
     Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
     monkeypatch.syspath_prepend(here)
     flags = ["--dimension", "relevance", "--max-calls", "400", "--out", "run"]
-    output_of(command, *flags, "--optimizer", "hill:hill_climb")
+    printed = " ".join(output_of(command, *flags, "--optimizer", "hill:hill_climb").split())
     assert judges.load("run").provenance["optimizer"] == "hill:hill_climb"
+    trials = read_jsonl("run/trials.jsonl")
+    assert {trial["half"] for trial in trials} == {1, 2}
+    # The untuned judge, which the optimizer also lists, was not tried.
+    n_tried = len({trial["candidate"] for trial in trials})
+    assert f"No reliable candidate beat the untuned judge on train ({n_tried} tried)." in printed
+
+
+@pytest.mark.parametrize("max_calls", [80, 120, 200])
+def test_a_limit_that_ends_the_search_of_a_users_optimizer_is_the_reason(
+    here, monkeypatch, max_calls
+):
+    Path("hill.py").write_text(BLOCKS[0], encoding="utf-8")
+    monkeypatch.syspath_prepend(here)
+    flags = ["--dimension", "relevance", "--max-calls", str(max_calls), "--out", "run"]
+    printed = output_of(command, *flags, "--optimizer", "hill:hill_climb")
+    assert "The limit was too small to try more" in " ".join(printed.split())
+    assert all(trial["value"] is not None for trial in read_jsonl("run/trials.jsonl"))
 
 
 def spend_all(problem):
@@ -105,7 +122,7 @@ class TestConcordanceOfThePage(CoefficientContract):
 def test_verify_prints_a_coefficient_that_a_users_module_adds(tmp_path):
     (tmp_path / "concordance.py").write_text(BLOCKS[3], encoding="utf-8")
     path = os.pathsep.join([str(tmp_path), *sys.path])
-    env = {"DSPY_JUDGES_EXTENSIONS": "concordance", "PYTHONPATH": path}
+    env = {"DSPY_JUDGES_EXTENSIONS": "json, concordance", "PYTHONPATH": path}
     words = ("verify", "relevance", "--data", "starter", "--all")
     process = run_python("-m", "dspy_judges", *words, env=env)
     assert process.returncode == 0, process.stderr
