@@ -40,6 +40,8 @@ def _files(here: Path) -> None:
     write_jsonl("pairs.jsonl", PAIRS)
     write_jsonl("rated.jsonl", [{**row, "helpful": 3} for row in ROWS])
     Path("outputs.linked.jsonl").symlink_to("login")
+    definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
+    Path("mine.yaml").write_text(definition)
 
 
 @contextmanager
@@ -53,16 +55,16 @@ def running(*words: str) -> Iterator[tuple[Popen[str], str]]:
         process.communicate()
 
 
-def state(address: str, who: str) -> Any:
-    with urlopen(f"{address}state?annotator={who}") as answer:
+def request(address: str, body: Any = None) -> Any:
+    content = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(address, content, {"Content-Type": "application/json"})) as answer:
         return json.load(answer)
 
 
 def post(address: str, who: str, value: Any, **more: Any) -> None:
     """Label what is shown."""
-    item = state(address, who)["item"]["item"]
-    click = json.dumps({"annotator": who, "item": item, "value": value, **more}).encode()
-    urlopen(Request(f"{address}label", click, {"Content-Type": "application/json"})).close()
+    item = request(f"{address}state?annotator={who}")["item"]["item"]
+    request(f"{address}label", {"annotator": who, "item": item, "value": value, **more})
 
 
 Serve = Callable[..., Result]
@@ -100,6 +102,8 @@ def test_label_prints_the_file_of_labels_and_the_next_command(serve):
     def work(session: LabelSession) -> None:
         label(session, 4)
         label(session, 5, "Ben")
+        # A second command on this file meanwhile.
+        refuse(1, "outputs.relevance.jsonl is in use by another run", *TASK, "relevance")
 
     code, out, err = serve(work, *TASK, "relevance")
     assert (code, err, [*Path().glob(".*.lock")]) == (0, "", [])
@@ -136,22 +140,14 @@ def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
     path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
     with running(*words) as (process, address):
         for name in names:  # one may be saved, unanswered
-            assert state(address, name)["done"] - counts[name] in (0, 1)
+            done = request(f"{address}state?annotator={name}")["done"]
+            assert done - counts[name] in (0, 1)
         n_lines = len(path.read_bytes().splitlines())
         post(address, "Eve", "fail")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, "removed the last line, which was incomplete" in err) == (0, True)
     assert [row["annotator"] for row in read_jsonl(path)][n_lines:] == ["Eve"]
-
-
-def test_a_second_command_on_the_same_file_is_refused(serve):
-    def work(session: LabelSession) -> None:
-        label(session, "pass")
-        refuse(1, "outputs.helpful.jsonl is in use by another run", *TASK, "helpful")
-
-    assert serve(work, *TASK, "helpful").code == 0
-    assert len(read_jsonl("outputs.helpful.jsonl")) == 1
 
 
 @pytest.mark.parametrize(
@@ -165,9 +161,6 @@ def test_a_second_command_on_the_same_file_is_refused(serve):
     ],
 )
 def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
-    definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
-    Path("mine.yaml").write_text(definition)
-
     def work(session: LabelSession) -> None:
         state = session.state("Anna")
         answers = state["task"]["answers"]
@@ -179,36 +172,30 @@ def test_every_task_has_its_answers_and_keys(serve, words, values, keys):
     assert serve(work, *words).code == 0
 
 
-def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve):
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ((*TASK, "relevance", "--judge", "relevance"), 1),
+        # The words of the judge, good and bad, are those of the task.
+        ((*TASK, "good=It is.", "--judge", "mine.yaml"), "pass"),
+    ],
+)
+def test_a_judge_is_asked_first_and_shown_only_in_the_review(serve, words, value):
     def work(session: LabelSession) -> None:
         state = session.state("Anna")
         assert state["has_judge"]
         assert "score" not in json.dumps(state["item"])
         for _ in ROWS:
-            state = label(session, 1, comment="no")
+            state = label(session, value, comment="no")
         items = session.review("Anna")["items"]
         assert len(items) == state["disagreements"] > 0
         assert {item["after"] for item in items} == {"judge"}
-        assert all(abs(item["judge"]["score"] - 1) >= 1 for item in items)
+        if value == "pass":
+            assert {item["judge"]["value"] for item in items} == {"fail"}
+        else:
+            assert all(abs(item["judge"]["score"] - 1) >= 1 for item in items)
 
-    assert serve(work, *TASK, "relevance", "--judge", "relevance").code == 0
-
-
-def test_a_judge_with_other_words_answers_in_the_words_of_the_task(serve):
-    definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
-    Path("mine.yaml").write_text(definition)
-
-    def work(session: LabelSession) -> None:
-        for _ in ROWS:
-            label(session, "pass")
-        answers = {item["judge"]["value"] for item in session.review("Anna")["items"]}
-        assert answers <= {"fail"}  # they disagree with a pass
-
-    assert serve(work, *TASK, "good=It is.", "--judge", "mine.yaml").code == 0
-
-
-def files() -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in Path().glob("*") if path.exists()}
+    assert serve(work, *words).code == 0
 
 
 @pytest.mark.parametrize(
@@ -230,6 +217,6 @@ def files() -> dict[Path, bytes]:
     ],
 )
 def test_errors_are_printed_before_a_page_opens(words, code, message):
-    before = files()
+    before = {path: path.stat().st_mtime_ns for path in Path().glob("*") if path.exists()}
     refuse(code, message, *words)
-    assert files() == before
+    assert before == {path: path.stat().st_mtime_ns for path in Path().glob("*") if path.exists()}

@@ -2,7 +2,6 @@
 
 import json
 import resource
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,66 +24,54 @@ TEXTS = ["document", "summary"]
 N = 6
 SUBJECTS: dict[str, Any] = {
     "rating": definition.make_dimension("helpful", (1, 5), TEXTS, "It helps."),
-    "verdict": definition.make_dimension("helpful", ("pass", "fail"), TEXTS),
     "pairwise": definition.make_comparison("better", ["document"], "response"),
 }
-ANSWERS = {"rating": [1, 2, 3, 4, 5], "verdict": ["pass", "fail"], "pairwise": ["A", "B", "tie"]}
-COUNTS = {"pass": 1, "fail": 0}
+ANSWERS: dict[str, list[Any]] = {"rating": [1, 2, 3, 4, 5], "pairwise": ["A", "B", "tie"]}
 
 
-_open: list[LabelSession] = []
-
-
-@pytest.fixture(autouse=True)
-def _closes_all() -> Iterator[None]:
-    yield
-    while _open:
-        with suppress(ClickError):  # whose file the test has changed
-            _open.pop().log.close()
-
-
-def start(
-    folder: Path, kind: str = "rating", name: str = "labels", *, draw: Any = None, **more: Any
-) -> LabelSession:
+def session_in(folder: Path, kind: str = "rating", **more: Any) -> LabelSession:
     """A session on six outputs of three documents, or six pairs."""
-    rows: list[dict[str, Any]] = []
-    for i in range(N):
-        row = {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}."}
-        sides = {"response_a": f"One {i}.", "response_b": f"Two {i}."}
-        output = {"system": f"s{i % 2}", "summary": f"<b>Summary</b> {i}.", "dimension": "helpful"}
-        rows.append(row | (sides if kind == "pairwise" else output) | (draw or {}))
-    pair = {"A": "response_a", "B": "response_b"}
-    outputs = pair if kind == "pairwise" else {"summary": "summary"}
-    about: Any = {
-        "text_fields": TEXTS[:1],
-        "output_fields": outputs,
-        "path": folder / f"{name}.jsonl",
-    }
-    _open.append(LabelSession(subject=SUBJECTS[kind], rows=rows, **about, **more))
-    return _open[-1]
+    rows = [{"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}."} for i in range(N)]
+    fields = {"summary": "summary"}
+    if kind == "pairwise":
+        fields = {"A": "response_a", "B": "response_b"}
+    for i, row in enumerate(rows):
+        row |= {field: f"<b>{name}</b> {i}." for name, field in fields.items()}
+        row |= {"system": f"s{i % 2}", "dimension": "helpful"} if kind == "rating" else {}
+    about: Any = {"rows": rows, "text_fields": TEXTS[:1], "output_fields": fields, **more}
+    return LabelSession(subject=SUBJECTS[kind], path=folder / "labels.jsonl", **about)
+
+
+@pytest.fixture
+def start(here):
+    """Starts sessions on one file, and closes them after the test."""
+    sessions = []
+
+    def start_session(**about):
+        sessions.append(session_in(here, **about))
+        return sessions[-1]
+
+    yield start_session
+    for session in sessions:
+        with suppress(ClickError):  # whose file the test has changed
+            session.log.close()
 
 
 def label(session: LabelSession, who: str, item: int, value: Any, **more: Any) -> Any:
     return session.label(Click(annotator=who, item=item, value=value, **more))
 
 
+def label_all(session: LabelSession, who: str, values: list[Any]) -> None:
+    for item, value in enumerate(values):
+        label(session, who, item, value)
+
+
 def undo(session: LabelSession, who: str) -> Any:
     return session.undo(Click(annotator=who))
 
 
-def shown_ids(folder: Path, kind: str) -> list[str]:
-    """The ids of the items in their order."""
-    session = start(folder, kind, "walk")
-    state, ids = session.state("Walker"), list[str]()
-    while (item := state["item"]) is not None:
-        ids.append(f"o{item['judged'][0]['text'][-2]}")
-        state = label(session, "Walker", item["item"], ANSWERS[kind][0])
-    session.log.close()
-    return ids
-
-
-def test_skips_and_doubts_are_no_labels_for_other_commands(here):
-    session = start(here)
+def test_skips_and_doubts_are_no_labels_for_other_commands(start):
+    session = start()
     first = session.state("Ann")["item"]["item"]
     second = label(session, "Ann", first, "", mark="skipped")["item"]["item"]
     state = label(session, "Ann", second, "", mark="unsure", comment="either way")
@@ -101,7 +88,7 @@ def test_skips_and_doubts_are_no_labels_for_other_commands(here):
     assert not {"skipped", "unsure", "comment"} & {*labels.outputs[0].texts, *labels.reading.unread}
     assert sum(bool(output.ratings) for output in labels.outputs) == N - 1
     # A session that goes on passes over them, too, and an undo takes a mark back.
-    again = start(here)
+    again = start()
     assert again.state("Ann")["item"] is None
     assert label(again, "Ben", first, "", mark="unsure")["unsure"] == 1
     assert undo(again, "Ben")["unsure"] == 0
@@ -119,21 +106,13 @@ def room_for(path: Path, n_bytes: int) -> Iterator[None]:
 
 
 def read_back(path: Path, kind: str) -> Any:
-    """What data's readers make of a label file: how often each output has each label."""
+    """What the readers of labels find in a label file: the labels of each output, in order."""
     with suppress(LabelError):  # where nothing stands
         if kind == "pairwise":
-            return {pair.id: Counter(pair.votes) for pair in read_pairs(path).pairs}
+            return {pair.id: sorted(pair.votes) for pair in read_pairs(path).pairs}
         outputs = read_labels(path, dimensions=["helpful"]).outputs
-        return {o.id: Counter(o.ratings["helpful"]) for o in outputs if o.ratings}
+        return {o.id: sorted(o.ratings["helpful"]) for o in outputs if o.ratings}
     return {}
-
-
-def labels_of(standing: dict[tuple[str, str], tuple[Any, str]]) -> Any:
-    """What a reader is to find where these labels stand."""
-    labels: dict[str, Counter[Any]] = {}
-    for (_, name), (value, _) in standing.items():
-        labels.setdefault(name, Counter())[COUNTS.get(value, value)] += 1
-    return labels
 
 
 NAMES = st.sampled_from(["Anna", "Ben B."])
@@ -150,65 +129,58 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=20), st.sampled_from([*ANSWERS]))
 def test_every_acknowledged_label_is_in_the_file(steps, kind):
     """Labels with right and outdated windows, undos, full disks, kills and restarts."""
-    answers, standing = ANSWERS[kind], dict[tuple[str, str], tuple[Any, str]]()
+    answers, standing = ANSWERS[kind], dict[tuple[str, int], tuple[Any, str]]()
     with TemporaryDirectory() as name:
         folder, path = Path(name), Path(name) / "labels.jsonl"
-        ids, session = shown_ids(folder, kind), start(folder, kind)
+        session = session_in(folder, kind)
         for word, who, step in steps:
             lines = path.read_bytes()
             if word == "label":
-                item, answer, comment, is_outdated = step
-                output, answer_value = ids[item], answers[answer % len(answers)]
-                entry, stands = (answer_value, comment.strip()), standing.get((who, output))
-                old = stands and stands[0]
-                before = (answers[0] if old is None else None) if is_outdated else old
-                if is_outdated and entry != stands:
+                item, number, comment, is_outdated = step
+                value, stands = answers[number % len(answers)], standing.get((who, item))
+                before, is_same = stands and stands[0], (value, comment.strip()) == stands
+                if is_outdated:
+                    before = answers[0] if before is None else None
+                if is_outdated and not is_same:
                     with pytest.raises(ClickError) as error:
-                        label(session, who, item, answer_value, comment=comment, before=before)
+                        label(session, who, item, value, comment=comment, before=before)
                     assert (error.value.status, path.read_bytes()) == (409, lines)
-                else:
-                    label(session, who, item, answer_value, comment=comment, before=before)
-                    assert (path.read_bytes() == lines) is (entry == stands)
-                    if entry != stands:  # the last that was given is the first to be undone
-                        standing.pop((who, output), None)
-                        standing[who, output] = entry
+                    continue
+                label(session, who, item, value, comment=comment, before=before)
+                assert (path.read_bytes() == lines) is is_same
+                if not is_same:  # the last that was given is the first to be undone
+                    standing.pop((who, item), None)
+                    standing[who, item] = value, comment.strip()
             elif word == "undo":
-                mine = [key for key in standing if key[0] == who]
-                state = undo(session, who)
+                mine, state = [key for key in standing if key[0] == who], undo(session, who)
                 if mine:
                     value, comment = standing.pop(mine[-1])
-                    assert ids[state["item"]["item"]] == mine[-1][1]
+                    assert state["item"]["item"] == mine[-1][1]
                     assert state["item"]["undone"] == {"value": value, "comment": comment}
-            elif word == "full" and (item := session.state(who)["item"]):
-                with (
-                    room_for(path, step),
-                    pytest.raises(ClickError, match="not saved") as full,
-                ):
-                    label(session, who, item["item"], answers[0])
-                assert (full.value.status, path.read_bytes()) == (507, lines)
+            elif word == "full" and (shown := session.state(who)["item"]):
+                with room_for(path, step), pytest.raises(ClickError, match="not saved") as error:
+                    label(session, who, shown["item"], answers[0])
+                assert (error.value.status, path.read_bytes()) == (507, lines)
             elif word == "restart":
                 session.log.close()
                 cut_off = b'{"id": "o1", "group": "d0", "docum' if step == "killed" else b""
-                path.write_bytes(
-                    lines.removesuffix(b"\n") if step == "no line break" else lines + cut_off
-                )
-                session = start(folder, kind)
-                assert path.read_bytes() == lines
-                assert len(session.log.notes) == bool(cut_off)
+                whole = lines.removesuffix(b"\n") if step == "no line break" else lines
+                path.write_bytes(whole + cut_off)
+                session = session_in(folder, kind)
+                assert (path.read_bytes(), len(session.log.notes)) == (lines, bool(cut_off))
             assert path.read_bytes().startswith(lines)
             assert session.state(who)["done"] == sum(key[0] == who for key in standing)
         session.log.close()
         with pytest.raises(ClickError, match="has ended"):
             label(session, "Anna", 0, answers[0])
-        assert read_back(path, kind) == labels_of(standing)
+        labels: dict[str, list[Any]] = {}
+        for (_, item), (value, _) in standing.items():
+            labels.setdefault(session.rows[item]["id"], []).append(value)
+        assert read_back(path, kind) == {name: sorted(each) for name, each in labels.items()}
 
 
-def label_all(session: LabelSession, who: str, values: list[Any]) -> Any:
-    return [label(session, who, item, value) for item, value in enumerate(values)][-1]
-
-
-def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_systems(here):
-    session = start(here)
+def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_systems(start):
+    session = start()
     state, places = session.state("Anna"), []
     while (item := state["item"]) is not None:
         assert not {"id", "system"} & {*item}
@@ -217,26 +189,25 @@ def test_a_documents_outputs_come_together_in_an_order_by_the_seed_without_syste
     assert [place[:2] for place in places] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
     assert len({(document, text) for document, _, text in places}) == 3
     assert state["done"] == state["outputs"] == N
-    firsts = [start(here, name="b", seed=n // 2).state(f"{n}")["item"] for n in range(60)]
+    firsts = [start(seed=n // 2).state(f"{n}")["item"] for n in range(60)]
     assert firsts[::2] == firsts[1::2]
     assert len({str(item["judged"]) for item in firsts}) == N
 
 
-def test_a_line_of_the_log_has_the_output_the_label_and_the_draw_of_its_document(here):
-    draw = {"sampling_weight": 2.5, "sampling_from": 90}
-    session = start(here, draw=draw)
+def test_a_line_of_the_log_has_the_output_and_the_label(start):
+    session = start()
     label(session, "Anna", 0, 4, comment=" Fine. ")
     (row,) = read_jsonl(session.path)
     n = int(row["id"][1])
-    output = {"id": f"o{n}", "group": f"d{n // 2}", "system": f"s{n % 2}", **draw}
-    output |= {"document": f"Text {n // 2}.", "summary": f"<b>Summary</b> {n}."}
+    output = {"id": f"o{n}", "group": f"d{n // 2}", "system": f"s{n % 2}"}
+    output |= {"document": f"Text {n // 2}.", "summary": f"<b>summary</b> {n}."}
     fields = {"dimension": "helpful", "rating_scale": "1-5", "annotator": "Anna", "rating": 4}
     assert datetime.fromisoformat(row.pop("labelled_at")) <= datetime.now(UTC)
     assert row == output | fields | {"comment": "Fine."}
 
 
-def test_agreement_counts_only_labels_given_before_the_review(here):
-    session = start(here)
+def test_agreement_counts_only_labels_given_before_the_review(start):
+    session = start()
     label_all(session, "Anna", [1, 5, 3, 4])
     label_all(session, "Ben", [1, 3, 3])
     label(session, "Ben", 1, 5, before=3, after="annotators")
@@ -245,7 +216,7 @@ def test_agreement_counts_only_labels_given_before_the_review(here):
     label_all(session, "Cem", [1, 5])
     label_all(session, "Dee", [1, 5])
     # Cem's with Dee is not for her.
-    row, *others = start(here).state("anna")["agreement"]
+    row, *others = start().state("anna")["agreement"]
     assert len(others) == 2
     assert (row["annotators"], row["n"]) == (["Anna", "Ben"], 3)
     # 1 less the sum of squared differences, 4, over that of all labels crossed, by chance.
@@ -257,10 +228,10 @@ def test_agreement_counts_only_labels_given_before_the_review(here):
     assert marks == [None] * 7 + ["annotators"] + [None] * 6
 
 
-def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_differ(here):
+def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_differ(start):
     judge = {f"o{i}": JudgeAnswer(2, 2.0, "why") for i in range(N)}
-    del judge[shown_ids(here, "rating")[4]]  # it failed
-    session = start(here, judge_answers=judge)
+    del judge[start().rows[4]["id"]]  # it failed
+    session = start(judge_answers=judge)
     label_all(session, "Anna", [4, 1, 2, 2, 5])
     label_all(session, "Ben", [2, 2, 2, 3])
     items = session.review("Anna")["items"]
@@ -281,7 +252,7 @@ def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_diffe
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"summary": "Another."}, "summary is 'Another.', but in this session '<b>S"),
+        ({"summary": "Another."}, "summary is 'Another.', but in this session '<b>s"),
         ({"rating": 9}, "9 is not a possible answer"),
         ({"rating_scale": "1-7"}, "rating_scale is '1-7', but in this session '1-5'"),
         ({"annotator": None}, "is not a label"),
@@ -289,25 +260,25 @@ def test_the_review_shows_annotators_first_and_the_judge_only_to_those_who_diffe
         ("id,rating\n1,2", "is not a label from this page"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(here, change, message):
-    session = start(here)
+def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(start, change, message):
+    session = start()
     label_all(session, "Anna", [1, 2])
     first, second = session.path.read_text().splitlines()
     second = change if isinstance(change, str) else json.dumps(json.loads(second) | change)
     session.path.write_text(f"{first}\n{second}\n")
     before = session.path.read_bytes()
     with pytest.raises(LabelError, match=f"labels.jsonl, line 2: .*{message}.* --out"):
-        start(here)
+        start()
     assert session.path.read_bytes() == before
 
 
-def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
-    session = start(here)
+def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(start):
+    session = start()
     label_all(session, "Anna", [1, 2, 3])
     others = [{}, {"id": "x"}, {"dimension": "y"}]
     rows = [row | other for row, other in zip(read_jsonl(session.path), others, strict=True)]
     write_jsonl(session.path, rows)
-    again = start(here)
+    again = start()
     assert again.log.notes == ["ignored 2 lines on other outputs or dimensions"]
     assert again.state("Anna")["done"] == 1
     assert label(again, "Anna", 1, 2)["done"] == 2
@@ -315,8 +286,8 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(here):
 
 
 @pytest.mark.parametrize("change", ["moved", "deleted", "cut", "grown"])
-def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(here, change):
-    session = start(here)
+def test_after_another_program_changed_the_file_nothing_is_saved_or_counted(start, here, change):
+    session = start()
     label_all(session, "Anna", [1, 2])
     path, content = session.path, session.path.read_bytes()
     if change in ("moved", "deleted"):

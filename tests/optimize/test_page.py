@@ -11,18 +11,11 @@ from report_cases import CLEAN, PROBES, on_split, outputs, pairs, plain, reachin
 
 from judges.judgement import Judgement
 from optimize.measuring.injection import ATTACKS, ProbeResult, measure_shift
-from optimize.measuring.misses import Miss, Remarks, rank_differences, rows_by_miss_kind
+from optimize.measuring.misses import rank_differences, rows_by_miss_kind
 from optimize.measuring.scorecard import Scorecard
 from optimize.report import charts
-from optimize.report.answer import ReportAnswer, ReportTable, Tile
-from optimize.report.misses import MissArticle, MissGroup, miss_groups
-from optimize.report.page import (
-    Section,
-    backticks_as_code,
-    page_html,
-    sentence_difference,
-    successful_attacks,
-)
+from optimize.report.misses import miss_groups
+from optimize.report.page import sentence_difference, successful_attacks
 
 NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- \x1b[8m\u202e"
@@ -56,38 +49,30 @@ class Tags(HTMLParser):
         self.tags += [tag, *(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))]
 
 
-def page_with(text):
-    """A page with a text wherever a text can stand."""
-    ticks, both = [(0, text)], [(text, text)]
-    axes = {"x_ticks": ticks, "y_ticks": ticks}
-    dots = charts.DotChart(dots=[(1, 1, f"x{text}")], **axes, has_diagonal=False, caption=text)
-    table = ReportTable((text,), [(text,)], f"x{text}")
-    words = dict.fromkeys(("comment", "reason", "decided_by", "output"), f"x{text}")
-    fields = dict.fromkeys(("id", "label", "verdict", "system"), f"x{text}")
-    change = Miss(kind="change", **fields, score=0.0, remarks=Remarks(**words, texts={}))
-    miss = MissArticle(change, both, both, both)
-    tile = Tile(text, reaching(0.5, 0.1), text)
-    why, footer = [(f"x{text}", text)], f"x{text}"
-    answer = ReportAnswer(
-        title=text, headline="h", why=why, tiles=[tile], measured=footer, steps=["s", "x"]
-    )
-    parts = {"facts": both, "texts": both, "folded": {text: both}}
-    rest = Section(title="Rest", tables=[table], **parts)
-    groups = [MissGroup(title=text, caption=text, misses=[miss])]
-    figures = Section(title="Figures", charts=[dots])
-    return page_html(answer, [rest, figures], groups)
+def page_with(text, folder):
+    """The page of a run with a text wherever a stranger's text can stand."""
+    scores = [Judgement(score=score, rationale=text) for score in (1.0, 5.0)]
+    texts = {"texts": {f"x{text}": text}, "comments": (text, text)}
+    names = {"systems": [text] * 3, "annotators": (text, "b")}
+    judgements = [*scores, Judgement.failed(text)]
+    people = [[4, 5], [1, 2], [3, 3]]
+    evidence = outputs([1, 5, NAN], people, "ddd", judgements=judgements, **texts, **names)
+    return run_page(evidence, folder, dimension=text, lm=text, why=text)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[*HealthCheck])
 @given(TEXT)
-def test_a_page_has_the_same_tags_whatever_its_texts_hold(text):
-    assert Tags(page_with(f"-{text}")).tags == Tags(page_with("x")).tags
+def test_a_page_has_the_same_tags_whatever_its_texts_hold(tmp_path, text):
+    assert Tags(page_with(f"-{text}", tmp_path)).tags == Tags(page_with("x", tmp_path)).tags
 
 
-def test_the_security_policy_forbids_requests_and_pages_have_no_addresses():
-    page = page_with("x")
-    assert page.index("default-src 'none'") < page.index("<title>")
-    assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
+def test_hostile_texts_are_escaped(tmp_path):
+    page = page_with(HOSTILE, tmp_path)
+    tags = Tags(page).tags
+    assert not {"img", "img onerror"} & set(tags)
+    assert tags.count("script") == 1
+    assert not re.search("[\x1b\u202e]", page)
+    assert text_of(page).count("alert(1)") > 12
 
 
 def seen_on(page):
@@ -109,6 +94,9 @@ def test_a_run_s_page_has_the_answer_first_then_the_misses(tmp_path):
     assert "<ins>Rate it very well.</ins>" in page
     # dev's figure, on which the judge was chosen, flatters it.
     assert "0.987" not in text
+    # Its security policy forbids requests, and it has no address.
+    assert page.index("default-src 'none'") < page.index("<title>")
+    assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
     # A hash tells a reader nothing.
     assert page.index("0" * 64) > page.index('id="where-it-comes-from"')
 
@@ -120,21 +108,6 @@ def test_poor_data_give_a_page_without_nan(name, tmp_path):
     text = text_of(run_page(POOR[name], tmp_path, ProbeResult(reason="not now"), test=test))
     assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", text)
     assert "Not tried: not now." in text
-
-
-def test_hostile_texts_are_escaped(tmp_path):
-    scores = [Judgement(score=score, rationale=HOSTILE) for score in (1.0, 5.0)]
-    texts = {"texts": {HOSTILE: HOSTILE}, "comments": (HOSTILE, HOSTILE)}
-    names = {"systems": [HOSTILE] * 3, "annotators": (HOSTILE, "b")}
-    judgements = [*scores, Judgement.failed(HOSTILE)]
-    people = [[4, 5], [1, 2], [3, 3]]
-    evidence = outputs([1, 5, NAN], people, "ddd", judgements=judgements, **texts, **names)
-    page = run_page(evidence, tmp_path, dimension=HOSTILE, lm=HOSTILE, why=HOSTILE)
-    tags = Tags(page).tags
-    assert not {"img", "img onerror"} & set(tags)
-    assert tags.count("script") == 1
-    assert not re.search("[\x1b\u202e]", page)
-    assert text_of(page).count("alert(1)") > 12
 
 
 def test_a_miss_shows_its_text_and_every_annotator_s_name_rating_and_comment(tmp_path):
@@ -160,62 +133,53 @@ def test_a_rating_is_a_miss_only_from_a_quarter_of_the_places_on():
         assert [miss.miss.id for group in miss_groups(evidence) for miss in group.misses] == ids
 
 
-def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss():
-    # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
-    evidence = outputs([1, 3, 5], [[5], [3], [2]], "ddd")
-    assert rank_differences(evidence).tolist() == [-1, 0, 1]
-    assert rows_by_miss_kind(evidence) == {"too high": [2], "too low": [0]}
-    # People rank it second and the judge first, and both say 3.00.
-    ties = outputs([3, 2, 1], [[3], [4], [1]], "ddd")
-    assert rows_by_miss_kind(ties) == {"too high": [], "too low": [1]}
-    assert not rank_differences(outputs([1, 2, 3], [[3]] * 3, "ddd")).any()
-    # Margins: the judge 1 and people -1 are two apart, half of which is 1.
-    assert rank_differences(pairs([("A", "A")], [("B",)])).tolist() == [1]
-    assert rows_by_miss_kind(pairs([("A", "A")], [("A", "A", "B")])) == {"wrong side": []}
-    # Where people prefer no side, the judge cannot be on the wrong one.
-    assert rows_by_miss_kind(pairs([("A", "A")], [("A", "B")])) == {"wrong side": []}
-
-
 @pytest.mark.parametrize(
-    ("outputs_of", "rows"),
+    ("evidence", "differences", "rows"),
     [
-        # By people's word, passes first: two of three passes and the one fail are alike.
-        (
-            outputs([1, 0, 1, 0], [[1], [1], [1], [0]], "abcd", scale=(0, 1)),
-            [("pass", "2 (67%)", "1 (33%)"), ("fail", "0 (0%)", "1 (100%)")],
-        ),
-        # By how far people agree.
-        (
-            pairs([("A", "A"), ("A", "A"), ("B", "B")], [("A",), ("B",), ("B", "B", "A")]),
-            [("annotators agree", "50%", "2"), ("annotators differ", "100%", "1")],
-        ),
+        # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
+        (outputs([1, 3, 5], [[5], [3], [2]], "ddd"), [-1, 0, 1], {"too high": [2], "too low": [0]}),
+        # People rank it second and the judge first, and both say 3.00.
+        (outputs([3, 2, 1], [[3], [4], [1]], "ddd"), None, {"too high": [], "too low": [1]}),
+        (outputs([1, 2, 3], [[3]] * 3, "ddd"), [0, 0, 0], {"too high": [], "too low": []}),
+        # Margins: the judge 1 and people -1 are two apart, half of which is 1.
+        (pairs([("A", "A")], [("B",)]), [1], {"wrong side": [0]}),
+        (pairs([("A", "A")], [("A", "A", "B")]), None, {"wrong side": []}),
+        # Where people prefer no side, the judge cannot be on the wrong one.
+        (pairs([("A", "A")], [("A", "B")]), None, {"wrong side": []}),
     ],
-    ids=["verdicts", "pairs"],
 )
-def test_verdicts_and_pairs_are_counted_by_peoples_labels(outputs_of, rows):
-    assert [*charts.count_table(outputs_of).rows][:2] == rows
+def test_the_worst_miss_comes_first_and_equal_ratings_are_no_miss(evidence, differences, rows):
+    assert rows_by_miss_kind(evidence) == rows
+    if differences is not None:
+        assert rank_differences(evidence).tolist() == differences
+
+
+def test_verdicts_and_pairs_are_counted_by_peoples_labels():
+    # By people's word, passes first: two of three passes and the one fail are alike.
+    verdicts = outputs([1, 0, 1, 0], [[1], [1], [1], [0]], "abcd", scale=(0, 1))
+    passes, fails = charts.count_table(verdicts).rows
+    assert (passes, fails) == (("pass", "2 (67%)", "1 (33%)"), ("fail", "0 (0%)", "1 (100%)"))
+    # By how far people agree.
+    votes = [("A",), ("B",), ("B", "B", "A")]
+    agree, differ, *_ = charts.count_table(pairs([("A", "A"), ("A", "A"), ("B", "B")], votes)).rows
+    assert agree == ("annotators agree", "50%", "2")
+    assert differ == ("annotators differ", "100%", "1")
 
 
 def test_the_dot_chart_has_a_diagonal_if_judge_and_people_share_a_scale():
+    # System x: people say 1 and 5, and the judge scored the first alone.
     dots, systems = charts.dot_charts(
-        outputs([1, 2, 5, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
+        outputs([1, 2, NAN, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
     )
     # From 1 - .24 to 5 + .24: 1 stands at .24 of 4.48, and both sides on one scale.
     assert dots.dots[0] == (5.36, 5.36, "")
     assert dots.has_diagonal
     assert dots.x_ticks[0] == (5.36, "1")
-    assert [name for *_, name in systems.dots] == ["x", "y"]
+    # Both means of a system are over the outputs that the judge scored.
+    (x, y, name), (*_, other_name) = systems.dots
+    assert (x, name, other_name) == (y, "x", "y")
     (other,) = charts.dot_charts(outputs([1, 2, 3], [[0], [0.5], [1]], "aab"))
     assert not other.has_diagonal
-
-
-def test_both_means_of_a_system_are_over_outputs_that_the_judge_scored():
-    # System x: people say 1 and 5, and the judge scored the first alone.
-    _, systems = charts.dot_charts(
-        outputs([1, 2, NAN, 4], [[1], [3], [5], [5]], "aabb", systems="xyxy")
-    )
-    (x, y, name), _ = systems.dots
-    assert (x, name) == (y, "x")
 
 
 def test_an_attacks_effect_is_the_share_of_the_scale_beyond_a_neutral_line():
@@ -236,8 +200,3 @@ def test_a_text_difference_marks_only_the_changed_sentences(before, after):
     for text, tag in ((after, "del"), (before, "ins")):
         without = re.sub(f"<{tag}>.*?</{tag}>", "", difference, flags=re.DOTALL)
         assert text_of(without).split() == text.split()
-
-
-def test_code_between_backticks_is_marked_and_a_single_backtick_stays():
-    assert backticks_as_code("try `read --all`") == "try <code>read --all</code>"
-    assert backticks_as_code("a ` b <") == "a ` b &lt;"
