@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_world import SEED, judge, problem_of, search, world, written_search
+from search_world import SEED, judge, problem_of, world, written_search
 
 from judges.dimension import Dimension
 from judges.judgement import Judgement
@@ -15,7 +15,6 @@ from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration
-from optimize.search.problem import SearchOptions
 from optimize.search.two_fold_search import score_finalists
 from optimize.statistics.balanced import (
     balanced_accuracy,
@@ -80,15 +79,6 @@ def test_the_balanced_contrast_is_the_difference_and_changes_sign_with_the_judge
     assert balanced_contrast(a, b, few, document).swapped(signs[None]) == pytest.approx([after])
 
 
-def test_equal_strictness_on_passes_and_fails_gives_zero_terms():
-    """Five documents of passes, five of fails: half of each are failed, and before none was."""
-    human, document = np.repeat([1.0, 0.0], 20), np.repeat(np.arange(10), 4)
-    strict = np.tile([1.0, 0.0], 20)
-    contrast = balanced_contrast(strict, np.ones(40), human, document)
-    assert contrast.terms == pytest.approx(np.zeros(10))
-    assert contrast.interval is None  # all terms are equal
-
-
 def with_verdicts(items: Items) -> Items:
     """The outputs that people rate above 3 pass."""
     return Items(tuple(replace(item, human=float(item.human > 3)) for item in items.items))
@@ -109,7 +99,8 @@ def test_a_search_for_balanced_accuracy_finds_instruction_and_threshold():
     assert result.decision.why.startswith("Shipped: the tuned judge. Cross-validated on")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
-    assert result.tuned.threshold == pytest.approx(0.25, abs=0.08)
+    for candidate in (result.tuned, result.untuned):
+        assert candidate.threshold == pytest.approx(0.25, abs=0.08)
     new = with_verdicts(world(60, first=1000))
     scores = [one.judgement.score for one in low_judge(result.tuned.prompt(SEED), new.items)]
     assert balanced_accuracy(verdicts(scores, result.tuned.threshold), new.human) > 0.7
@@ -121,37 +112,24 @@ def test_the_threshold_does_not_depend_on_the_labels_that_it_is_tested_on():
     """Dev's labels turned around leave the threshold of what train has taught."""
     train, dev = with_verdicts(world(20)), with_verdicts(world(18, first=100))
     mirror = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
-    thresholds = []
+    candidate = Candidate(instruction="Rate the kindness of the text.")
+    exploration, thresholds = Exploration(finalists=[candidate], candidate_ids=()), []
     for half in (dev, mirror):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
-        candidate = Candidate(instruction="Rate the kindness of the text.")
-        finalists = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))
-        thresholds.append(finalists[0].candidate.threshold)
-        assert set(finalists[0].scores.tolist()) <= {0.0, 1.0}
+        (finalist, *_) = score_finalists(problem, exploration)
+        thresholds.append(finalist.candidate.threshold)
+        assert set(finalist.scores.tolist()) <= {0.0, 1.0}
     assert thresholds[0] == thresholds[1] != 0.5
-
-
-def test_a_judge_that_shows_all_labels_has_each_folds_threshold_from_other_folds():
-    train, dev = with_verdicts(world(16)), with_verdicts(world(12, first=100))
-    result, records, _ = search(
-        train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
-    )
-    assert records[0]["how"] == "all"
-    assert result.decision.gain.n_documents == 28
-    assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
 
 
 def test_binary_labels_are_tuned_for_balanced_accuracy_unless_a_level_is_given():
     words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
     two, five = (Dimension(**words, anchors=dict.fromkeys(s, "")) for s in ((0, 1), range(1, 6)))
     items, ratings = with_verdicts(world(4)), world(4)
-    for objective_name, level, dimension, labels, expected in (
-        ("auto", "auto", two, items, "balanced"),
-        ("auto", "summary", two, items, "spearman"),
-        ("spearman", "auto", two, items, "spearman"),
-        ("auto", "auto", five, items, "spearman"),
-        ("auto", "auto", two, ratings, "spearman"),
-    ):
-        assert choose_objective(objective_name, level, dimension, labels) == expected
+    assert choose_objective("auto", "auto", two, items) == "balanced"
+    for changes in (("auto", "summary"), ("spearman", "auto")):
+        assert choose_objective(*changes, two, items) == "spearman"
+    for dimension, labels in ((five, items), (two, ratings)):
+        assert choose_objective("auto", "auto", dimension, labels) == "spearman"
     with pytest.raises(SettingsError, match="--objective balanced"):
         choose_objective("balanced", "auto", five, ratings)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.statistics.correlations import summary_level
 from optimize.statistics.human import (
     annotator_agreement,
     krippendorff_alpha,
@@ -43,19 +42,6 @@ def test_annotators_who_share_no_output_are_not_compared():
     assert one_annotator([1, 2], [[1, NAN], [NAN, 2]]) is None
     with pytest.raises(ValueError, match=r"shape \(2, 2\) for 3 outputs"):
         annotator_agreement([[1, 2], [2, 1]], [1, 1, 2])
-
-
-def test_an_annotators_own_ratings_as_judge_are_as_good_as_that_annotator():
-    _, marks, document, _ = people(np.random.default_rng(0))
-    marks[3, 1], marks[:12, 2] = NAN, NAN
-    pair = one_annotator(marks[:, 0], marks[:, :2], document)
-    # The judge is annotator 0: against annotator 1 both are annotator 0, and against annotator 0
-    # the judge is perfect.
-    expected = summary_level(
-        np.where(np.isnan(marks[:, 1]), NAN, marks[:, 0]), np.nan_to_num(marks[:, 1]), document
-    ).value
-    assert pair.judge.value == pytest.approx((1 + expected) / 2)
-    assert pair.annotator.value == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])

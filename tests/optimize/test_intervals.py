@@ -9,30 +9,8 @@ import pytest
 from scipy import stats
 
 from optimize.statistics.contrasts import contrast_judges
-from optimize.statistics.correlations import (
-    dataset_level,
-    summary_level,
-    system_level,
-)
-from optimize.statistics.intervals import Vector, interval_of_mean
-
-Rows = tuple[Vector, Vector, Vector, Vector]
-
-
-def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> Rows:
-    """Two judges, ties, 5 % failures and clustered documents: a, b, human, document."""
-    document = np.repeat(np.arange(documents), systems)
-    level, taste = 0.6 * rng.normal(size=(2, documents))[:, document]
-    quality = level + rng.normal(size=document.size)
-
-    def rate(noise: Vector | float) -> Vector:
-        scores: Vector = np.clip(np.round(3.5 + quality + noise), 1, 5)
-        return scores
-
-    a, b = (rate(taste + size * rng.normal(size=quality.size)) for size in (0.6, 1.2))
-    for judge in (a, b):
-        judge[rng.random(judge.size) < 0.05] = np.nan
-    return a, b, rate(0.2 * rng.normal(size=quality.size)), document
+from optimize.statistics.correlations import dataset_level, summary_level, system_level
+from optimize.statistics.intervals import interval_of_mean
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +62,18 @@ def test_the_interval_over_15_systems_or_more_is_bonett_and_wrights():
 
 
 def test_intervals_are_withheld_if_they_would_not_cover():
-    a, _, human, document = outputs(np.random.default_rng(2), 14)
+    human, noise = np.random.default_rng(2).normal(size=(2, 240)).round(1)
+    judge, document = human + noise, np.arange(240) // 4
+    few = document < 14
     for level in (dataset_level, summary_level):
-        assert level(a, human, document).interval is None
-    a, _, human, document = outputs(np.random.default_rng(2), 60)
-    assert dataset_level(a, human, document, coefficient="kendall").interval is None
-    # Of a perfect judge, and of one that is 0 by convention, nothing is known of others.
-    for judge in (human, 0 * human):
-        assert summary_level(judge, human, document).interval is None
-        assert dataset_level(judge, human, document).interval is None
+        assert level(judge, human, document).interval is not None
+        assert level(judge[few], human[few], document[few]).interval is None
+        # Of a perfect judge, and of one that is 0 by convention, nothing is known of others.
+        for extreme in (human, 0 * human):
+            assert level(extreme, human, document).interval is None
+    assert dataset_level(judge, human, document, coefficient="kendall").interval is None
     # Of 60 outputs 46 pass: fourteen say what rho is.
-    passes = np.arange(60) >= 14
-    scores = np.random.default_rng(3).normal(size=60)
+    scores, passes = noise[:60], np.arange(60) >= 14
     assert dataset_level(scores, passes).interval is None
     assert contrast_judges(scores, -scores, passes, range(60), level="dataset").interval is None
     assert dataset_level(scores, np.arange(60) >= 15).interval is not None

@@ -5,15 +5,17 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import CHROMIUM, CTRL, SHIFT, Browser, Page, chromium
 from jsonl import read_jsonl, write_jsonl
 from processes import start_command
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
-)
+pytestmark = [
+    pytest.mark.usefixtures("here"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"),
+]
 MARKUP = "<img src=x onerror=\"document.title='hit'\"><script>document.title='hit'</script>"
 TALK = f"User: a question\n    of two lines\nAssistant: {MARKUP}\n\n    User: feigned"
 LONG = "unbreakable_" * 60
@@ -35,29 +37,29 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield chrome
 
 
-def outputs(folder: Path, documents: int, each: int, text: str = "a document\n" * 99) -> Path:
-    """A file of outputs, which say their own ids."""
-    path, names = folder / "outputs.jsonl", [(d, n) for d in range(documents) for n in range(each)]
-    about = [{"id": f"{d}-{n}", "group": str(d), "summary": f"{d}-{n}"} for d, n in names]
-    write_jsonl(path, [row | {"document": text} for row in about])
-    return path
+DOCUMENT = "a document\n" * 99
+LABELS = Path("labels.jsonl")
+
+
+def outputs(documents: int, each: int, text: str = DOCUMENT, summary: str = "") -> list[Any]:
+    """Outputs, which say their own ids if nothing else."""
+    names = [(str(d), f"{d}-{n}") for d in range(documents) for n in range(each)]
+    texts = [{"document": text, "summary": summary or name} for _, name in names]
+    return [{"id": name, "group": d, **row} for (d, name), row in zip(names, texts, strict=True)]
 
 
 @contextmanager
-def serve(path: Path, *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """The address at which the command serves a file of outputs, and its process."""
+def serve(rows: list[Any], *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """The address at which the command serves these rows, and its process."""
+    path = write_jsonl("outputs.jsonl", rows)
     what = () if "--pairwise" in flags else ("--dimension", "relevance")
-    words = ("label", path, "--out", labels(path), *what, *flags)
+    words = ("label", path, "--out", LABELS, *what, *flags)
     running = start_command(*words, stderr=subprocess.DEVNULL)
     try:
         yield next(line[5:].strip() for line in running.stdout if line.startswith("open ")), running
     finally:
         running.kill()
         running.communicate()
-
-
-def labels(path: Path) -> Path:
-    return path.with_name("labels.jsonl")
 
 
 def text(page: Page, name: str) -> str:
@@ -86,11 +88,13 @@ def begin(page: Page, address: str, name: str) -> None:
     shows(page, "work")
 
 
-def press(page: Page, key: str) -> None:
-    """Press a key, and wait until the next thing is shown."""
-    before = json.dumps(page.run("document.title + document.getElementById('heading').innerText"))
-    page.press(key)
-    page.until(f"document.title + document.getElementById('heading').innerText !== {before}")
+def press(page: Page, *keys: str) -> None:
+    """Press keys, and wait after each until the next thing is shown."""
+    seen = "document.title + document.getElementById('heading').innerText"
+    for key in keys:
+        before = json.dumps(page.run(seen))
+        page.press(key)
+        page.until(f"{seen} !== {before}")
 
 
 def fails(page: Page, key: str) -> str:
@@ -106,17 +110,12 @@ def comment(page: Page, text: str) -> None:
     page.press("Escape")
 
 
-def label_all(page: Page, key: str, number: int) -> None:
-    for _ in range(number):
-        press(page, key)
-
-
 def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_command(
-    browser, tmp_path
+    browser,
 ):
-    path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
+    pages = {name: browser.page() for name in ("Anna", "Ben")}
     log: list[tuple[str, str, int]] = []
-    with serve(path) as (address, running):
+    with serve(outputs(5, 2)) as (address, running):
         for name, page in pages.items():
             # People copy an address without its last slash, too.
             begin(page, address.rstrip("/") if name == "Ben" else address, name)
@@ -138,10 +137,10 @@ def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_c
         assert output(second) == output(first)
         # What could not be saved is saved by trying again.
         log.append(("Anna", output(second), 5))
-        labels(path).rename(aside := tmp_path / "aside")
+        aside = LABELS.rename("aside")
         comment(second, "too long")
         assert "another program changed it" in fails(second, "5")
-        aside.rename(labels(path))
+        aside.rename(LABELS)
         second.press("Enter")
         second.until("document.title.startsWith('9 of 10')")
         comment(second, "kept")
@@ -151,45 +150,41 @@ def test_a_pressed_key_is_saved_once_despite_reloads_windows_faults_and_a_dead_c
         assert "Not saved" in text(second, "status")
         assert second.run("document.querySelector('[aria-pressed=true]').textContent") == "3"
         assert value(second) == "kept"
-    rows = read_jsonl(labels(path))
+    rows = read_jsonl(LABELS)
     assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == log
     assert rows[-1]["comment"] == "too long"
 
 
-def test_the_output_chosen_on_the_page_is_the_preferred_one_of_the_pair(browser, tmp_path):
-    path = tmp_path / "pairs.jsonl"
+def test_the_output_chosen_on_the_page_is_the_preferred_one_of_the_pair(browser):
     sides = {"response_a": "the first", "response_b": "the second"}
-    write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
+    rows = [{"id": str(n), "prompt": "a question", **sides} for n in range(4)]
     choices = []
-    with serve(path, "--pairwise", "better=it answers the question") as (address, _):
+    with serve(rows, "--pairwise", "better=it answers the question") as (address, _):
         page = browser.page()
         begin(page, address, "Anna")
         check_screen(page)
         for _ in range(4):
             choices.append(output(page))
             press(page, "a")
-    votes = [row[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
+    votes = [row[f"response_{row['preferred'].lower()}"] for row in read_jsonl(LABELS)]
     assert votes == choices
     assert {*choices} == {*sides.values()}  # whichever stands first in the file
 
 
 def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_nothing(
-    browser, tmp_path
+    browser,
 ):
-    path = outputs(tmp_path, 2, 2)
-    with serve(path) as (address, _):
+    with serve(outputs(2, 2)) as (address, _):
         ben, page = browser.page(), browser.page()
         begin(ben, address, "Ben")
-        label_all(ben, "1", 4)
+        press(ben, *"1111")
         begin(page, address, "Anna")
         second = "new MouseEvent('click', {detail: 2})"  # of a double click
         page.run(f"document.querySelector('#answers button').dispatchEvent({second})")
         page.press("4", modifiers=CTRL)
         page.press("4", repeat=True)
         page.press("C", modifiers=SHIFT)
-        page.press("c")
-        page.press("4", "u", "r")
-        page.press("Escape")
+        page.press("c", "4", "u", "r", "Escape")
         assert value(page) == "4ur"
         page.send("Page.reload")
         shows(page, "work")
@@ -203,26 +198,24 @@ def test_the_keyboard_suffices_and_held_or_modified_keys_and_double_clicks_do_no
         assert page.run("document.activeElement.textContent") == "2"
         press(page, "Enter")
         assert "New document, 2 of 2" in text(page, "heading")
-        label_all(page, "5", 2)
+        press(page, *"55")
         shows(page, "done")
         assert "4 labelled by both" in text(page, "agreement")
         press(page, "r")
         assert "Disagreement with another annotator, 2 to look at" in text(page, "heading")
         assert text(page, "labels").splitlines()[::2] == ["You: 5", "Ben: 1"]
-        press(page, "5")
-        press(page, "3")
+        press(page, *"53")
         shows(page, "done")
         assert "Disagreements: 2" in text(page, "review")
-    rows = [row for row in read_jsonl(labels(path)) if row["annotator"] == "Anna"]
+    rows = [row for row in read_jsonl(LABELS) if row["annotator"] == "Anna"]
     assert [row["rating"] for row in rows] == [1, None, 1, 2, 5, 5, 3]
     assert [row.get("changed_after") for row in rows] == [None] * 6 + ["annotators"]
 
 
-def test_every_screen_is_whole_and_the_review_ends_with_the_judges_labels(browser, tmp_path):
-    path = outputs(tmp_path, 1, 5, f"{TALK}\n{LONG}")
+def test_every_screen_is_whole_and_the_review_ends_with_the_judges_labels(browser):
     # The judge gives all the same score, and none is near both ends: it differs from two at least.
-    write_jsonl(path, [row | {"summary": "alike"} for row in read_jsonl(path)])
-    with serve(path, "--judge", "relevance") as (address, running):
+    rows = outputs(1, 5, f"{TALK}\n{LONG}", "alike")
+    with serve(rows, "--judge", "relevance") as (address, running):
         ben, page = browser.page(), browser.page()
         begin(ben, address, LONG[:80])
         press(ben, "1")
@@ -234,8 +227,7 @@ def test_every_screen_is_whole_and_the_review_ends_with_the_judges_labels(browse
         assert page.run("[...document.querySelectorAll('#given strong')].map(one =>"
                         " one.textContent).join('')") == "User: Assistant: "  # fmt: skip
         assert MARKUP in text(page, "given")
-        for key in "51515":
-            press(page, key)
+        press(page, *"51515")
         check_screen(page)
         for key, other in (("r", "another annotator"), ("1", "the judge")):
             press(page, key)
@@ -248,7 +240,7 @@ def test_every_screen_is_whole_and_the_review_ends_with_the_judges_labels(browse
         running.wait()
         fails(page, "2")
         check_screen(page)
-    assert [row.get("changed_after") for row in read_jsonl(labels(path))[-2:]] == [
+    assert [row.get("changed_after") for row in read_jsonl(LABELS)[-2:]] == [
         *("annotators", "judge")
     ]
 

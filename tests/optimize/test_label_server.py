@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 from jsonl import read_jsonl
 
 from judges import definition
-from optimize.label_page.label_log import ClickError
 from optimize.label_page.server import LabelServer
 from optimize.label_page.session import LabelSession
 
@@ -25,16 +24,13 @@ CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": No
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[LabelServer]:
-    texts = {"summary": MARKUP, "dimension": "helpful"}
-    rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
-    subject = definition.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
-    path = tmp_path / "labels.jsonl"
+    texts = {"document": "A text.", "summary": MARKUP, "dimension": "helpful"}
     session = LabelSession(
-        subject=subject,
-        rows=rows,
+        subject=definition.make_dimension("helpful", (1, 5), TEXTS, "<i>It helps.</i>"),
+        rows=[{"id": f"o{i}", "group": f"d{i}", **texts} for i in range(3)],
         text_fields=TEXTS[:1],
         output_fields={"summary": "summary"},
-        path=path,
+        path=tmp_path / "labels.jsonl",
     )
     with LabelServer(session) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -42,8 +38,7 @@ def server(tmp_path: Path) -> Iterator[LabelServer]:
         yield server
         server.shutdown()
         thread.join()
-        with suppress(ClickError):  # whose file the test has changed
-            session.log.close()
+        session.log.close()
 
 
 def ask(
@@ -60,10 +55,10 @@ def ask(
         return answer.status, answer.read().decode(), answer.headers
 
 
-RULES = {
-    *("default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'"),
-    *("base-uri 'none'", "form-action 'none'"),
-}
+RULES = """
+    default-src 'none'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none';
+    form-action 'none'
+"""
 HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Referrer-Policy": "no-referrer",
@@ -81,7 +76,7 @@ def test_each_page_has_its_own_nonce_and_no_other_script_may_run(server):
         nonces.add(nonce)
         assert {*re.findall(r'<(?:script|style)[^>]*?(?: nonce="(.*?)")?>', page)} == {nonce}
         assert "alert(" not in page
-        assert {*map(str.strip, policy.split(";"))} >= RULES
+        assert {*map(str.strip, RULES.split(";"))} <= {*map(str.strip, policy.split(";"))}
         assert (status, {name: headers[name] for name in HEADERS}) == (200, HEADERS)
     assert len(nonces) == 2
 
@@ -154,27 +149,22 @@ def test_an_invalid_label_request_is_refused_with_a_sentence(server, body, heade
 
 
 def test_silent_or_half_open_connections_do_not_block_others(server):
-    address = ("127.0.0.1", server.server_port)
-    open_ones = [socket.create_connection(address) for _ in range(20)]
     head = f"POST /{server.token}/label HTTP/1.1\r\nHost: {server.hosts[0]}\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-    for each in open_ones[:10]:
-        each.sendall(head.encode())
-    try:
+    with ExitStack() as connections:
+        for number in range(20):
+            peer = socket.create_connection(("127.0.0.1", server.server_port))
+            connections.enter_context(peer).sendall(head.encode() if number % 2 else b"")
         assert ask(server, "POST", "label", CLICK)[0] == 200
         server.shutdown()
         server.server_close()  # which waits for none of them
-    finally:
-        for each in open_ones:
-            each.close()
 
 
 def test_the_server_prints_nothing_about_requests(server, capfd):
     ask(server, "GET", "state")
     ask(server, "GET", "", token="x")
-    with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
-        peer.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
-    with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
-        peer.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
-        peer.recv(100)
+    for nonsense in (b"\x16\x03\x01 nonsense\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.server_port)) as peer:
+            peer.sendall(nonsense)
+            peer.recv(100)
     assert capfd.readouterr() == ("", "")

@@ -39,13 +39,18 @@ def pool(
 EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
 
 
-@pytest.mark.parametrize(("cuts", "labelled", "most"), [(EVEN, 50, 0.97), (MOST_PASS, 20, 0.985)])
-def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, labelled, most):
-    everything = pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
+@pytest.mark.parametrize(
+    ("cuts", "labelled", "noise", "most"),
+    # The last judge is nearly perfect, which does not make intervals too narrow.
+    [(EVEN, 50, 0.6, 0.97), (MOST_PASS, 20, 0.6, 0.985), (MOST_PASS, 20, 0.1, 0.985)],
+)
+def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(cuts, labelled, noise, most):
+    everything = pool(np.random.default_rng(1), 100_000, 100_000, cuts, noise)
     truth, bounds = estimate_mean(*everything).labels_only.value, (1.0, 1.0 + len(cuts))
 
     def covers(rng: np.random.Generator) -> bool:
-        return truth in estimate_mean(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds).interval
+        sample = pool(rng, 200, labelled, cuts, noise)
+        return truth in estimate_mean(*sample, bounds=bounds).interval
 
     # At 95 % itself 300 hits have a standard deviation of 1.3 points; of few labels of which nearly
     # all pass no interval covers just that.
@@ -67,18 +72,6 @@ def test_sixteen_passing_labels_leave_a_wide_interval():
     assert result.interval.high == 1
     number = labels_needed(result, (1 - result.interval.low) / 2)
     assert number > 60
-
-
-@pytest.mark.parametrize(("n", "share"), [(20, 0.8), (20, 0.95), (60, 0.9)])
-def test_a_nearly_perfect_judge_does_not_make_intervals_too_narrow(n, share):
-    def covers(rng: np.random.Generator) -> bool:
-        human = (rng.random(1000) < share).astype(float)
-        score = np.where(rng.random(1000) < 0.1, 1 - human, human)
-        labels = np.where(np.arange(1000) < n, human, math.nan)
-        return share in estimate_mean(labels, score, bounds=(0, 1)).interval
-
-    # 400 hits have a standard deviation of one point.
-    assert share_of(400, n, covers) >= 0.93 - 0.02
 
 
 def test_labels_alone_have_students_interval_over_documents():
@@ -130,9 +123,9 @@ def test_intervals_cover_the_mean_of_the_given_outputs_if_documents_are_weighted
     assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
 
 
-def differences(names: tuple[str, ...], *vectors: Any) -> Any:
+def differences(names: tuple[str, ...], *vectors: Any, low: float = -9, high: float = 9) -> Any:
     weight = np.ones(len(vectors[0]))
-    return system_differences(names, *vectors, weight=weight, bounds=(-9.0, 9.0))
+    return system_differences(names, *vectors, weight=weight, bounds=(low, high))
 
 
 def test_system_differences_use_common_documents_and_hold_simultaneously():
@@ -160,11 +153,7 @@ def test_systems_with_equal_labels_on_a_few_documents_may_still_differ():
     # Nobody failed on 20 documents: either rate of fails may be 3 / 20 by the rule of three.
     document, system = np.repeat(np.arange(100), 2), np.tile(["a", "b"], 100)
     label = np.where(document < 20, 1.0, math.nan)
-    (difference,) = system_differences(
-        ("a", "b"),
-        *(label, np.ones(200), document, system),
-        weight=np.ones(200),
-        bounds=(0.0, 1.0),
-    )
+    vectors = label, np.ones(200), document, system
+    (difference,) = differences(("a", "b"), *vectors, low=0, high=1)
     assert difference.estimate.value == 0
     assert 0.13 <= difference.estimate.interval.half_width <= 0.17

@@ -14,11 +14,9 @@ from optimize.statistics.plain_agreement import (
     nearest_ratings,
     order_agreement,
     pair_accuracy,
-    quadratic_kappa,
 )
 
 NAN = math.nan
-SCORES = st.lists(st.integers(0, 6).map(float), min_size=9, max_size=9)
 
 
 def test_pair_accuracy_counts_ties_half_and_leaves_out_pairs_tied_by_people():
@@ -51,6 +49,9 @@ def test_order_agreement_pairs_outputs_of_one_document_and_counts_ties_half():
     assert (agreement.n_pairs, agreement.n_ties, agreement.n_documents) == (3, 1, 1)
     assert agreement.interval is None
     assert math.isnan(order_agreement([NAN, NAN], [1, 2], ["a", "a"]).value)
+    # Few labels differ.
+    scores = np.random.default_rng(0).normal(size=60)
+    assert order_agreement(scores, np.arange(60) < 5, range(60), level="dataset").interval is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=30))
@@ -66,11 +67,6 @@ def test_order_agreement_is_somers_d_mapped_to_the_unit_interval(rows):
     with np.errstate(invalid="ignore"):
         somers = stats.somersd(human, judge).statistic if np.ptp(judge) else 0.0
     assert agreement.value == pytest.approx((1 + somers) / 2)
-
-
-def test_order_over_all_outputs_has_no_interval_if_few_labels_differ():
-    scores = np.random.default_rng(0).normal(size=60)
-    assert order_agreement(scores, np.arange(60) < 5, range(60), level="dataset").interval is None
 
 
 def test_a_judge_with_lower_scores_is_shifted_and_one_with_equal_scores_is_not():
@@ -90,14 +86,3 @@ def test_scores_are_rounded_to_the_nearest_rating_of_any_scale():
     assert nearest_ratings([0.2, 1.5, 2.4, 99], (1, 2, 3)).tolist() == [1, 2, 2, 3]
     assert nearest_ratings([20, 30, 76], (0, 50, 100)).tolist() == [0, 50, 100]
     assert np.isnan(nearest_ratings([NAN], (1, 2)))
-
-
-@given(SCORES, SCORES)
-def test_quadratic_kappa_equals_its_value_from_the_weighted_table(a, b):
-    table = np.zeros((7, 7))
-    for x, y in zip(a, b, strict=True):
-        table[int(x), int(y)] += 1 / len(a)
-    weights = (np.arange(7)[:, None] - np.arange(7)) ** 2
-    expected = (weights * np.outer(table.sum(axis=1), table.sum(axis=0))).sum()
-    kappa = 1 - (weights * table).sum() / expected if expected else NAN
-    assert quadratic_kappa(np.array(a), np.array(b)) == pytest.approx(kappa, nan_ok=True)

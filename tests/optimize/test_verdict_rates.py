@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from optimize.statistics.correlations import Correlation
@@ -27,11 +27,10 @@ def table(pass_pass, pass_fail, fail_pass, fail_fail):
 counts = st.integers(0, 40)
 
 
-@settings(max_examples=200)
 @given(counts, counts, counts, counts)
 @example(30, 10, 5, 15)
 @example(0, 12, 0, 36)
-def test_rates_of_two_hundred_random_tables_equal_sums_over_outputs(a, b, c, d):
+def test_rates_of_random_tables_equal_sums_over_outputs(a, b, c, d):
     card, n = table(a, b, c, d), a + b + c + d
     assert card.confusion == {"pass_pass": a, "pass_fail": b, "fail_pass": c, "fail_fail": d}
     for rate, above, below in (
@@ -81,15 +80,6 @@ def test_a_score_of_a_half_passes_and_failed_judgements_are_left_out():
         verdict_agreement([1.0], [0.5], [0])
 
 
-def test_correlated_errors_within_documents_widen_the_interval():
-    right = np.repeat([1.0, 0.0, 1.0, 1.0, 0.0] * 4, 4)
-    human = np.ones(80)
-    ends = [verdict_agreement(right, human, np.arange(80) // n).tpr.interval for n in (4, 1)]
-    # Four that are alike tell as much as one: nearly twice as wide.
-    together, apart = (each.high - each.low for each in ends)
-    assert 1.6 < together / apart < 2
-
-
 @pytest.mark.parametrize(("base", "n", "outputs"), [(0.2, 120, 4), (0.5, 60, 1), (0.05, 400, 4)])
 def test_intervals_of_rates_cover_the_truth_in_about_95_percent_of_draws(base, n, outputs):
     # Quality and the judge's taste are shared within a document; the truth is of very many.
@@ -104,17 +94,11 @@ def test_intervals_of_rates_cover_the_truth_in_about_95_percent_of_draws(base, n
         return verdict_agreement(judge, human, document)
 
     rng = np.random.default_rng(5)
-    truth = draw(rng, 100_000)
-    hits = {}
-    for _ in range(200):
-        card = draw(rng, n)
-        for name in ("tpr", "tnr", "balanced_accuracy", "kappa"):
-            if (interval := getattr(card, name).interval) is not None:
-                hits.setdefault(name, []).append(getattr(truth, name).value in interval)
-    # Three standard errors of 200 draws about 93 to 97.
-    shares = {name: np.mean(flags) for name, flags in hits.items()}
-    assert len(shares) == 4
-    assert all(0.885 <= share <= 1 for share in shares.values()), shares
+    truth, cards = draw(rng, 100_000), [draw(rng, n) for _ in range(200)]
+    for name in ("tpr", "tnr", "balanced_accuracy", "kappa"):
+        intervals = [interval for card in cards if (interval := getattr(card, name).interval)]
+        # Three standard errors of 200 draws about 93 to 97.
+        assert np.mean([getattr(truth, name).value in each for each in intervals]) >= 0.885, name
 
 
 @pytest.mark.parametrize(

@@ -35,15 +35,6 @@ def test_the_estimate_corrects_the_judges_mean_by_weighted_labels():
     assert 2 * result.weight == pytest.approx(min(2, -(labels @ judge) / (judge @ judge)))
 
 
-def test_rates_are_weighted_and_their_outputs_counted():
-    human, judge, weight = [1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 2, 3, 4, 1]
-    card = verdict_agreement(judge, human, range(5), weight=weight)
-    assert card.tpr.value == pytest.approx(4 / 6)
-    # Passes are 6 and 5 of 11: chance agrees on (6 x 5 + 5 x 6) / 121.
-    assert card.kappa.value == pytest.approx((8 / 11 - 60 / 121) / (1 - 60 / 121))
-    assert (card.confusion["pass_fail"], card.tpr.n, card.n_more["fail"]) == (1, 3, 8)
-
-
 small = st.integers(0, 3).map(float)
 rows = st.lists(st.tuples(small, small, st.integers(0, 4), st.integers(0, 2)), min_size=3)
 
