@@ -4,9 +4,6 @@ import argparse
 import ast
 import re
 import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,16 +60,9 @@ def test_the_site_leads_to_every_page():
     assert [page.name for page in PAGES if f"{page.relative_to(DOCS)}\n" not in navigation] == []
 
 
-def test_readme_is_short_and_says_what_a_reader_must_know():
+def test_readme_is_short_and_says_who_rated_the_starter_set():
     assert len(README.splitlines()) <= 150
-    words = " ".join(README.split())
-    for claim in (
-        "pip install -c constraints.txt . && python -m optimize --dimension relevance",
-        "ratings are *constructed* from known faults, not given by people",
-        "a small *statistical* model, not a language model",
-        "When not to use it",
-    ):
-        assert claim in words
+    assert "ratings are *constructed* from known faults, not given by people" in README
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -121,15 +111,11 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
         "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path, cwd=ROOT
     )
     assert process.returncode == 0, process.stderr
-    pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
-    assert len(pages) >= len(PAGES)
-    links = {
-        address
-        for page in pages
-        for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", page)
-        for address in re.findall(r"(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)", tag)
-    }
-    assert not links
+    built = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
+    assert len(built) >= len(PAGES)
+    assert not any(
+        re.search(r"<(script|link|img|iframe)\b[^>]*=.?(https?:)?//", page) for page in built
+    )
 
 
 SCRIPTS = (ROOT / "benchmarks", ROOT / "notebooks")  # which have flags of their own
@@ -171,8 +157,8 @@ class ParsedError(Exception):
     """Ends a command once its parser has taken the words."""
 
 
-@pytest.fixture
-def only_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "command"), sorted(DOCUMENTED))
+def test_a_command_on_a_page_is_taken(page, command, monkeypatch):
     def then_stop(parse: Callable[..., Any]) -> Callable[..., Any]:
         def parse_only(*arguments: Any, **options: Any) -> Any:
             parse(*arguments, **options)
@@ -183,11 +169,6 @@ def only_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("parse_args", "parse_intermixed_args"):
         parse = getattr(argparse.ArgumentParser, name)
         monkeypatch.setattr(argparse.ArgumentParser, name, then_stop(parse))
-
-
-@pytest.mark.parametrize(("page", "command"), sorted(DOCUMENTED))
-@pytest.mark.usefixtures("only_parsing")
-def test_a_command_on_a_page_is_taken(page, command):
     with pytest.raises(ParsedError):
         main(word_and_arguments(command))
 
@@ -198,18 +179,3 @@ def test_pages_name_no_flag_that_no_command_has():
     flags = of_ours | {"--version", "--strict"}
     for page, text in COMMAND_PAGES.items():
         assert page.parent in SCRIPTS or {*FLAG.findall(text)} <= flags, page.name
-
-
-@pytest.mark.usefixtures("only_parsing")
-def test_a_paid_run_can_be_rehearsed(tmp_path):
-    server = [sys.executable, ROOT / "benchmarks" / "simulated_server.py", tmp_path / "rehearsal"]
-    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        variables, command = process.stdout.readline(), process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        bill = process.stdout.read()
-    assert variables.startswith("export OPENAI_API_KEY=simulated OPENAI_BASE_URL=http://127.0.0.1:")
-    assert "--dry-run" in command
-    with pytest.raises(ParsedError):
-        main(word_and_arguments(command))
-    assert bill == "billed: 0 requests, $0.0000\n"

@@ -129,22 +129,6 @@ def test_the_pages_code_with_questions_runs_alone_and_a_program_is_a_module():
     assert isinstance(names["judge"].program(), dspy.Module)
 
 
-@pytest.mark.usefixtures("here")
-def test_a_users_own_data_module_hides_nothing_that_the_library_needs():
-    file_of("", "data.py")
-    script = (
-        "import data, judges, optimize, pandas\n"
-        "judge = judges.load('relevance')\n"
-        "judge.score(pandas.DataFrame([{'document': 'It rains.', 'summary': 'Rain.'}]))\n"
-        "judge.save('judge.json')\n"
-        "from judges.labels import read_labels, starter\n"
-        "assert starter().items and optimize.tune\n"
-        "assert not hasattr(data, 'starter')\n"
-    )
-    process = run_python("-c", script, env={"PYTHONPATH": str(ROOT)})
-    assert process.returncode == 0, process.stderr
-
-
 def test_a_module_that_hides_judges_is_named_in_one_line(here):
     file_of("", "judges.py")
     process = run_python("-c", "import optimize; optimize.measure", env={"PYTHONPATH": str(ROOT)})

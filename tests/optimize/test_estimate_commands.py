@@ -1,5 +1,6 @@
 """optimize.estimate from files to printed lines."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,15 @@ def files(here: Path) -> list[str]:
     rng = np.random.default_rng(0)
     outputs: list[dict[str, object]] = []
     scores: list[dict[str, object]] = []
-    for document in range(60):
-        for system, better in (("plain", 0.0), ("tuned", 1.0)):
-            quality = 2.5 + better + rng.normal()
-            marks = np.clip(np.round(quality + rng.normal(0, 0.5, 3)), 1, 5)
-            name = f"{document}-{system}"
-            rated = {"clarity": marks.tolist()} if document % 3 == 0 else {}
-            about = {"id": name, "group": str(document), "system": system, "annotations": rated}
-            texts = {"document": f"text {document}", "summary": f"summary {name}"}
-            outputs.append(about | texts)
-            score = None if document == 7 else round(quality + rng.normal(0, 0.5), 2)
-            scores.append({"id": name, "dimension": "clarity", "score": score})
+    for document, system in itertools.product(range(60), ("plain", "tuned")):
+        quality = 2.5 + (system == "tuned") + rng.normal()
+        marks = np.clip(np.round(quality + rng.normal(0, 0.5, 3)), 1, 5).tolist()
+        name = f"{document}-{system}"
+        about = {"id": name, "group": str(document), "system": system, "document": "text"}
+        rated = {"annotations": {"clarity": marks} if document % 3 == 0 else {}}
+        outputs.append({**about, "summary": f"summary {name}", **rated})
+        score = None if document == 7 else round(quality + rng.normal(0, 0.5), 2)
+        scores.append({"id": name, "dimension": "clarity", "score": score})
     return [
         *("--data", write_jsonl("labels.jsonl", outputs)),
         *("--scores", write_jsonl("scores.jsonl", scores)),
@@ -59,38 +58,29 @@ def test_every_system_has_its_mean_and_their_difference_is_narrower(files):
     assert json_of(estimate, *files)["differences"] == []
 
 
-def test_a_system_with_too_few_labels_has_no_mean(files):
+def test_a_system_without_labels_has_no_mean_and_labels_are_no_random_sample(files):
     relabel(annotations=lambda row: {} if row["system"] == "plain" else row["annotations"])
-    assert "plain: too few labels (two documents or more" in output_of(estimate, *files)
-    assert json_of(estimate, *files)["systems"]["plain"] is None
-
-
-def test_labels_of_one_system_only_are_no_random_sample(files):
-    relabel(annotations=lambda row: row["annotations"] if row["system"] == "plain" else {})
+    result, text = json_of(estimate, *files), output_of(estimate, *files)
+    assert (result["systems"]["plain"], result["unlabelled_systems"]) == (None, ["plain"])
+    assert "plain: too few labels (two documents or more" in text
     # 20 random labels would miss one of two systems with a chance of 2 / 2^20.
-    assert json_of(estimate, *files)["unlabelled_systems"] == ["tuned"]
-    assert "1 of 2 systems have no label" in output_of(estimate, *files)
+    assert "1 of 2 systems have no label" in text
 
 
 def test_estimates_are_printed_with_interval_and_counts(files):
     mean = json_of(estimate, *files)["estimates"]["mean"]
-    first, counts, alone, size, labels, *systems = run(estimate, *files).stdout.splitlines()
-    ends = {name: f"{mean[name]:.3f}" for name in ("value", "low", "high")}
-    assert first.startswith(
-        "clarity: true mean of outputs like these {value} [{low}, {high}]".format(**ends)
-    )
+    lines = run(estimate, *files).stdout.splitlines()
+    first, counts, alone, size, labels, plain, tuned, about = lines
+    value, low, high, given_low = (f"{mean[n]:.3f}" for n in ("value", "low", "high", "given_low"))
+    assert first.startswith(f"clarity: true mean of outputs like these {value} [{low}, {high}]")
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
     assert size == "  Labels on all outputs would not halve the interval."
-    assert labels.startswith(
-        f"  of these 118 outputs themselves {ends['value']} [{mean['given_low']:.3f}, "
-    )
+    assert labels.startswith(f"  of these 118 outputs themselves {value} [{given_low}, ")
     assert mean["low"] < mean["given_low"] < mean["given_high"] < mean["high"]
-    plain, tuned, about = systems
     assert "n=20 labels; tuned less plain +" in plain
-    assert tuned.startswith("tuned: 3.")
-    assert "less" not in tuned
+    assert (tuned[:9], "less" in tuned) == ("tuned: 3.", False)
     assert about.startswith("Differences are on shared documents; ")
     relabel(annotations={"clarity": [3]})
     assert "of these 118 outputs themselves 3.000 [3.000, 3.000]" in output_of(estimate, *files)
@@ -119,11 +109,10 @@ def test_equal_labels_do_not_show_their_scale(here):
 
 
 def test_labels_that_a_second_file_replaces_are_told(files):
-    rows = read_jsonl("labels.jsonl")
-    new = [
-        {"id": row["id"], "dimension": "clarity", "rating": 1 + n % 5} for n, row in enumerate(rows)
-    ]
-    result = run(estimate, *files, "--annotations", write_jsonl("new.jsonl", new[-60:]))
+    rows = read_jsonl("labels.jsonl")[-60:]
+    clarity = [{"dimension": "clarity", "rating": 1 + n % 5} for n in range(60)]
+    new = [{"id": row["id"], **label} for row, label in zip(rows, clarity, strict=True)]
+    result = run(estimate, *files, "--annotations", write_jsonl("new.jsonl", new))
     assert "n=60 labels" in result.out
     assert "the labels of this file (annotations) are not read" in result.err
 

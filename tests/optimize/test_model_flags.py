@@ -24,10 +24,6 @@ def folder(here, monkeypatch, openai_server):
     return here
 
 
-def summary():
-    return json.loads(Path("run", "summary.json").read_text())
-
-
 def options_of(server, model):
     """The limits, efforts and keys with which a model was asked."""
     return {
@@ -57,11 +53,12 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_also_on_resume(folder, op
     assert not any(key.encode() in content for key in KEYS.values())
     models, n_sent = openai_server.models, len(openai_server.log)
     changes = [f"{model} takes no seed (requests go without it)" for model in models]
-    assert summary()["request_changes"] == changes
+    summary = Path("run/summary.json")
+    assert json.loads(summary.read_text())["request_changes"] == changes
     Path("run/report.html").unlink()
     assert command(flags) == 0
     assert len(openai_server.log) == n_sent
-    assert summary()["request_changes"] == changes
+    assert json.loads(summary.read_text())["request_changes"] == changes
 
 
 def test_verify_asks_the_model_as_its_flags_say(folder, openai_server):
@@ -71,22 +68,24 @@ def test_verify_asks_the_model_as_its_flags_say(folder, openai_server):
 
 
 def settings(**values):
-    return read_settings({"dimension": "relevance", **values})
+    return read_settings({"dimension": "relevance", "lm": JUDGE, **values})
 
 
-def test_the_judges_key_is_sent_only_to_the_judges_address():
-    key = {"api_key_env": "JUDGE_KEY"}
-    same = settings(lm=JUDGE, proposer_lm=PROPOSER, api_base="http://h/v1", **key)
-    assert same.proposer.api_key_env == "JUDGE_KEY"
-    for other in (
-        {"proposer_lm": "anthropic/claude-sonnet-4-5"},
-        {"proposer_lm": PROPOSER, "proposer_api_base": "http://other/v1"},
-        {"proposer_lm": PROPOSER, "proposer_api_base": "default"},
-    ):
-        elsewhere = settings(lm=JUDGE, api_base="http://h/v1", **key, **other)
-        assert elsewhere.proposer.api_key_env is None
-    models = settings(lm=JUDGE, proposer_api_key_env="WRITER_KEY", **key)
-    assert models.proposer.api_key_env == "WRITER_KEY"
+@pytest.mark.parametrize(
+    ("models", "key"),
+    [
+        ({"proposer_lm": PROPOSER, "api_base": "http://h/v1"}, "JUDGE_KEY"),
+        ({"proposer_lm": "anthropic/claude-sonnet-4-5", "api_base": "http://h/v1"}, None),
+        ({"proposer_lm": PROPOSER, "proposer_api_base": "http://other/v1"}, None),
+        (
+            {"proposer_lm": PROPOSER, "api_base": "http://h/v1", "proposer_api_base": "default"},
+            None,
+        ),
+        ({"proposer_api_key_env": "WRITER_KEY"}, "WRITER_KEY"),
+    ],
+)
+def test_the_judges_key_is_sent_only_to_the_judges_address(models, key):
+    assert settings(api_key_env="JUDGE_KEY", **models).proposer.api_key_env == key
 
 
 def test_the_error_on_a_missing_price_names_the_flag_or_the_argument(here, capsys):

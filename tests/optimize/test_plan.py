@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_runs import json_of, run
 from jsonl import read_jsonl, write_jsonl
 
 from optimize.plan import command as plan
@@ -35,15 +36,15 @@ def write_labels(numbers, of=lambda n: {}):
     write_jsonl("done.jsonl", rows)
 
 
-def lines_of(capsys, *words, code=0):
-    assert plan(["outputs.jsonl", *words]) == code
-    output = capsys.readouterr()
-    return [output.err.splitlines()[-1]] if code else output.out.splitlines()
+def lines_of(*words, code=0):
+    result = run(plan, "outputs.jsonl", *words)
+    assert result.code == code
+    return [result.last] if code else result.stdout.splitlines()
 
 
-def test_each_figure_has_a_line_and_the_last_line_is_the_label_command(capsys):
+def test_each_figure_has_a_line_and_the_last_line_is_the_label_command():
     write_labels(range(60))
-    first, rate, balanced, tpr, tnr, sample, command = lines_of(capsys, *LINE)
+    first, rate, balanced, tpr, tnr, sample, command = lines_of(*LINE)
     assert first == "60 of 200 documents labelled; how many more give a width of 0.15:"
     assert rate.startswith("true rate          0.7")
     assert balanced.startswith("balanced accuracy  0.900 [")
@@ -60,82 +61,77 @@ def test_each_figure_has_a_line_and_the_last_line_is_the_label_command(capsys):
     assert len(rows) == n
     assert all(int(row["id"][1:]) >= 60 for row in rows)
     assert set(rows[0]) == {"id", "group", "output"}
-    assert lines_of(capsys, *LINE)[-1] == command
+    assert lines_of(*LINE)[-1] == command
     # Labels may have any form.
     wide = [f"o{n},{'pass' if TRUE[n] else 'fail'}" for n in range(60)]
     Path("done.csv").write_text("\n".join(["id,ok", *wide]))
-    *figures, separate, _, _, command = lines_of(capsys, "--labels", "done.csv", *LINE[2:])
+    *figures, separate, _, _, command = lines_of("--labels", "done.csv", *LINE[2:])
     assert figures == [first, rate, balanced, tpr, tnr]
     assert separate.startswith("The next labels go into a file of their own. To use those in done")
     assert command.endswith("--out outputs.ok.jsonl")
 
 
-def test_whole_documents_are_written_together(capsys):
+def test_whole_documents_are_written_together():
     write_outputs(4)
     write_labels(range(100))
-    lines = lines_of(capsys, *LINE, "--target-width", "0.1", "--out", "next.jsonl")
+    lines = lines_of(*LINE, "--target-width", "0.1", "--out", "next.jsonl")
     assert lines[0].startswith("25 of 50 documents labelled")
     groups = [row["group"] for row in read_jsonl("next.jsonl")]
     assert groups == [group for group in dict.fromkeys(groups) for _ in range(4)]
 
 
-def test_without_labels_a_random_first_round_is_drawn_and_no_other_file_is_replaced(capsys):
-    summary, sample, command = first = lines_of(capsys)
+def test_without_labels_a_random_first_round_is_drawn_and_no_other_file_is_replaced():
+    summary, sample, command = first = lines_of()
     assert summary == "0 of 200 documents labelled; a plan needs 20, so a random round comes first."
     assert sample == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
     assert command.endswith("label outputs.next.jsonl --dimension NAME --out outputs.NAME.jsonl")
-    assert lines_of(capsys) == first
+    assert lines_of() == first
     write_labels(range(12))
-    (line,) = lines_of(capsys, *LABELS, code=1)
+    (line,) = lines_of(*LABELS, code=1)
     assert "outputs.next.jsonl exists already; name another file" in line
-    sample = lines_of(capsys, *LINE, "--out", "next.jsonl")[1]
+    sample = lines_of(*LINE, "--out", "next.jsonl")[1]
     assert sample.startswith("next.jsonl: 18 documents")
+    write_labels(range(40))  # without scores only the mean is planned
+    _, rate, _, _ = lines_of(*LABELS, "--out", "more.jsonl")
+    assert rate.startswith("true rate          0.750 [")
 
 
-def test_nothing_is_planned_if_all_are_labelled_or_the_width_is_reached(capsys):
+def test_nothing_is_planned_if_all_are_labelled_or_the_width_is_reached():
     write_labels(range(N))
-    lines = lines_of(capsys, *LINE, "--target-width", "0.01")
+    lines = lines_of(*LINE, "--target-width", "0.01")
     assert lines[1].endswith(": not reached")
     assert lines[-1] == "Nothing is left to label."
     write_labels(range(100))
-    lines = lines_of(capsys, *LINE, "--target-width", "0.9")
+    lines = lines_of(*LINE, "--target-width", "0.9")
     assert all(line.endswith(": reached") for line in lines[1:-1])
     assert lines[-1] == "Nothing more to label."
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_without_scores_only_the_mean_is_planned(capsys):
-    write_labels(range(40))
-    lines = lines_of(capsys, *LABELS)
-    assert lines[1].startswith("true rate          0.750 [")
-    assert len(lines) == 4
-
-
-def test_missing_fails_are_planned_before_a_narrower_interval(capsys):
+def test_missing_fails_are_planned_before_a_narrower_interval():
     write_labels([n for n in range(60) if n % 4 or n < 16])  # four fails
-    figures = json.loads("\n".join(lines_of(capsys, *LINE, "--json")))["figures"]
+    figures = json_of(plan, "outputs.jsonl", *LINE)["figures"]
     # Six fails are lacking, and 4 of 49 documents had one.
     assert figures["TNR"]["low"] is None
     assert figures["TNR"]["more_documents"] == figures["balanced accuracy"]["more_documents"] == 74
 
 
-def test_ratings_are_planned_by_mean_and_rho(capsys):
+def test_ratings_are_planned_by_mean_and_rho():
     rng = np.random.default_rng(0)
     ratings = rng.integers(1, 6, 60).tolist()
-    write_labels(
-        range(60), lambda n: {"dimension": "tone", "rating": ratings[n], "rating_scale": "1-5"}
-    )
+    tone = {"dimension": "tone", "rating_scale": "1-5"}
+    write_labels(range(60), lambda n: {**tone, "rating": ratings[n]})
     scores = [*(np.array(ratings) + rng.normal(size=60)).tolist(), *rng.uniform(1, 5, 140).tolist()]
     rows = [{"id": f"o{n}", "score": round(score, 2)} for n, score in enumerate(scores)]
-    lines = lines_of(capsys, *LABELS, "--scores", write_jsonl("tone.jsonl", rows))
+    lines = lines_of(*LABELS, "--scores", write_jsonl("tone.jsonl", rows))
     assert [line.split("  ")[0] for line in lines[1:3]] == ["true mean", "dataset-level rho"]
     assert lines[-1].endswith("--dimension tone --scale 1-5 --out done.jsonl")
     assert max(map(len, lines[:-1])) <= 80
 
 
-def test_plan_refuses_labels_with_unequal_weights(capsys):
+def test_plan_refuses_labels_with_unequal_weights():
     write_labels(range(40), lambda n: {"sampling_weight": 5 + n % 3, "sampling_from": 200})
-    (error,) = lines_of(capsys, *LINE, code=2)
+    (error,) = lines_of(*LINE, code=2)
     assert "its documents were drawn with unequal chances" in error
 
 
@@ -148,42 +144,37 @@ def test_plan_refuses_labels_with_unequal_weights(capsys):
         ([*LABELS, "--scores", "else.jsonl"], 1, "no id is the id of an output in outputs"),
     ],
 )
-def test_wrong_usage_gives_one_line(words, code, reason, capsys):
+def test_wrong_usage_gives_one_line(words, code, reason):
     write_labels(range(40))
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
     write_jsonl("else.jsonl", [{"id": "x", "score": 1}])
-    (line,) = lines_of(capsys, *words, code=code)
+    (line,) = lines_of(*words, code=code)
     assert reason in line
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_labels_in_the_file_of_outputs_count(capsys):
-    labels = ["pass" if n % 2 else None for n in range(9)]
-    rows = [{"id": f"o{n}", "output": f"A{n}.", "label": label} for n, label in enumerate(labels)]
-    assert plan([write_jsonl("partly.jsonl", rows), "--map", "ok=label", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["n_labelled"], result["n_documents"], result["dimension"]) == (4, 9, "ok")
-
-
-def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels(capsys):
+def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels():
     outputs = [{"nr": f"o{n}", "reply": f"A{n}."} for n in range(9)]
     labels = [{"nr": f"o{n}", "Ann": "pass", "Ben": "fail"} for n in range(4)]
-    files = write_jsonl("all.jsonl", outputs), "--labels", write_jsonl("labels.jsonl", labels)
-    mapping = ("--map", "ok=Ann,Ben", "--map", "output=reply")
-    assert plan([*files, *mapping, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["n_labelled"] == 4
-    assert "tied on 4 outputs, each of which counts half a pass" in err
+    mapping = ("--map", "ok=Ann,Ben", "--map", "output=reply", "--json")
+    apart = write_jsonl("all.jsonl", outputs), "--labels", write_jsonl("labels.jsonl", labels)
+    result = run(plan, *apart, *mapping)
+    assert json.loads(result.stdout)["n_labelled"] == 4
+    assert "tied on 4 outputs, each of which counts half a pass" in result.err
+    # Labels in the file of outputs count, too.
+    rows = [row | label for row, label in zip(outputs, [*labels, *[{}] * 5], strict=True)]
+    together = json_of(plan, write_jsonl("all.jsonl", rows), *mapping[:-1])
+    assert (together["n_labelled"], together["n_documents"], together["dimension"]) == (4, 9, "ok")
 
 
-def test_a_definition_names_its_dimension_and_stays_in_the_label_command(capsys):
+def test_a_definition_names_its_dimension_and_stays_in_the_label_command():
     write_labels(range(60))
     spec = "ok=the text is polite"
-    *_, command = lines_of(capsys, *LINE, "--dimension", spec)
+    *_, command = lines_of(*LINE, "--dimension", spec)
     assert command.endswith("--dimension 'ok=the text is polite' --out done.jsonl")
     Path("ok.yaml").write_text(
         "name: ok\ndefinition: polite\ninputs: {output: a text}\nscale: [pass, fail]\n"
     )
-    *_, command = lines_of(capsys, *LINE, "--dimension", "ok.yaml")
+    *_, command = lines_of(*LINE, "--dimension", "ok.yaml")
     assert command.endswith("--dimension ok.yaml --out done.jsonl")
