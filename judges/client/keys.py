@@ -118,6 +118,15 @@ class Redactor:
             text = text.replace(secret, KEY_MASK)
         return text
 
+    def _clean(self, reply: Reply) -> Reply:
+        """Return a reply with keys redacted, without its tokens if these hold or spell a key."""
+        # The tokens are joined before the search, since a key may span several tokens.
+        texts = [reply.text, reply.finish_reason, "".join([token.text for token in reply.tokens])]
+        texts += [text for token in reply.tokens for text in token.top]
+        if not self.has_secret("\0".join(texts)):
+            return reply
+        return Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
+
     def excerpt(self, text: str) -> str:
         """Return the beginning of a text on one line, with secrets replaced."""
         return " ".join(self.redact(text).split())[:MAX_EXCERPT_CHARACTERS]
@@ -127,13 +136,7 @@ class Redactor:
 
     def completion(self, replies: Iterable[Reply], model: object, usage: Usage) -> Completion:
         """Return a completion with keys redacted, since a server may quote a key in an answer."""
-        clean_replies = [
-            # Without tokens, which spell the key.
-            Reply(text=self.redact(reply.text), finish_reason=reply.finish_reason)
-            if self.has_secret(reply.text)
-            else reply
-            for reply in replies
-        ]
+        clean_replies = [self._clean(reply) for reply in replies]
         name = self.redact(str(model or ""))[:MAX_NAME_LENGTH]
         return Completion(replies=tuple(clean_replies), model=name, **asdict(usage))
 

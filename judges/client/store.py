@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +35,8 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS run (digest TEXT NOT NULL);
 """
+# If a journal file ends in these bytes, it names another file, and SQLite deletes that file.
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 # Seconds to wait while another process writes to the cache.
 BUSY_TIMEOUT_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
@@ -77,6 +79,13 @@ class Store:
         self.path.parent.mkdir(mode=0o700 if self.is_shared else 0o777, parents=True, exist_ok=True)
         # Texts and replies are private. SQLite gives its journal files the same permissions.
         claim_file(self.path, permissions=0o600)
+        # A journal that somebody else wrote could make SQLite delete another file. A run never
+        # writes a journal that names a file.
+        if (journal := Path(f"{self.path}-journal")).exists():
+            with claim_file(journal).open("rb") as file:
+                file.seek(max(journal.stat().st_size - len(JOURNAL_MAGIC), 0))
+                if file.read() == JOURNAL_MAGIC:
+                    raise StoreError(f"{journal}: not written by a run; delete it and {self.path}")
         self._database: sqlite3.Connection | None = None
         self._closed = False
         with self._locked_connection():
@@ -209,6 +218,15 @@ class Store:
             check_same_thread=False,
         )
         try:
+            # In a file that somebody else made, a trigger or an index on an expression could keep
+            # SQLite busy for ever.
+            query = "SELECT name, sql FROM sqlite_master"
+            with closing(sqlite3.connect(":memory:")) as reference:
+                reference.executescript(SCHEMA)
+                if {*database.execute(query)} - {*reference.execute(query)}:
+                    raise sqlite3.DatabaseError(
+                        "the file has tables or indices that a run does not write"
+                    )
             if not self.is_shared:
                 # The exclusive mode also works without shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -142,9 +142,11 @@ def test_a_refused_key_is_told_without_it_and_leaves_nothing(careless, lm, run):
 
 def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it():
     tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
-    reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens)
-    completion = Redactor([KEY]).completion([reply], f"m {KEY}", Usage(1, 1))
-    assert completion.replies == (Reply(text="Key: [key][key]\n4"),)
+    reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY)
+    other = Reply(text="4", tokens=(Token("4", {"4": -0.1, KEY: -3.0}),))
+    completion = Redactor([KEY]).completion([reply, other], f"m {KEY}", Usage(1, 1))
+    assert completion.replies[0] == Reply(text="Key: [key][key]\n4", finish_reason="[key]")
+    assert completion.replies[1] == Reply(text="4")
     assert completion.model == "m [key]"
 
 

@@ -1,5 +1,6 @@
 """A run's requests in one file, and the replies that runs share: kept, whole, its user's own."""
 
+import os
 import sqlite3
 import stat
 import sys
@@ -129,6 +130,34 @@ def test_another_programs_database_is_not_written_through_a_link(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(path):
+    victim, journal = path.with_name("victim"), path.with_name("s-journal")
+    Store(path).close()
+    page, name = path.read_bytes()[:4096], str(victim).encode()
+    change(path, "PRAGMA journal_mode = DELETE")
+    victim.write_text("kept")
+    # As https://www.sqlite.org/fileformat.html has it: a header, a page with its checksum, and the
+    # name of a file that SQLite deletes once no database needs it.
+    magic = bytes.fromhex("d9d505f920a163d7")
+    numbers = b"".join(n.to_bytes(4) for n in (1, 0, path.stat().st_size // 4096, 512, 4096))
+    checksum = sum(page[i] for i in range(4096 - 200, 0, -200))
+    content = (magic + numbers).ljust(512, b"\0")
+    content += (1).to_bytes(4) + page + checksum.to_bytes(4)
+    content += (2**30 // 4096 + 1).to_bytes(4) + name
+    content += len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
+    journal.write_bytes(content)
+    with pytest.raises(StoreError, match="not written by a run"):
+        Store(path)
+    assert victim.read_text() == "kept"
+    journal.unlink()
+    os.mkfifo(journal)
+    with pytest.raises(OSError, match="not a regular file"):
+        Store(path)
+    journal.unlink()
+    journal.touch()  # as a run leaves it where there is no WAL
+    Store(path).close()
+
+
 def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
     with closing(Store(path)) as store:
         answer(store, b"1", reply_of())
@@ -138,6 +167,23 @@ def test_a_strangers_numbers_give_no_credit_and_are_summed_as_whole_ones(path):
     with closing(Store(path)) as store:
         (total,) = store.totals()
     assert (total.tokens_in, total.tokens_out) == (2**63 - 1, 0)
+
+
+FOREIGN = {
+    "trigger": "CREATE TRIGGER t AFTER INSERT ON requests BEGIN SELECT 1; END",
+    "view": "CREATE VIEW v AS SELECT 1",
+    "index": "CREATE INDEX i ON requests (length(zeroblob(id)))",
+    "column": "ALTER TABLE requests ADD COLUMN c AS (length(zeroblob(id)))",
+    "default": "ALTER TABLE run ADD COLUMN c TEXT DEFAULT (length(zeroblob(9)))",
+}
+
+
+@pytest.mark.parametrize("sql", FOREIGN.values(), ids=FOREIGN)
+def test_a_strangers_file_makes_sqlite_compute_nothing(sql, path):
+    Store(path).close()
+    change(path, sql)
+    with pytest.raises(StoreError, match="tables or indices that a run does not"):
+        Store(path)
 
 
 # The replies that a user's runs share.
