@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 from judges.labels.cells import decode_if_json, first_value, without_keys
 from judges.labels.columns import ColumnNames
 from judges.labels.names import is_output_name
 from judges.tables.formats import Table
 from judges.tables.problems import count, joined_names
-from judges.tables.text import Record
+from judges.tables.text import Record, TableRow
 
 CONVERSATION = "conversation"
 # The entries of the mapping for --turns last (the last assistant turn is judged) and --turns all.
@@ -31,6 +32,10 @@ _ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "t
 _TOOL_CALL_KEYS = ("tool_calls", "function_call")
 _INDENTED_NEWLINE, _MAX_CHARACTERS = "\n    ", 20_000
 _OMISSION_END = " characters left out ...] "
+_SINGLE_MESSAGES_NOTE = (
+    "each row is one message, which is judged by itself; for a conversation write one row with a "
+    'list of messages, such as [{"role": "user", "content": "..."}], in `messages`'
+)
 # One turn of a conversation: its speaker (also `Assistant calls` or `Tool result`) and its text.
 Turn = tuple[str, str]
 
@@ -172,46 +177,65 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
 
 
+class _JudgedTexts(NamedTuple):
+    """The texts that a judge reads from a table's conversations.
+
+    `columns` holds the columns of conversations that are read, and `names` the names of the texts
+    that they become. `note` says what is judged.
+    """
+
+    columns: list[str]
+    names: set[str]
+    note: str
+
+
 def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
     """Return the table with texts in place of conversations, and with a note on what is judged."""
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
-        return table
+        notes = [_SINGLE_MESSAGES_NOTE] if {"role", "content"} <= {*table.columns} else []
+        return replace(table, notes=(*table.notes, *notes))
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
-    reads_all_columns = _pair_columns(columns) is not None or (has_outputs and not all_turns)
-    unread_columns = [] if reads_all_columns else columns[1:]
-    rows = [cells_with_texts(without_keys(row.cells, unread_columns)) for row in table.rows]
-    text_names, judged = _judged_texts(columns, rows, reads_all_columns, all_turns)
-    read_columns = [column for column in columns if column not in unread_columns]
-    notes = [f"{joined_names(read_columns)} holds conversations: {judged}"]
-    if unread_columns:
+    texts = _judged_texts(table, columns, has_outputs=has_outputs, all_turns=all_turns)
+    notes = [f"{joined_names(texts.columns)} holds conversations: {texts.note}"]
+    if unread_columns := columns[len(texts.columns) :]:
         names_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {names_text} is left out")
-    if n_shortened := sum(_OMISSION_END in " ".join(map(str, cells.values())) for cells in rows):
+    kept_names = texts.names | {*table.columns}.difference(columns)
+    rows = [_row_with_texts(row, unread_columns, kept_names) for row in table.rows]
+    if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
         rows_text = count(n_shortened, "row")
         notes.append(f"the middle of a long conversation is left out in {rows_text}")
-    kept_names = text_names | {*table.columns}.difference(columns)
-    rows = [{name: cell for name, cell in cells.items() if name in kept_names} for cells in rows]
     return replace(
         table,
-        rows=tuple(row._replace(cells=cells) for row, cells in zip(table.rows, rows, strict=True)),
-        columns=tuple(dict.fromkeys(chain.from_iterable(rows))),
+        rows=tuple(rows),
+        columns=tuple(dict.fromkeys(chain.from_iterable(row.cells for row in rows))),
         notes=(*table.notes, *notes),
     )
 
 
 def _judged_texts(
-    columns: Collection[str], rows: Iterable[Record], reads_all_columns: bool, all_turns: bool
-) -> tuple[set[str], str]:
-    """Return the names of the texts that a judge reads from conversations, and what it judges."""
+    table: Table, columns: list[str], *, has_outputs: bool, all_turns: bool
+) -> _JudgedTexts:
+    """Return the texts that a judge reads from the conversations in `columns`."""
     if _pair_columns(columns) is not None:
-        judged = "the turns that both share are the prompt, and the later turns are the responses"
-        return {"prompt", "response_a", "response_b"}, judged
-    if reads_all_columns:
-        return {*columns}, "each is read as one text"
-    if not all_turns and any(cells.get("output") for cells in rows):
-        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
-        return {"input", "dialogue", "output"}, judged
-    judged = "the whole conversation is judged (--turns last: the last assistant turn)"
-    return {CONVERSATION}, judged
+        note = "the turns that both share are the prompt, and the later turns are the responses"
+        return _JudgedTexts(columns, {"prompt", "response_a", "response_b"}, note)
+    if has_outputs and not all_turns:
+        return _JudgedTexts(columns, {*columns}, "each is read as one text")
+    turns = chain.from_iterable(read_turns(row.cells.get(columns[0])) for row in table.rows)
+    has_answers = not {speaker for speaker, _ in turns}.isdisjoint(_ASSISTANT_SPEAKERS)
+    if has_answers and not all_turns:
+        note = "the last assistant turn is judged (--turns all: the whole conversation)"
+        return _JudgedTexts(columns[:1], {"input", "dialogue", "output"}, note)
+    note = "the whole conversation is judged (--turns last: the last assistant turn)"
+    return _JudgedTexts(columns[:1], {CONVERSATION}, note)
+
+
+def _row_with_texts(
+    row: TableRow, unread_columns: Collection[str], kept_names: Collection[str]
+) -> TableRow:
+    """Return a row with only the cells and texts of these names."""
+    cells = cells_with_texts(without_keys(row.cells, unread_columns))
+    return row._replace(cells={name: cell for name, cell in cells.items() if name in kept_names})

@@ -62,11 +62,13 @@ class _ExportReader:
             *map(columns.outer_column, columns.mapped_columns)
         }
         # Maps each column that may be a text to the name by which it is read.
-        self._text_names = {
-            column: self._new_name(column)
-            for column in table.columns
-            if not (re.fullmatch(export.unread, column) or column in self._mapped_columns)
-        }
+        self._text_names: dict[str, str] = {}
+        for column in columns.columns_except(self._mapped_columns):
+            name = self._new_name(column)
+            # If `Input.summary` is a text, `Answer.summary` rates it, and so keeps its own name.
+            is_rating_of_text = is_source_or_output(name) and name in self._text_names.values()
+            if not re.fullmatch(export.unread, column):
+                self._text_names[column] = column if is_rating_of_text else name
 
     def _new_name(self, column: str) -> str:
         for pattern, name in self._export.names.items():
@@ -96,13 +98,12 @@ class _ExportReader:
         label_rows = self._label_rows(outputs)
         unlabelled_rows = self._unlabelled_outputs(output_rows, label_rows)
         note = f"an export of {self._export.tool}"
-        if label_rows or self._n_omitted.total():
-            n_labels = count(len(label_rows), "label")
-            note += f": {n_labels} by people" if self._export.labels else ""
-            omissions = [f"{number:,} {source}" for source, number in (+self._n_omitted).items()]
+        if self._export.labels:
+            note += f": {count(len(label_rows), 'label')} by people"
+        if omissions := [f"{number:,} {source}" for source, number in (+self._n_omitted).items()]:
             note += f" (left out: {joined_names(omissions)})"
         if not label_rows and self._needs_labels(has_outputs):
-            missing_source = "" if self._n_omitted.total() else ", which does not say who rated"
+            missing_source = "" if self._export.labels else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{missing_source}", self._export.advice)
         if has_outputs and not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)

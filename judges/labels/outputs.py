@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from judges.labels.column_mapping import check_mapping, mapping_advice
 from judges.labels.columns import OUTPUT_ROLES, Columns
@@ -34,11 +35,10 @@ def read_outputs(
     rating_columns, notes = find_rating_columns(columns, options.dimensions), list[str]()
     if second_ratings is None:
         notes += check_rating_columns(rating_columns, problems)
-    elif rating_columns.columns_by_name():
-        names = joined_names([*rating_columns.columns_by_name()])
+    elif unread_labels := [*rating_columns.columns_by_name(), *columns.comment_columns]:
         notes.append(
-            f"the labels of this file ({names}) are not read, since --annotations has labels; to "
-            "use both, give one file with the ids and labels of both"
+            f"the labels in this file ({joined_names(unread_labels)}) are not read, since the file "
+            "of --annotations has the labels; to use these labels, too, add them to that file"
         )
     reader = RowReader(
         columns,
@@ -57,18 +57,22 @@ def read_outputs(
     if not problems:
         notes += _check_rated_ids(outputs, problems, second_ratings)
     if not problems and options.reads_labels:
-        _check_has_ratings(outputs, problems, ratings.rating_columns)
+        file = "" if second_ratings is None else " in the file of --annotations"
+        _check_has_ratings(outputs, problems, ratings.rating_columns, file)
     dimensions = rated_dimensions(outputs) if options.dimensions is None else options.dimensions
     notes += _unrated_notes(outputs, dimensions)
+    reading = reader.file_reading(rating_columns.columns_by_name())
     if second_ratings is None:
         notes += ratings.notes
+    else:
+        reading = replace(reading, ratings={}, comments=())
     return LabelledSet(
         name=columns.table.name,
         sha256=columns.table.sha256,
         outputs=outputs,
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
-        reading=reader.file_reading({} if second_ratings else rating_columns.columns_by_name()),
+        reading=reading,
         words=ratings.words,
     )
 
@@ -152,7 +156,7 @@ def _check_rated_ids(
 
 
 def _check_has_ratings(
-    outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns
+    outputs: Iterable[LabelledOutput], problems: Problems, rating_columns: RatingColumns, file: str
 ) -> None:
     """Add a problem for each requested dimension without ratings, or if there are none at all."""
     dimensions, columns = rated_dimensions(outputs), rating_columns.columns
@@ -161,7 +165,7 @@ def _check_has_ratings(
         rated_names.update(map(str, columns.cells(str(columns.find("dimension")))))
     for dimension in sorted({*(rating_columns.dimensions or ())}.difference(dimensions)):
         rated_text = f"there are ratings on {joined_names(sorted(rated_names))}"
-        fault = f"no output has a rating on it; {rated_text}{_scores_remark(columns)}"
+        fault = f"no output has a rating on it{file}; {rated_text}{_scores_remark(columns)}"
         if similar_column := similar_name(dimension, columns.table.columns):
             fault += f" (did you mean {similar_column}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)

@@ -80,10 +80,8 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     label_columns = {*vote_columns, *columns.find_all(VOTE_COLUMNS)}
     if not options.reads_labels:
         vote_columns = ()
-    elif not vote_columns:
-        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
-        fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
-        problems.add("no-column", fault, advice)
+    else:
+        _check_vote_columns(columns, vote_columns)
     reader = RowReader(
         columns,
         problems,
@@ -120,6 +118,21 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.file_reading({"votes": vote_columns}),
     )
+
+
+def _check_vote_columns(columns: Columns, vote_columns: tuple[str, ...]) -> None:
+    """Raise UnreadableError if there is no column of votes, or if one is on one output alone."""
+    if not vote_columns:
+        fault = f"there is no column of votes among {joined_names(columns.table.columns)}"
+        advice = "name your column with --map votes=COLUMN, or --map preferred=COLUMN"
+        raise UnreadableError("no-column", fault, advice)
+    other_columns = {*columns.table.columns}.difference(vote_columns)
+    for column in vote_columns:
+        # A column such as `rank_a` is on output A alone: with `rank_b`, it may say that they tie.
+        if (other_column := re.sub("_a$", "_b", column)) in other_columns:
+            fault = f"is on one side of the pair, and {other_column} on the other"
+            advice = "write a column of votes from both: A, B or, if they are equal, tie"
+            raise UnreadableError("no-vote", fault, advice, column)
 
 
 def _make_pair(

@@ -27,8 +27,9 @@ class LabelExport:
         texts: The column with objects that map names to texts; "*" if every column may be a text;
             "" if the texts are one input and one output.
         unread: A regular expression for columns that are never texts, if every other one may be.
-        names: Maps regular expressions for names of columns to other names by which they are read;
-            of two columns that get one name, the later one counts.
+        names: Maps regular expressions for names of columns to other names by which they are read.
+            Of two columns that get one name, the first one counts if the name is usual for a text,
+            else the last one.
         omitted: Maps columns to regular expressions for the cells whose rows are left out.
     """
 

@@ -166,4 +166,6 @@ def test_ratings_that_a_second_file_replaces_are_told():
     nested = [{**row, "ratings": {"label": row.pop("label")}} for row in map(dict, rows)]
     for column, all_rows in (("label", rows), ("ratings", nested)):
         notes = data.read_labels(all_rows, annotations=second).notes
-        assert notes[0].startswith(f"the labels of this file ({column}) are not read")
+        assert notes[0].startswith(f"the labels in this file ({column}) are not read")
+    with pytest.raises(data.LabelError, match="no output has a rating on it in the file of"):
+        data.read_labels(rows, annotations=second, dimensions=["other"])
