@@ -167,5 +167,8 @@ def test_ratings_that_a_second_file_replaces_are_told():
     for column, all_rows in (("label", rows), ("ratings", nested)):
         notes = data.read_labels(all_rows, annotations=second).notes
         assert notes[0].startswith(f"the labels in this file ({column}) are not read")
+    long_rows = [{"id": "o0", "dimension": "clear", "rating": 3}]
     with pytest.raises(data.LabelError, match="no output has a rating on it in the file of"):
-        data.read_labels(rows, annotations=second, dimensions=["other"])
+        data.read_labels(
+            rows, annotations=write_jsonl("long.jsonl", long_rows), dimensions=["label"]
+        )
