@@ -21,7 +21,13 @@ from judges.client.budget import Account, Budget, BudgetSpentError
 from judges.client.event_loop import event_loop, run_at_once
 from judges.client.sender import KeyedRequest, Sender
 from judges.client.store import ReplyCache, StoreError, request_key
-from judges.client.window import FailingRunError, FailureMonitor, RequestWindow, RunState
+from judges.client.window import (
+    WAKE_DELAY_SECONDS,
+    FailingRunError,
+    FailureMonitor,
+    RequestWindow,
+    RunState,
+)
 from judges.judgement import NoScoreError
 from judges.protocol import (
     MAX_REPEATS,
@@ -140,6 +146,7 @@ class Client:
             ends_run=self.monitor is not None,
         )
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
+        self._commit_is_scheduled = False
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -294,10 +301,16 @@ class Client:
         # Unreadable replies are not cached, since another run may get readable replies.
         if self.cache is not None and not cached and len(replies.accepted) > n_accepted:
             self.cache.put(key, completion)
+        if not self._commit_is_scheduled:
+            self._commit_is_scheduled = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._commit)
+        return len(completion.replies)
+
+    def _commit(self) -> None:
+        self._commit_is_scheduled = False
         for store in self._stores:
             with suppress(StoreError):  # the next booking raises the error again
                 store.commit()
-        return len(completion.replies)
 
     async def _find_or_send(self, request: KeyedRequest) -> tuple[Completion, bool]:
         """Return the answer to a request, and whether it was found without sending the request."""

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
@@ -17,7 +17,12 @@ from judges.protocol import FatalModelError, Request, Response
 READ_AHEAD_FACTOR = 3
 # The most requests in a window, in which each stays until all earlier ones are answered.
 MAX_WINDOW_REQUESTS = 4096
+# The number of requests that are passed to the event loop's thread at once.
+START_BATCH_SIZE = 64
 POLL_SECONDS = 0.02
+# Seconds between a response and waking the thread that waits for it, and committing its answer.
+# Further responses arrive meanwhile, and each of them would take longer by itself.
+WAKE_DELAY_SECONDS = 0.002
 # Seconds to wait for the answers to requests in flight when the user stops the run.
 GRACE_SECONDS = 5.0
 # A run stops after at least this many responses, if at least this share of them are failures.
@@ -96,7 +101,7 @@ class RequestWindow:
         # Two numbers without a lock, since only one thread changes each of them.
         self._n_started = self._n_answered = 0
         self._fatal_error: Exception | None = None
-        self._has_news = threading.Event()
+        self._has_news, self._wake_is_scheduled = threading.Event(), False
 
     @property
     def _has_room(self) -> bool:
@@ -107,19 +112,27 @@ class RequestWindow:
 
     def start_requests(self, requests: Iterator[Request]) -> bool:
         """Start requests while there is room; returns whether the window has any request."""
+        batch: list[tuple[Request, Future[Response]]] = []
         while self._has_room and not (self._pending and self._pending[0].done()):
             if (request := next(requests, None)) is None:
                 break
             future = Future[Response]()
             self._pending.append(future)
             self._n_started += 1
-            event_loop().call_soon_threadsafe(self._create_task, request, future)
+            batch.append((request, future))
+            # Requests are passed to the event loop's thread in batches, since waking it is slow.
+            if len(batch) == START_BATCH_SIZE:
+                event_loop().call_soon_threadsafe(self._create_tasks, batch)
+                batch = []
+        if batch:
+            event_loop().call_soon_threadsafe(self._create_tasks, batch)
         return bool(self._pending)
 
-    def _create_task(self, request: Request, future: Future[Response]) -> None:
-        task = asyncio.create_task(self._answer_request(request, future))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _create_tasks(self, batch: Sequence[tuple[Request, Future[Response]]]) -> None:
+        for request, future in batch:
+            task = asyncio.create_task(self._answer_request(request, future))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _answer_request(self, request: Request, future: Future[Response]) -> None:
         try:
@@ -129,6 +142,12 @@ class RequestWindow:
                 self._fatal_error = error
             future.set_exception(error)
         self._n_answered += 1
+        if not self._wake_is_scheduled:
+            self._wake_is_scheduled = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        self._wake_is_scheduled = False
         self._has_news.set()
 
     def take_response(self) -> Response | None:
