@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from answers import count_answers
 from behaving_model import Model, asks, echo, values_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processes import run_python
 from refusals import refuses
 
@@ -184,6 +187,23 @@ def test_a_strangers_file_makes_sqlite_compute_nothing(sql, path):
     change(path, sql)
     with pytest.raises(StoreError, match="tables or indices that a run does not"):
         Store(path)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_damaged_file_is_read_or_refused_in_one_line(seed, tmp_path_factory):
+    path, chance = tmp_path_factory.mktemp("damaged") / "s", Random(seed)
+    with closing(Store(path)) as store:
+        answer(store, b"1", reply_of())
+        store.record_sent(b"2", "judge", "search", 2.0)
+    content = bytearray(path.read_bytes())
+    for _ in range(chance.randint(1, 40)):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    path.write_bytes(content)
+    with suppress(StoreError), closing(Store(path)) as store:
+        store.is_of_run("this"), store.get(b"1"), store.unanswered_request_ids("search")
+        assert Budget(store=store).cost >= 0
+        answer(store, b"3", reply_of())
 
 
 # The replies that a user's runs share.
