@@ -83,7 +83,7 @@ class PanelSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRun:
-    """A run of `panel`; `why_no_judge` says why no judge.json was written, if none was."""
+    """A run of `panel`: what ships, both judges' held-out figures, and what they cost."""
 
     command: str = "optimize.panel"
     dimension: str
@@ -94,12 +94,9 @@ class PanelRun:
     data: DataCounts
     fit: PanelFit = field(metadata=INLINED_IN_JSON)
     splits: HeldOut[PanelSplit] = field(metadata=INLINED_IN_JSON)
-    entries: Sequence[JudgeEntry] = field(metadata={"json": "members"})
-    cost_per_1000_rows: float | None
-    cost_usd: float | None
+    entries: Sequence[JudgeEntry]
     seconds: float
     folder: str
-    why_no_judge: str | None = None
 
     @property
     def figure_name(self) -> str:
@@ -112,10 +109,21 @@ class PanelRun:
         return {entry.name: weights.get(entry.name, 0.0) for entry in self.entries}
 
     @property
+    def why_no_judge(self) -> str | None:
+        """Why no judge.json is written; None if all judges in what ships can be asked."""
+        recordings = {entry.name for entry in self.entries if not entry.judge}
+        names = [member.name for member in self.fit.members if member.name in recordings]
+        if not names:
+            return None
+        return (
+            f"No judge.json was written: {', '.join(names)} cannot be asked. Name the judge itself "
+            "in place of its recording, as JUDGE or JUDGE@MODEL."
+        )
+
+    @property
     def provenance(self) -> JsonObject:
         """What a panel's file says about its origin."""
-        run_fields = "entries", "cost_per_1000_rows", "cost_usd", "seconds", "folder"
-        return fields_json(self, *run_fields, "why_no_judge")
+        return fields_json(self, "entries", "seconds", "folder")
 
     def to_json(self) -> JsonObject:
         members = [
@@ -128,7 +136,15 @@ class PanelRun:
             }
             for entry in self.entries
         ]
-        return {**fields_json(self, "entries"), "members": members}
+        asked = [entry for entry in self.entries if entry.judge]
+        shipped = [entry for entry in asked if self.weights[entry.name]]
+        return {
+            **fields_json(self, "entries"),
+            "members": members,
+            "cost_per_1000_rows": total_dollars(each.usage.cost_per_1000_rows for each in shipped),
+            "cost_usd": total_dollars(each.usage.cost_usd for each in asked),
+            "why_no_judge": self.why_no_judge,
+        }
 
 
 def parser() -> argparse.ArgumentParser:
@@ -170,8 +186,7 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
     with open_run_and_ask(flags, "panel", task, entries) as (folder, entries):
         scored = on_common_rows(_scored_by_name(entries))
         fit = _learn(scored, learning_ids, flags.seed)
-        first, asked = next(iter(scored.values())), [entry for entry in entries if entry.judge]
-        shipped = [member.name for member in fit.members]
+        first = next(iter(scored.values()))
         result = PanelRun(
             dimension=task.dimension,
             kind="pairwise" if first.is_pairs else "rating",
@@ -181,20 +196,10 @@ def join_judges(flags: argparse.Namespace) -> CommandOutcome:
             fit=fit,
             splits=held_out_ids.map(partial(_measure, scored, fit)),
             entries=entries,
-            cost_per_1000_rows=total_dollars(
-                entry.usage.cost_per_1000_rows for entry in asked if entry.name in shipped
-            ),
-            cost_usd=total_dollars(entry.usage.cost_usd for entry in asked),
             seconds=round(time.monotonic() - start_time, 3),
             folder=str(folder),
         )
-        if recorded_names := [name for name in shipped if name not in judges]:
-            why_no_judge = (
-                f"No judge.json was written: {', '.join(recorded_names)} cannot be asked. Name the "
-                "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
-            )
-            result = replace(result, why_no_judge=why_no_judge)
-        else:
+        if result.why_no_judge is None:
             judge = _shipped_judge(task, result, judges, learning_ids)
             judge.save(folder / JUDGE_FILE, overwrite=True)
         write_json(folder / SUMMARY_FILE, to_json(result))

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -241,18 +242,18 @@ def _write_documents(
     drawn_documents: Sequence[str],
     result: PlanResult,
 ) -> PlanResult:
-    """Write all outputs of the drawn documents, and add the file to the plan."""
-    out = flags.out or Path(flags.file).with_suffix(".next.jsonl")
-    position = {document: index for index, document in enumerate(drawn_documents)}
-    drawn = [output for output in labelled.outputs if output.document_id in position]
-    drawn.sort(key=lambda output: position[output.document_id])
-    content = "".join(f"{json.dumps(output.row)}\n" for output in drawn).encode()
-    if not (out.is_file() and out.read_bytes() == content):
+    """Write all outputs of the drawn documents; returns the plan with the file and next command."""
+    out: Path = flags.out or Path(flags.file).with_suffix(".next.jsonl")
+    rows_by_document: dict[str, list[str]] = {document: [] for document in drawn_documents}
+    for output in labelled.outputs:
+        if output.document_id in rows_by_document:
+            rows_by_document[output.document_id].append(f"{json.dumps(output.row)}\n")
+    rows = [*chain.from_iterable(rows_by_document.values())]
+    content = "".join(rows).encode()
+    if not out.is_file() or out.read_bytes() != content:
         write_atomically(out, content)
-    name, labels_so_far = result.dimension or "NAME", flags.labels or flags.file
-    label_file = str(Path(flags.file).with_suffix(f".{name}.jsonl"))
-    if flags.labels and _is_of_label_page(Path(flags.labels)):
-        label_file = flags.labels
+    label_file, labels_so_far = _file_of_next_labels(flags, result), flags.labels or flags.file
+    name = result.dimension or "NAME"
     words = ["dspy-judges", "label", str(out), "--dimension", flags.dimension or name]
     if scale := flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ())):
         words += ["--scale", scale]
@@ -260,18 +261,20 @@ def _write_documents(
         result,
         n_next=len(drawn_documents),
         out=str(out),
-        n_outputs=len(drawn),
+        n_outputs=len(rows),
         next=shlex.join([*words, "--out", label_file]),
         other_labels=labels_so_far if result.n_labelled and label_file != labels_so_far else None,
     )
 
 
-def _is_of_label_page(file: Path) -> bool:
-    """Return whether `label`, which writes the time of each label, can add labels to the file."""
-    if file.suffix != ".jsonl":
-        return False
-    with file.open("rb") as lines:
-        return b'"labelled_at": ' in lines.readline()
+def _file_of_next_labels(flags: argparse.Namespace, result: PlanResult) -> str:
+    """Return the labels so far if `label` wrote them, as it can add to them; else a new file."""
+    if flags.labels and flags.labels.endswith(".jsonl"):
+        with Path(flags.labels).open("rb") as lines:
+            # Only `label` writes the time of each label.
+            if b'"labelled_at": ' in lines.readline():
+                return str(flags.labels)
+    return str(Path(flags.file).with_suffix(f".{result.dimension or 'NAME'}.jsonl"))
 
 
 def plan_lines(result: PlanResult) -> list[str]:

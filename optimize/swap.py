@@ -26,6 +26,8 @@ from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
 from optimize.report.misses import change_text, changed_rows_group, label_text
 from optimize.report.page import Section, page_html, save_page, source_section
+from optimize.statistics.changed_rows import MIN_ROWS_TO_LABEL
+from optimize.statistics.floor import ceil_two_digits
 
 DEFAULT_MARGIN = 0.03
 # Upper bound on the changed rows that are printed.
@@ -94,17 +96,18 @@ def changed_swap_lines(result: ChangedRowsSwap) -> list[str]:
     n_outputs = count(result.n_outputs, "output")
     changes_text = f"{new} and {old} differ on {n_changed:,} of {n_outputs}"
     if (difference := result.difference) is None:
-        return [
-            *wrap_lines(
-                f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other "
-                "outputs tell nothing about the difference between the judges.",
-                f"{result.file}: {count(result.n_drawn, 'changed output')} to label. If both "
-                f"judges are equally good, {result.n_needed:,} labels of independent outputs show "
-                "it in 80% of cases.",
-                "Next: label them, then verify again with --changed and the file of the labels:",
-            ),
-            str(result.next),
+        sentences = [
+            f"{changes_text} ({n_changed / result.n_outputs:.0%}). Labels on the other outputs "
+            "tell nothing about the difference between the judges.",
+            f"{result.file}: {count(result.n_drawn, 'changed output')} to label. If both judges "
+            f"are equally good, {result.n_needed:,} labels of independent outputs show it in 80% "
+            "of cases.",
+            "Next: label them, then verify again with --changed and the file of the labels:",
         ]
+        if result.n_needed > max(n_changed, MIN_ROWS_TO_LABEL):
+            n_to_bring = ceil_two_digits(result.n_outputs * result.n_needed / n_changed)
+            sentences[1] += f" About {n_to_bring:,} outputs have that many changes: bring more."
+        return [*wrap_lines(*sentences), str(result.next)]
     labelled_text = f"{result.n_labelled:,} of these outputs have a label"
     return wrap_lines(
         result.verdict,
@@ -194,7 +197,7 @@ def _cost_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     n_changed, card = result.n_changed, result.comparison.card
     if not n_changed:
-        return f"None of the {card.unit} changes."
+        return f"None of these {card.unit} changes; the interval allows for other documents."
     text = f"{count(n_changed, card.unit.removesuffix('s'))} change{'s' * (n_changed == 1)}"
     if card.two_values:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]

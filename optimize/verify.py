@@ -233,9 +233,9 @@ def _measure_scores(
     # `judge.score` notes in `attrs` which rows the judge was tuned on.
     tuned_keys = {*getattr(scores, "attrs", {}).get(TUNED_ON, ())}
     judgements, tuned_row_ids = dict[str, AnyJudgement](), set[str]()
-    id_of_key = _ids_of_rows(scores, source, task.labelled)
+    id_by_key = _ids_by_key(scores, source, task.labelled)
     for key, score in scores.items():
-        item_id = id_of_key.get(key, str(key))
+        item_id = id_by_key.get(key, str(key))
         if not isinstance(score, SupportsFloat | None):
             raise TypeError(
                 f"the score of {key!r} is {score!r}; it must be a number, or NaN if the judgement "
@@ -273,7 +273,7 @@ def _labels_of_scores(source: LabelSource, dimension: str, subject: Subject | No
         return pairs
 
 
-def _ids_of_rows(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mapping[object, str]:
+def _ids_by_key(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mapping[object, str]:
     """Return the rows' ids by the keys of their scores; empty if these keys are the ids.
 
     Scores of a DataFrame without ids are joined on its index. Raises LabelError if scores may
@@ -281,31 +281,36 @@ def _ids_of_rows(scores: Any, source: LabelSource, labelled: AnyLabels) -> Mappi
     """
     import pandas as pd
 
-    frame = source.data if isinstance(source.data, pd.DataFrame) else pd.DataFrame()
-    id_column, keys = "".join(labelled.reading.rows.get("id", ())), [*scores.keys()]
-    if id_column in frame:
-        row_keys, row_ids = [*map(str, frame.index)], [*map(str, frame[id_column])]
-        if isinstance(scores, pd.Series) and row_keys == [*map(str, keys)] != row_ids:
-            raise LabelError(
-                f"the scores have the index of the DataFrame, whose ids are in its column "
-                f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the "
-                "order of its rows, or scores.to_dict() if they are by id"
-            )
+    data, id_column = source.data, "".join(labelled.reading.rows.get("id", ()))
+    frame = data if isinstance(data, pd.DataFrame) else None
     if id_column != ROW_NUMBER_COLUMN or source.map.get("id") == ROW_NUMBER_COLUMN:
+        if frame is not None and isinstance(scores, pd.Series):
+            _check_keys_are_ids(scores, frame, id_column)
         return {}
-    row_numbers = {key: str(number) for number, key in enumerate(frame.index, start=1)}
-    is_from_frame = row_numbers.keys() <= {*keys} or row_numbers.keys() >= {*keys}
-    if row_numbers and frame.index.is_unique and is_from_frame:
-        # A score without a row is counted under an id that no row has.
-        return {key: row_numbers.get(key, f"{key} (no row)") for key in keys}
-    ids_are_known = isinstance(source.data, LabelledSet | LabelledPairs)
-    if ids_are_known and all(isinstance(key, str) for key in keys):
-        return {}
+    keys = {*scores.keys()}
+    if isinstance(data, LabelledSet | LabelledPairs) and all(isinstance(key, str) for key in keys):
+        return {}  # the ids of the set, which its user has seen
+    if frame is not None and frame.index.is_unique:
+        id_by_row = {row: str(number) for number, row in enumerate(frame.index, start=1)}
+        if keys <= id_by_row.keys() or keys >= id_by_row.keys():
+            # A score without a row is counted under an id that no row has.
+            return {key: id_by_row.get(key, f"{key} (no row)") for key in keys}
     raise LabelError(
         f"{labelled.name}: its rows have no ids, so scores belong to no certain row; give the "
         "scores the rows' index, or ids (map={'id': COLUMN}), or write map={'id': '#row'} if they "
         "have row numbers from 1"
     )
+
+
+def _check_keys_are_ids(scores: "pd.Series[float]", frame: "pd.DataFrame", id_column: str) -> None:
+    """Raise LabelError if the scores have the DataFrame's index instead of its ids."""
+    has_index = id_column in frame and scores.index.equals(frame.index)
+    if has_index and [*map(str, frame.index)] != [*map(str, frame[id_column])]:
+        raise LabelError(
+            f"the scores have the index of the DataFrame, whose ids are in its column "
+            f"{id_column!r}; pass scores.set_axis(frame[{id_column!r}]) if they are in the order "
+            "of its rows, or scores.to_dict() if they are by id"
+        )
 
 
 def parser() -> argparse.ArgumentParser:

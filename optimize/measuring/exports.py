@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
+from judges.judgement import AnyJudgement
 from judges.labels.cells import first_value, objects_in, value_at
 from judges.labels.columns import ROW_NUMBER_COLUMN
 from judges.labels.conversations import cells_with_texts
@@ -48,6 +49,13 @@ COLUMNS_BY_CONTENT: dict[str, tuple[str, ...]] = {
     "reason": ("reason", "explanation", "rationale"),
     "failure": ("error", "feedback.error.error_message", "metadata.graderError"),
 }
+
+
+class ToolScore(NamedTuple):
+    """A tool's score for an output, NaN if its evaluation failed, and its reason for the score."""
+
+    value: float
+    reason: str | None
 
 
 class Tool(NamedTuple):
@@ -197,21 +205,19 @@ def read_export(
     entries_by_row = [[*_metric_entries(tool, row)] for row in rows]
     metric = _choose_metric(file, (metric, dimension), tool, [*chain.from_iterable(entries_by_row)])
     items, has_verdicts = {item.id: item for item in labelled.items}, dimension in labelled.words
-    repeats: dict[str, list[tuple[float, str | None]]] = defaultdict(list)
+    repeats: dict[str, list[ToolScore]] = defaultdict(list)
     n_other_outputs = 0
     for number, (row, row_id, entries) in enumerate(zip(rows, ids, entries_by_row, strict=True), 1):
         row_location = f"{path.name}, row {number}"
-        entry, *others = [entry for name, entry in entries if name == metric] or [{}]
+        metric_entries = [entry for name, entry in entries if name == metric]
         try:
-            if others:
-                raise ValueError("has two scores; give them different names")
-            score, reason = _score_and_reason(tool, row, entry, has_verdicts=has_verdicts)
+            score = _read_score(tool, row, metric_entries, has_verdicts=has_verdicts)
         except ValueError as error:
             raise RecordingError(f"{row_location}: {metric!r} {error}") from None
-        if row_id and not math.isnan(score) and _has_other_output(tool, row, items[row_id]):
+        if row_id and not math.isnan(score.value) and _has_other_output(tool, row, items[row_id]):
             n_other_outputs += 1
         else:
-            repeats[row_id or row_location].append((score, reason))
+            repeats[row_id or row_location].append(score)
     n_matched = len({*ids} - {None})
     print_error(f"note: {file}: {metric!r}; matched {n_matched:,} of {len(items):,} labelled rows")
     if n_other_outputs:
@@ -221,23 +227,29 @@ def read_export(
         print_error(
             f"note: {file}: up to {n_repeats} scores of one output (epochs, repeats) are averaged"
         )
-    judgements = {}
-    for item_id, scores in repeats.items():
-        scores = [pair for pair in scores if not math.isnan(pair[0])] or scores
-        mean = math.fsum(score for score, _ in scores) / len(scores)
-        judgements[item_id] = judgement_of_score(
-            mean, scores[0][1], pairwise=isinstance(labelled, LabelledPairs)
-        )
-    return judgements
+    pairwise = isinstance(labelled, LabelledPairs)
+    return {
+        item_id: _mean_judgement(scores, pairwise=pairwise) for item_id, scores in repeats.items()
+    }
 
 
-def _score_and_reason(
-    tool: Tool, row: Record, entry: Record, *, has_verdicts: bool
-) -> tuple[float, str | None]:
-    """Return the score in a metric's entry (NaN if the evaluation failed), and the tool's reason.
+def _mean_judgement(repeats: Sequence[ToolScore], *, pairwise: bool) -> AnyJudgement:
+    """Return the mean of the scores that are not NaN, with the reason for the first of them."""
+    scores = [score for score in repeats if not math.isnan(score.value)] or repeats
+    mean = math.fsum(score.value for score in scores) / len(scores)
+    return judgement_of_score(mean, scores[0].reason, pairwise=pairwise)
+
+
+def _read_score(
+    tool: Tool, row: Record, metric_entries: Sequence[Record], *, has_verdicts: bool
+) -> ToolScore:
+    """Return a row's score on a metric; NaN if the evaluation failed.
 
     If people say pass or fail, the tool's verdict is preferred. Raises ValueError for no score.
     """
+    if len(metric_entries) > 1:
+        raise ValueError("has two scores; give them different names")
+    entry = metric_entries[0] if metric_entries else {}
     value = tool.value_of(entry, "value")
     if has_verdicts and value is not None:
         value = tool.value_of(entry, "verdict", "value")
@@ -250,7 +262,7 @@ def _score_and_reason(
     score = math.nan if failure else score_of_cell(value, tool.score_of_word)
     if score is None:
         raise ValueError(f"is {excerpt(value)}; a number is wanted")
-    return score, reason
+    return ToolScore(score, reason)
 
 
 def _has_other_output(tool: Tool, row: Record, item: LabelledItem) -> bool:

@@ -105,15 +105,7 @@ def learn_panel(
         human = np.concatenate([human, -human])
         document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
     group = np.zeros_like(document) if pairs or level == "dataset" else document
-    transform_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
-    for name, vector in scores.items():
-        failed_share = float(np.isnan(vector).mean())
-        if failed_share > MAX_FAILED_SHARE:
-            why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
-        elif (transform := _linear_transform(vector, group))[0]:
-            transform_by_name[name] = transform
-        else:
-            why_excluded[name] = "tells no two outputs apart"
+    transform_by_name, why_excluded = _standardising_transforms(scores, group)
     if not transform_by_name:
         name, reason = next(iter(why_excluded.items()))
         raise SettingsError(f"no judge can be a member: {name} {reason}; give other judges")
@@ -150,13 +142,23 @@ def learn_panel(
     )
 
 
-def _linear_transform(scores: Vector, group: Codes) -> tuple[float, float]:
-    """Return slope and intercept that standardise scores; 0 if constant in each group."""
-    has_score = ~np.isnan(scores)
-    deviation = float(np.sqrt(np.mean(centred(scores[has_score, None], group[has_score]) ** 2)))
-    if deviation <= MIN_RELATIVE_SD * max(1.0, float(np.abs(scores[has_score]).max())):
-        return 0.0, 0.0
-    return 1 / deviation, -float(scores[has_score].mean()) / deviation
+def _standardising_transforms(
+    scores: Mapping[str, Vector], group: Codes
+) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """Return each member's slope and intercept, and why other judges cannot be members."""
+    transform_by_name, why_excluded = dict[str, tuple[float, float]](), dict[str, str]()
+    for name, vector in scores.items():
+        has_score = ~np.isnan(vector)
+        given, failed_share = vector[has_score], float(np.isnan(vector).mean())
+        if failed_share > MAX_FAILED_SHARE:
+            why_excluded[name] = f"fails on {failed_share:.0%} of the outputs"
+            continue
+        deviation = float(np.sqrt(np.mean(centred(given[:, None], group[has_score]) ** 2)))
+        if deviation > MIN_RELATIVE_SD * max(1.0, float(np.abs(given).max())):
+            transform_by_name[name] = 1 / deviation, -float(given.mean()) / deviation
+        else:
+            why_excluded[name] = "tells no two outputs apart"
+    return transform_by_name, why_excluded
 
 
 def _weighted_members(

@@ -112,7 +112,7 @@ def read_own_scores(
             )
         cell = record[column]
         if isinstance(cell, dict):
-            cell = cell.get("preferred")
+            cell = cell.get("preferred", cell)
         if (score := score_of_cell(cell, number_of_word)) is None:
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '

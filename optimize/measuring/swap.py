@@ -73,22 +73,29 @@ class SwapDecision:
         if self.obstacle:
             return self.obstacle
         new, old = short_name(self.new), short_name(self.old)
-        on_these, by_margin = "On documents like these", f" by more than {self.margin:g}"
-        claim, opposite = f"{on_these} {new} is worse than {old}", f"worse by {self.margin:g}"
-        if self.outcome == "undecided":
-            if self.is_interval_negative:
-                return f"{claim}; these labels cannot tell whether{by_margin}."
-            return f"These labels cannot tell whether {new} is worse than {old}{by_margin}."
-        if self.outcome == "better":
-            claim, opposite = f"{on_these} {new} is better than {old}", "no better"
-        elif self.outcome == "worse":
-            claim, opposite = f"{claim}{by_margin}", f"{opposite} or less"
-        elif self.is_interval_negative:
-            claim += f", but by less than {self.margin:g}"
-        else:
-            claim = f"{on_these} {new} is not worse than {old}{by_margin}"
+        margin, by_more = f"{self.margin:g}", f"by more than {self.margin:g}"
+        if self.outcome == "undecided" and not self.is_interval_negative:
+            return f"These labels cannot tell whether {new} is worse than {old} {by_more}."
+        claims = {
+            "better": f"better than {old}",
+            "not worse": f"not worse than {old} {by_more}",
+            "worse": f"worse than {old} {by_more}",
+            "undecided": f"worse than {old}; these labels cannot tell whether {by_more}",
+        }
+        opposites = {
+            "better": "no better",
+            "not worse": f"worse by {margin}",
+            "worse": f"worse by {margin} or less",
+            "undecided": "not worse",
+        }
+        claim = claims[self.outcome]
+        if self.outcome == "not worse" and self.is_interval_negative:
+            claim = f"worse than {old}, but by less than {margin}"
         looks = f" in any{looks_text(self.looks)}" if self.looks > 1 else ""
-        return f"{claim}. Of judges that are {opposite}, at most 5% would get this verdict{looks}."
+        return (
+            f"On documents like these {new} is {claim}. Of judges that are "
+            f"{opposites[self.outcome]}, at most 5% would get this verdict{looks}."
+        )
 
     @property
     def is_undecided(self) -> bool:

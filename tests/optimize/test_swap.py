@@ -110,6 +110,9 @@ def test_a_judge_that_is_worse_by_more_than_the_margin_exits_with_1():
     )
     assert json_of(command, *flags, "--against", "new")["swap"] == "better"
     # Of 40 lost passes of 200, and 40 fails, balanced accuracy falls by .2.
+    (reason,) = json_of(command, *flags, *AGAINST, "--margin", "0.2", code=3)["undecided"]
+    assert "new is worse than old; these labels cannot tell whether by more than 0.2." in reason
+    assert reason.endswith("Of judges that are not worse, at most 5% would get this verdict.")
     assert json_of(command, *flags, *AGAINST, "--margin", "0.3")["swap"] == "not worse"
 
 
