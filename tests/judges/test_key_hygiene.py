@@ -1,11 +1,12 @@
 """A key is written nowhere: not by failures, nor by servers that repeat it, nor by --verbose."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from frozen_cases import forge
 from jsonl import write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer
@@ -18,6 +19,7 @@ from judges.__main__ import main
 from judges.client.keys import Redactor, read_key, url_has_secret, url_without_secrets
 from judges.client.open import open_model
 from judges.frozen import FrozenJudgeError, demo_bytes
+from judges.judge import Judge
 from judges.protocol import FatalModelError, Reply, Token, Usage
 from optimize.__main__ import command as tune
 from optimize.verify import command as verify
@@ -201,3 +203,20 @@ def test_a_key_in_the_place_of_a_name_is_written_nowhere(name, flag, run):
     assert code in (1, 2)
     assert KEY not in left
     assert "key" in err
+
+
+ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
+
+
+def test_terminal_escapes_in_a_strangers_judge_are_shown_and_not_sent(capsys):
+    subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
+    judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
+    judge = reprompt(judge, instruction=f"Judge. {ESCAPES}")
+    theirs = forge(judge, lambda document: document.update(lm="openai/\x9b2Jx"))
+    Path("theirs.json").write_bytes(theirs)
+    main(["show", "theirs.json"])
+    main(["show", f"no{ESCAPES}such"])
+    main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])
+    out, err = capsys.readouterr()
+    assert not {*"\x1b\x9b\u202e\r"} & {*out, *err}
+    assert "\\u001b[31mred" in out
