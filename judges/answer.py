@@ -223,39 +223,82 @@ def plain_text(text: str, form: AnswerForm) -> str:
     return _LABEL_MARKUP.sub(as_label, text)
 
 
+class _Line(NamedTuple):
+    """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
+
+    start: int
+    content: str
+    label: re.Match[str] | None
+    answer: re.Match[str] | None
+    reason: str | None  # None if the line has no complete answer
+
+    @property
+    def is_answer_alone(self) -> bool:
+        return self.reason is not None and not self.reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
+
+    @property
+    def is_label_alone(self) -> bool:
+        return self.label is not None and not self.after_label.strip(_SURROUNDING_CHARACTERS)
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether "~4", "N/A" or the like stands where the answer should be."""
+        return _UNCLEAR_ANSWER.match(self.after_label) is not None
+
+    @property
+    def after_label(self) -> str:
+        return self.content[self.label.end() :] if self.label else self.content
+
+    def label_rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
+        """Return the rank by the line's label, or by a label that is alone on the line above.
+
+        It is None without a label, and 0 for a label of something other than the answer.
+        """
+        if rank_above == 0:  # the line above says that this is a quotation: "The text says:"
+            return 0
+        if self.label:
+            return _label_rank(self.label["label"], name_words)
+        return rank_above if self.is_answer_alone else None
+
+
+def _read_line(match: re.Match[str], form: AnswerForm) -> _Line:
+    content = match[0].rstrip()
+    label = _LABEL_PATTERN.match(content)
+    if label and form.answer_pattern.fullmatch(label["label"]):
+        label = None  # "B: it is precise" begins with an answer and not with a label
+    answer = form.answer_pattern.match(content, label.end() if label else 0)
+    reason = None
+    if answer and _REASON_PATTERN.match(content, answer.end()):
+        reason = content[answer.end() :]
+    return _Line(match.start(), content, label, answer, reason)
+
+
 def _find_answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and the text around them with positions."""
     answers, other_texts = [], []
-    # The rank of a label that is alone on the line above; 0 for a quotation: "The text says:".
     rank_above: int | None = None
-    for line_number, line in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
-        content, position = line[0].rstrip(), line.start()
-        label = _LABEL_PATTERN.match(content)
-        if label and form.answer_pattern.fullmatch(label["label"]):
-            label = None  # "B: it is precise" begins with an answer and not with a label
-        start = label.end() if label else 0
-        answer = form.answer_pattern.match(content, start)
-        is_complete = answer is not None and _REASON_PATTERN.match(content, answer.end())
-        reason = content[answer.end() :] if answer and is_complete else None
-        is_alone = reason is not None and not reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
-        rank = rank_above if is_alone or rank_above == 0 else None
-        if label and rank_above != 0:
-            rank = _label_rank(label["label"], name_words)
-        is_label_alone = label and not content[start:].strip(_SURROUNDING_CHARACTERS)
-        rank_above = rank if is_label_alone else None
-        is_opening = line_number == 0 and not content.endswith("?")
-        if answer and reason is not None and (rank is not None or is_alone or is_opening):
-            value = None if rank == 0 else form.value(answer)
-            answer_rank = 1 + is_alone if rank is None else max(rank, 1)
-            end = position + answer.end()
-            answers.append(Answer(value, answer_rank, position + answer.start("value"), end))
-            other_texts.append((end, reason))
+    for line_number, match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
+        line = _read_line(match, form)
+        label_rank = line.label_rank(name_words, rank_above)
+        rank_above = label_rank if line.is_label_alone else None
+        rank = label_rank
+        if rank is None and line.is_answer_alone:
+            rank = 2
+        elif rank is None and line_number == 0 and not line.content.endswith("?"):
+            rank = 1  # the answer opens the reply
+        if line.answer and line.reason is not None and rank is not None:
+            value = form.value(line.answer) if rank else None
+            end = line.start + line.answer.end()
+            answers.append(
+                Answer(value, max(rank, 1), line.start + line.answer.start("value"), end)
+            )
+            other_texts.append((end, line.reason))
             continue
-        other_texts.append((position, content))
-        if rank and (answer or (rank > 1 and _UNCLEAR_ANSWER.match(content, start))):
-            answers.append(Answer(None, rank, position, position))
+        other_texts.append((line.start, line.content))
+        if label_rank and (line.answer or (label_rank > 1 and line.is_unclear)):
+            answers.append(Answer(None, label_rank, line.start, line.start))
     return answers, other_texts
 
 

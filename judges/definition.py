@@ -106,22 +106,22 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         good_word, bad_word = map(str, self.scale)
         return good_word, bad_word
 
-    def _ratings(self) -> list[int]:
+    def _ratings(self) -> Sequence[int]:
         """Return all ratings, ascending; two numbers in `scale` are the lowest and the highest."""
         anchor_ratings = sorted(map(int, self.anchors))
         scale = _all_ratings([*map(int, self.scale)], anchor_ratings)
-        if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
+        if not 2 <= len(scale) <= MAX_RATINGS or [*scale] != sorted(set(scale)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
             raise DimensionError(f"a scale has {allowed_scales}, not {self.scale}")
         if unknown_ratings := sorted({*anchor_ratings} - set(scale)):
-            raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {scale}")
+            raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {[*scale]}")
         return scale
 
 
-def _all_ratings(ratings: list[int], anchors: list[int]) -> list[int]:
+def _all_ratings(ratings: Sequence[int], anchors: Sequence[int]) -> Sequence[int]:
     """Return a scale's ratings: those given, or all between two ratings or the outer anchors."""
-    end_ratings = ratings or sorted({*anchors[:1], *anchors[-1:]})
-    return list(range(end_ratings[0], end_ratings[1] + 1)) if len(end_ratings) == 2 else end_ratings
+    ratings = ratings or sorted({*anchors[:1], *anchors[-1:]})
+    return range(ratings[0], ratings[1] + 1) if len(ratings) == 2 else ratings
 
 
 def make_dimension(

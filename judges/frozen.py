@@ -247,5 +247,9 @@ def one_line(error: Exception) -> str:
 
 def plain_data(value: object) -> Any:
     """Return a value as JSON data: NumPy scalars become numbers; NaN and infinity become None."""
-    text = json.dumps(value, ensure_ascii=False, default=lambda scalar: scalar.item())
+
+    def number_or_text(value: Any) -> object:
+        return value.item() if hasattr(value, "item") else str(value)
+
+    text = json.dumps(value, ensure_ascii=False, default=number_or_text)
     return json.loads(utf8_text(text), parse_constant=lambda name: None)

@@ -363,8 +363,7 @@ class Judge(BaseJudge):
     @classmethod
     def from_file(cls, file: JudgeFile) -> "Judge":
         """Return the judge in a file whose content was checked (see `frozen.load`)."""
-        template = template_for(file.lm, file.program)
-        return cls(
+        judge = cls(  # raises an error for a prompt or weights that do not fit the subject
             subject=file.subject.read(),
             prompt=file.program,
             plan=file.sampling,
@@ -373,5 +372,7 @@ class Judge(BaseJudge):
             threshold=file.threshold or 0.5,
             weights=file.weights or None,
             lm_source="file",
-            stored_messages=None if file.messages == template else tuple(file.messages),
         )
+        if file.messages == template_for(file.lm, file.program):
+            return judge
+        return replace(judge, stored_messages=tuple(file.messages))

@@ -103,6 +103,11 @@ class Panel(BaseJudge):
                 raise PanelError(
                     f"member {member.name} is a panel itself; join its members instead"
                 )
+            if not isinstance(member.judge, Judge):
+                raise PanelError(
+                    f"member {member.name} is {member.judge!r:.60}; give a Judge, as judges.load "
+                    "returns it"
+                )
             inputs |= member.judge.subject.inputs
         # The subject's own texts stand last, since the last text is judged.
         inputs = {name: text for name, text in inputs.items() if name not in subject.inputs}

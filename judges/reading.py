@@ -61,34 +61,31 @@ def read_reply(
     start, end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
     sections = _sections(headers, end)
-    fields = [field for field in outputs if field.choices]
-    has_questions = len(fields) > 1
-    if has_questions and any(field.name not in sections for field in fields):
-        sections = _labelled_sections(reply, (start, end), outputs) or sections
+    *questions, answer_field = [field for field in outputs if field.choices]
+    is_strict = False
+    if questions:
+        names = ()
+        sections = _question_sections(sections, reply, (start, end), outputs)
+    elif answer_field.name not in sections:
+        # Steps and questions may have ratings of their own, so the answer must have a label.
+        is_strict = reasoning_of(outputs) in LONG_REASONING
+        names = () if is_strict else names
+        sections[answer_field.name] = (start, end)
     preface = reply[start : headers[0].start() if headers else end].strip()
     if " " not in preface:  # a single word is not a rationale
         preface = ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
     values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
     spans = {}
-    for field in fields:
-        if has_questions and field.name not in sections:
-            raise NoScoreError(f"no answer for {field.name} in {quote(reply[start:end])}")
-        section_start, section_end = sections.get(field.name, (start, end))
+    for field in (*questions, answer_field):
+        section_start, section_end = sections[field.name]
         # In a truncated reply, even a lone "1" may be the beginning of "10".
         if is_truncated and section_end == len(reply):
             raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
-        # Steps and questions may have ratings of their own, so the answer must have a label.
-        strict = field.name not in sections and reasoning_of(outputs) in LONG_REASONING
-        answer_names = (field.name,) if strict or has_questions else (field.name, *names)
-        form, text = answer_form(field.options, False), reply[section_start:section_end]
-        answer = find_answer(text, form, answer_names, strict=strict)
-        if answer is None or answer.value is None:
-            first, *_, last = form.choices
-            choices = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
-            raise NoScoreError(f"no {field.name} {choices} in {quote(text)}")
-        values[field.name] = answer.value if isinstance(answer.value, str) else int(answer.value)
-        spans[field.name] = section_start + answer.start, section_start + answer.end
+        text, labels = reply[section_start:section_end], (field.name, *names)
+        answer = _read_choice(text, field, labels, is_strict=is_strict)
+        values[field.name], answer_start, answer_end = answer
+        spans[field.name] = section_start + answer_start, section_start + answer_end
     return ReplyValues(values, spans)
 
 
@@ -99,17 +96,40 @@ def _sections(labels: Sequence[re.Match[str]], end: int) -> dict[str, tuple[int,
     return {label[1].lower(): (label.end(), section_end) for label, section_end in pairs}
 
 
-def _labelled_sections(
-    reply: str, span: tuple[int, int], outputs: Sequence[Field]
+def _question_sections(
+    sections: dict[str, tuple[int, int]],
+    reply: str,
+    span: tuple[int, int],
+    outputs: Sequence[Field],
 ) -> dict[str, tuple[int, int]]:
-    """Return the sections after the names of fields, as in "rating: 4" or in JSON."""
-    names_pattern = "|".join(re.escape(field.name) for field in outputs)
-    label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
-    labels = [*re.compile(label_pattern, re.MULTILINE | re.IGNORECASE).finditer(reply, *span)]
-    sections = _sections(labels, span[1])
-    if len(sections) < len(labels):
-        raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
+    """Return the sections after headers, else after names of fields: "rating: 4", or in JSON."""
+    names = [field.name for field in outputs if field.choices]
+    if not sections.keys() >= set(names):
+        names_pattern = "|".join(re.escape(field.name) for field in outputs)
+        label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+        label_finder = re.compile(label_pattern, re.MULTILINE | re.IGNORECASE)
+        labels = list(label_finder.finditer(reply, *span))
+        sections = _sections(labels, span[1]) or sections
+        if len(sections) < len(labels):
+            raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
+    for name in names:
+        if name not in sections:
+            raise NoScoreError(f"no answer for {name} in {quote(reply[slice(*span)])}")
     return sections
+
+
+def _read_choice(
+    text: str, field: Field, labels: Collection[str], *, is_strict: bool
+) -> tuple[Value, int, int]:
+    """Return a text's answer with its start and end; NoScoreError without one clear answer."""
+    form = answer_form(field.options, False)
+    answer = find_answer(text, form, labels, strict=is_strict)
+    if answer is None or answer.value is None:
+        first, *_, last = form.choices
+        choices = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {choices} in {quote(text)}")
+    value = answer.value if isinstance(answer.value, str) else int(answer.value)
+    return value, answer.start, answer.end
 
 
 def reply_text_span(reply: str) -> tuple[int, int]:

@@ -67,6 +67,7 @@ def test_a_scale_of_two_words_defines_a_verdict(capsys):
         ("scale: [1, 3]", [1, 2, 3]),
         ("scale: [0, 50, 100]", [0, 50, 100]),
         ("anchors: {1: bad, 5: good}", [1, 2, 3, 4, 5]),
+        ('anchors: {"1": bad, "5": good}', [1, 2, 3, 4, 5]),
     ],
 )
 def test_a_scale_runs_from_lowest_to_highest_or_is_listed(scale, ratings):
@@ -103,6 +104,7 @@ def test_a_dimension_in_python_takes_dicts_and_ratings_that_are_numbers(field, s
         (BASE.replace("[1, 5]", f"[1, 0x{'f' * 5000}]"), "mine.yaml"),
         (BASE.replace("[1, 5]", "[yes, no]"), 'write "yes", "no"'),
         (BASE.replace("[1, 5]", "[pass, fail]\nanchors: {good: fine}"), "one of two words"),
+        (BASE.replace("scale: [1, 5]", 'anchors: {"1": a, "3000000000": b}'), "2 to 101"),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
         (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
         (BASE.replace("[x]", "[lm]"), "a text may not be called 'lm'"),

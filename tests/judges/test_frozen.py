@@ -126,6 +126,11 @@ FORGED = {
         "does not send as text",
     ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
+    "a demo without a rating": (
+        lambda document: document["program"]["demos"][0].pop("rating"),
+        "not the fields of the prompt",
+    ),
+    "no fields": (put("program", "fields", value=[]), "needs the fields document, summary"),
     "a plan of many": (put("sampling", "samples", value=3), "cannot have 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "not a frozen"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
