@@ -77,11 +77,12 @@ class SimulatedJudge:
     Each rating also has a random error. `judged` has every item after the prompt that judged it.
     """
 
+    qualities: Sequence[str] = QUALITIES
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)
 
     def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         self.judged += [(prompt, item) for item in items]
-        indices = [i for i, quality in enumerate(QUALITIES) if quality in prompt.instruction]
+        indices = [i for i, quality in enumerate(self.qualities) if quality in prompt.instruction]
         judgements = []
         for item in items:
             values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
@@ -117,9 +118,14 @@ class SimulatedProposer:
 
 
 class OptimizerContract:
-    """Tests for an optimizer; a subclass sets `optimizer`, and inherits the tests."""
+    """Tests for an optimizer; a subclass sets `optimizer`, and inherits the tests.
+
+    It may set `qualities` to six other words, if the optimizer only writes sentences with these.
+    The judge responds to all of them, and people rate by the first and the fifth.
+    """
 
     optimizer: ClassVar[Optimizer]
+    qualities: ClassVar[Sequence[str]] = QUALITIES
 
     def explore(
         self, calls: int = 3000, seed: int = 0, *, people_disagree: bool = False
@@ -128,7 +134,7 @@ class OptimizerContract:
 
         If `people_disagree`, the ratings of dev are the opposite of what train teaches.
         """
-        judge, proposer = SimulatedJudge(), SimulatedProposer()
+        judge, proposer = SimulatedJudge(self.qualities), SimulatedProposer()
         dev = simulated_items(8, first_document=100)
         if people_disagree:
             dev = Items(tuple(replace(item, human=6 - item.human) for item in dev.items))
@@ -155,10 +161,16 @@ class OptimizerContract:
         exploration, problem, _, _ = self.explore()
         untuned = problem.evaluator.untuned
         prompts = [untuned, *(finalist.prompt(untuned) for finalist in exploration.finalists)]
-        judgements = [SimulatedJudge()(prompt, problem.dev.items) for prompt in prompts]
+        judge = SimulatedJudge(self.qualities)
+        judgements = [judge(prompt, problem.dev.items) for prompt in prompts]
         scores = [np.array([item.judgement.score for item in row]) for row in judgements]
         untuned_rho, *rhos = (objective(row, problem.dev, problem.goal) for row in scores)
-        assert max(rhos, default=-1.0) > untuned_rho
+        best_rho, words = max(rhos, default=-1.0), self.qualities
+        assert best_rho > untuned_rho, (
+            f"rho is {best_rho:.2f} for the best finalist, {untuned_rho:.2f} for the untuned one; "
+            f"people rate by {words[0]} and {words[4]}, and the judge responds to the words "
+            f"{', '.join(words)}: set `qualities` to words that your optimizer may write"
+        )
 
     def test_only_train_is_seen(self) -> None:
         _, problem, judge, proposer = self.explore()
@@ -250,31 +262,37 @@ class ToolContract:
         results: The content of one of the tool's results files, as JSON: rows, or an object with
             rows.
         metric: The name of the metric to read.
-        scores: The expected scores, by the ids of the rows.
+        scores: The expected scores, by the ids of the rows; NaN for a row on which the tool failed.
+        texts: The input and the output of each row, by its id.
     """
 
     tool: ClassVar[Tool]
     results: ClassVar[object]
     metric: ClassVar[str]
     scores: ClassVar[Mapping[str, float]]
+    texts: ClassVar[Mapping[str, Mapping[str, str]]]
 
-    def test_scores_are_read_by_the_rows_ids(
+    def test_scores_are_read_by_the_rows_ids_and_by_their_texts(
         self,
         tmp_path: Path,
         monkeypatch: "pytest.MonkeyPatch",
         capsys: "pytest.CaptureFixture[str]",
     ) -> None:
+        assert any(map(np.isnan, self.scores.values())), "add a row on which the tool failed"
         monkeypatch.setattr("optimize.measuring.exports.TOOLS", [*TOOLS, self.tool])
         path = tmp_path / "results.json"
         path.write_text(json.dumps(self.results), encoding="utf-8")
-        ratings = {self.metric: (1.0,)}
-        outputs = tuple(
-            LabelledOutput(id=name, document_id=name, system=None, texts={}, ratings=ratings)
-            for name in self.scores
-        )
-        labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
-        judgements = read_export(path, self.metric, labelled) or {}
-        notes = capsys.readouterr().err
-        scores = {name: judgement.score for name, judgement in judgements.items()}
-        assert scores == dict(self.scores), notes
-        assert f"({self.tool.name}): {self.metric!r}" in notes
+        ratings, missing = {self.metric: (1.0,)}, Judgement.failed("not in the file")
+        for prefix in ("", "not the row's "):
+            outputs = tuple(
+                LabelledOutput(
+                    id=prefix + name, document_id=name, system=None, texts=texts, ratings=ratings
+                )
+                for name, texts in self.texts.items()
+            )
+            labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
+            judgements = read_export(path, self.metric, labelled) or {}
+            notes = capsys.readouterr().err
+            scores = {name: judgements.get(prefix + name, missing).score for name in self.scores}
+            np.testing.assert_equal(scores, dict(self.scores), notes)
+            assert f"({self.tool.name}): {self.metric!r}" in notes

@@ -29,7 +29,7 @@ def convert_tool_export(table: Table, options: ReadOptions, *, has_outputs: bool
     have the outputs' texts, since no other file has them. Raises UnreadableError if an export has
     no texts or no labels by people, or if it has labels from an unknown source.
     """
-    for export in LABEL_EXPORTS:
+    for export in reversed(LABEL_EXPORTS):
         if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
             return _ExportReader(export, table, options).read(has_outputs=has_outputs)
     return table

@@ -85,32 +85,41 @@ _PRODIGY = LabelExport(
     unread="_(?!annotator_id$).*|answer|label|options|config",
     omitted={"answer": "ignore|reject"},
 )
-# The exports that can be read: the first that matches is used. docs/extend.md says how to add one.
+# The last that matches is used, so that an export that a user appends (docs/extend.md) goes first.
 LABEL_EXPORTS = [
-    _LANGFUSE,
-    replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),
-    replace(_LANGFUSE, columns=_LANGFUSE_TABLE_COLUMNS, labels={}),
-    _PHOENIX,
-    replace(_PHOENIX, columns=_PHOENIX_LABELS_COLUMNS, labels={"": ""}),
-    _LANGSMITH,
-    replace(_LANGSMITH, columns=_LANGSMITH_FRAME_COLUMNS),
-    replace(_LANGSMITH, columns=_LANGSMITH_RUNS_COLUMNS, labels={}),
     replace(
-        _LANGSMITH, columns=_LANGSMITH_RESULTS_COLUMNS, labels={}, texts="*", unread=r"feedback\..+"
+        _PRODIGY,
+        columns={"_input_hash": "", "answer": "accept|reject|ignore"},
+        unread="_(?!annotator_id$).*",
+        names={"label": "dimension", "answer": "rating"},
+        omitted={"answer": "ignore"},
     ),
+    _PRODIGY,
     LabelExport(
-        "Label Studio",
-        {"data": LIST_OR_OBJECT, "annotations": LIST_OR_OBJECT, "predictions|inner_id": ""},
-        "export the project as JSON when people have labelled it",
-        {"annotations.result": "annotations", "predictions.result": "predictions"},
-        sources={"annotations": True, "predictions": False},
-        texts="data",
-    ),
-    LabelExport(
-        "Label Studio",
-        {"annotation_id": "", "annotator": "", "lead_time": ""},
+        "MTurk",
+        {"HITId": "", r"Answer\..+": ""},
         texts="*",
-        unread="annotation_id|lead_time|created_at|updated_at",
+        unread=r"(?!(Input|Answer)\..|WorkerId$).*",
+        names={r"(?:Input|Answer)\.(.+)": r"\1"},
+        omitted={"AssignmentStatus": "Rejected"},
+    ),
+    LabelExport(
+        "MLflow",
+        {"trace_id": "", "assessments": LIST_OR_OBJECT},
+        "export search_traces().to_json(FILE, orient='records')",
+        {"assessments": ""},
+        sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
+    ),
+    LabelExport(
+        "Braintrust",
+        {"span_id": "", "root_span_id": "", "scores": LIST_OR_OBJECT},
+        "it does not say who gave a score: map people's scores, as in --map quality=scores.quality",
+    ),
+    LabelExport(
+        "Argilla",
+        {"fields": LIST_OR_OBJECT, "responses": LIST_OR_OBJECT, "suggestions": ""},
+        "only records.to_list(flatten=True) says which responses are submitted",
+        texts="fields",
     ),
     LabelExport(
         "Argilla",
@@ -122,39 +131,30 @@ LABEL_EXPORTS = [
         unread=r".+\.(responses|suggestion)(\..+)?|status|_server_id",
     ),
     LabelExport(
-        "Argilla",
-        {"fields": LIST_OR_OBJECT, "responses": LIST_OR_OBJECT, "suggestions": ""},
-        "only records.to_list(flatten=True) says which responses are submitted",
-        texts="fields",
-    ),
-    LabelExport(
-        "Braintrust",
-        {"span_id": "", "root_span_id": "", "scores": LIST_OR_OBJECT},
-        "it does not say who gave a score: map people's scores, as in --map quality=scores.quality",
-    ),
-    LabelExport(
-        "MLflow",
-        {"trace_id": "", "assessments": LIST_OR_OBJECT},
-        "export search_traces().to_json(FILE, orient='records')",
-        {"assessments": ""},
-        sources={"HUMAN": True, "LLM_JUDGE": False, "AI_JUDGE": False, "CODE": False},
-    ),
-    LabelExport(
-        "MTurk",
-        {"HITId": "", r"Answer\..+": ""},
+        "Label Studio",
+        {"annotation_id": "", "annotator": "", "lead_time": ""},
         texts="*",
-        unread=r"(?!(Input|Answer)\..|WorkerId$).*",
-        names={r"(?:Input|Answer)\.(.+)": r"\1"},
-        omitted={"AssignmentStatus": "Rejected"},
+        unread="annotation_id|lead_time|created_at|updated_at",
     ),
-    _PRODIGY,
+    LabelExport(
+        "Label Studio",
+        {"data": LIST_OR_OBJECT, "annotations": LIST_OR_OBJECT, "predictions|inner_id": ""},
+        "export the project as JSON when people have labelled it",
+        {"annotations.result": "annotations", "predictions.result": "predictions"},
+        sources={"annotations": True, "predictions": False},
+        texts="data",
+    ),
     replace(
-        _PRODIGY,
-        columns={"_input_hash": "", "answer": "accept|reject|ignore"},
-        unread="_(?!annotator_id$).*",
-        names={"label": "dimension", "answer": "rating"},
-        omitted={"answer": "ignore"},
+        _LANGSMITH, columns=_LANGSMITH_RESULTS_COLUMNS, labels={}, texts="*", unread=r"feedback\..+"
     ),
+    replace(_LANGSMITH, columns=_LANGSMITH_RUNS_COLUMNS, labels={}),
+    replace(_LANGSMITH, columns=_LANGSMITH_FRAME_COLUMNS),
+    _LANGSMITH,
+    replace(_PHOENIX, columns=_PHOENIX_LABELS_COLUMNS, labels={"": ""}),
+    _PHOENIX,
+    replace(_LANGFUSE, columns=_LANGFUSE_TABLE_COLUMNS, labels={}),
+    replace(_LANGFUSE, columns=_LANGFUSE_SCORES_COLUMNS, labels={"": ""}),
+    _LANGFUSE,
 ]
 # The paths at which labels and outputs have each field; the first path with a value counts. A dot
 # leads into an object. A field that a label lacks is looked up in the objects around the label. The

@@ -116,7 +116,8 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         # The file may be the reply of a web API.
         rows = next((rows[name] for name in _ROW_KEYS if isinstance(rows.get(name), list)), rows)
     if not isinstance(rows, list):
-        raise UnreadableError("no-object", "is not an array of objects", _OBJECTS_ADVICE)
+        fault = f"is not an array of objects, nor an object with one in {' or '.join(_ROW_KEYS)}"
+        raise UnreadableError("no-object", fault, _OBJECTS_ADVICE)
     problems.unit = "row"
     for row_number, value in enumerate(rows, 1):
         yield from _object_rows(row_number, value, problems)

@@ -94,8 +94,6 @@ def interval_unit(level: str) -> str:
 
 def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
     """Return a correlation in one line, with level, coefficient, interval and counts."""
-    symbols = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}
-    symbol = symbols.get(rho.coefficient, rho.coefficient)
     zero_note = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
     counts = [
         count(n_systems, "system") if rho.level == "system" else "",
@@ -104,4 +102,4 @@ def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
         f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
         f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]
-    return f"{rho.level}-level {symbol} {figure_text(rho)}, n={', '.join(filter(None, counts))}"
+    return f"{rho.level}-level {rho.symbol} {figure_text(rho)}, n={', '.join(filter(None, counts))}"

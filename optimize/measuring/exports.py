@@ -62,12 +62,13 @@ class Tool(NamedTuple):
     """A declaration of another tool's results: how a file is recognised, where its scores are.
 
     A file is the tool's if each regular expression in `columns` matches a column of its rows.
-    `scores` is the column that holds a row's scores, as a list or as an object by metric; or a
-    regular expression for score columns, with a group for the metric's name. It is empty for a
-    format that rounds scores, which is refused. `rows` is the path to the rows in a JSON object,
-    with dots between the keys; empty if the file is the list of rows itself. `words` are words that
-    count as a score, beside yes and no, true and false, pass and fail. `places` has columns of this
-    tool by their content, which are tried before `COLUMNS_BY_CONTENT`.
+    `scores` is the column that holds a row's scores, as a list of objects, or as an object with a
+    number or an object for each metric; or a regular expression for score columns, with a group for
+    the metric's name. It is empty for a format that rounds scores, which is refused. `rows` is the
+    path to the rows in a JSON object, with dots between the keys; empty if the file is the list of
+    rows itself. `words` are words that count as a score, beside yes and no, true and false, pass
+    and fail. `places` has columns of this tool by their content, which are tried before
+    `COLUMNS_BY_CONTENT`.
     """
 
     name: str
@@ -96,9 +97,18 @@ class Tool(NamedTuple):
         return {*_texts_inside([*values, *(value_at(row, column) for column in columns)])}
 
 
-# The tools whose results are read, in the order in which they are tried. A further tool is a
-# further entry (docs/extend.md).
+# The last that matches is used, so that a tool that a user appends (docs/extend.md) goes first.
 TOOLS = [
+    # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
+    # excluded, since an id may be a number like a score.
+    Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
+    Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),
+    Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
+    Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
+    Tool("MLflow", ("trace_id", "assessments"), "assessments"),
+    Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
+    Tool("promptfoo", ("Status", "Grader Reason"), ""),
+    Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
     Tool(
         "Inspect",
         ("epoch", "scores"),
@@ -106,16 +116,6 @@ TOOLS = [
         "samples",
         words={"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0},
     ),
-    Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
-    Tool("promptfoo", ("Status", "Grader Reason"), ""),
-    Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
-    Tool("MLflow", ("trace_id", "assessments"), "assessments"),
-    Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
-    Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
-    Tool("LangSmith", ("run", "evaluation_results"), "evaluation_results.results"),
-    # In Ragas' files every other column is a metric. Columns with the sample's texts and id are
-    # excluded, since an id may be a number like a score.
-    Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
 ]
 SCORE_OF_WORD = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
 # A file with such a column was written by `dspy-judges score`, even if a tool's columns are there.
@@ -280,7 +280,7 @@ def _recognise_tool(path: Path) -> tuple[Tool, list[Record]] | None:
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
     if not isinstance(content, dict):
         content = [row for _, row in read_recorded_rows(path)]
-    for tool in TOOLS:
+    for tool in reversed(TOOLS):
         rows = objects_in(value_at(content, tool.rows) if isinstance(content, dict) else content)
         columns = {*chain.from_iterable(rows)}
         matches = all(any(map(re.compile(pattern).fullmatch, columns)) for pattern in tool.columns)
@@ -335,18 +335,21 @@ def _texts_inside(value: object) -> Iterator[str]:
 
 def _metric_entries(tool: Tool, row: Record) -> Iterator[tuple[str, Record]]:
     """Yield each metric of a row with an object that holds its value, verdict and reason."""
-    entries = value_at(row, tool.scores)
-    if isinstance(entries, dict):
+    scores = value_at(row, tool.scores)
+    if isinstance(scores, dict):
         entries = [
-            {"name": name, **entry} for name, entry in entries.items() if isinstance(entry, dict)
+            (name, entry if isinstance(entry, dict) else {"value": entry})
+            for name, entry in scores.items()
         ]
-    for entry in objects_in(entries):
+    else:
+        entries = [(str(tool.value_of(entry, "metric")), entry) for entry in objects_in(scores)]
+    for metric, entry in entries:
         if isinstance(values := entry.get("value"), dict):
             # A scorer of Inspect may return several values by name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
         # MLflow lists people's labels as well, which may have the same name as a judge's scores.
         elif value_at(entry, "source.source_type") != "HUMAN":
-            yield str(tool.value_of(entry, "metric")), entry
+            yield metric, entry
     pattern = re.compile(tool.scores)
     for column_match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
         yield column_match[1], {"value": row[column_match[0]]}
@@ -368,7 +371,12 @@ def _choose_metric(
         for metric, entry in entries
     )
     metrics = {metric for metric, score in scores if score is not None and not math.isnan(score)}
-    if len(metrics) != 1:
+    if not metrics:
+        raise RecordingError(
+            f"{file}: no column holds a score; it is read as {tool.name}'s (docs/other_tools.md) "
+            f"because of the columns {', '.join(tool.columns)}"
+        )
+    if len(metrics) > 1:
         raise RecordingError(
             f"{file}: no score is called {names[-1]!r}; its scores: "
             f"{joined_names(sorted(metrics))}; say which is meant, as in --scores METRIC=FILE"

@@ -84,7 +84,9 @@ def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str,
         if isinstance(row_dimension, str) and dimension not in (None, row_dimension):
             continue
         if is_blank(row.get("id")):
-            raise RecordingError(f"{location}: 'id' is missing, so the row belongs to no output")
+            raise RecordingError(
+                f"{location}: 'id' is missing; docs/other_tools.md has the tools that need none"
+            )
         yield location, str(row["id"]).strip(), row
 
 

@@ -259,12 +259,13 @@ def all_correlations(scored: ScoredItems) -> Iterator[Correlation]:
     """Yield every coefficient at every level, the level of `scored` first.
 
     At summary level it is computed with both rules for documents on which it is undefined. Pairs
-    have no systems, and a document has few pairs, so they have the dataset level only.
+    have no systems, and a document has few pairs, so they have the dataset level only. For weighted
+    labels, coefficients without a weighted form are left out there.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     for level in sorted(levels, key=lambda level: level != scored.level):
         for name, coefficient in COEFFICIENTS.items():
-            if coefficient.of_weighted or not scored.items.is_weighted:
+            if coefficient.of_weighted or level != "dataset" or not scored.items.is_weighted:
                 yield scored.correlation(level, name)
                 if level == "summary":
                     yield scored.correlation(level, name, "left_out")

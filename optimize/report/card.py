@@ -11,6 +11,7 @@ from optimize.measuring.scorecard import Scorecard, TwoValueFigures
 from optimize.measuring.scored import TuningOverlap
 from optimize.measuring.verification import floor_flags
 from optimize.report.answer import Fact, Tile
+from optimize.statistics.coefficients import COEFFICIENTS
 from optimize.statistics.intervals import (
     MIN_DOCUMENTS_FOR_INTERVAL,
     MIN_PERFECT,
@@ -263,6 +264,14 @@ def order_facts(card: Scorecard) -> Iterator[Fact]:
     if pairs := card.pairs:
         shares = map(share_text, (pairs.accuracy_order_ab, pairs.accuracy_order_ba))
         yield "accuracy in one order", "{} with A first, {} with B first".format(*shares)
+
+
+def unweighted_sentence(data: DataCounts) -> str:
+    """Return a sentence on the coefficients that are left out for weighted labels, or ""."""
+    names = [each.symbol or name for name, each in COEFFICIENTS.items() if not each.of_weighted]
+    if not (data.is_weighted and names):
+        return ""
+    return f"Left out at dataset level: {', '.join(names)} (no weighted form)."
 
 
 def annotator_facts(card: Scorecard | None, n_tied: int) -> Iterator[Fact]:

@@ -31,7 +31,7 @@ from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
-from optimize.report.card import annotator_facts
+from optimize.report.card import annotator_facts, unweighted_sentence
 from optimize.report.charts import DotChart, count_table, dot_charts
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
@@ -123,7 +123,8 @@ def write_verification(path: Path, result: Verification, scored: ScoredItems) ->
     answer, card = verification_answer(result), result.card
     counts = card.unit, result.data.n_systems
     levels = dict.fromkeys((correlation_line(rho, *counts),) for rho in card.correlations)
-    all_levels = ReportTable(("level and coefficient",), [*levels], "Every level and coefficient.")
+    caption = f"Every level and coefficient. {unweighted_sentence(result.data)}"
+    all_levels = ReportTable(("level and coefficient",), [*levels], caption)
     # Named after the page: a misses.csv of a run in the same folder must not be replaced.
     _write_misses(path.with_suffix(f".{MISSES_FILE}"), scored)
     figures = _figures_section(answer, card, scored, all_levels)

@@ -23,6 +23,7 @@ from optimize.report.card import (
     scale_facts,
     tiles_of,
     tuning_warnings,
+    unweighted_sentence,
 )
 
 # The file with all misses, next to a page on pass or fail.
@@ -51,7 +52,8 @@ def verification_lines(
         correlation_line(rho, card.unit, result.data.n_systems) for rho in card.correlations
     )
     facts = [*order_facts(card), *annotator_facts(card, result.data.n_tied or 0)]
-    return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*fact_lines(facts))]
+    remarks = unweighted_sentence(result.data), *fact_lines(facts)
+    return [*lines, "", *dict.fromkeys(all_levels), *wrap_lines(*remarks)]
 
 
 def verification_answer(result: Verification, *, with_faults: bool = True) -> ReportAnswer:

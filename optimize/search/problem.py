@@ -148,10 +148,7 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
 def first_documents(
     items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """Return the items of as many documents as `limit` pays for, informative documents first.
-
-    One document is always returned. If the budget cannot pay for it, the evaluator says so.
-    """
+    """Return items of the documents that `limit` pays for, at least one; informative ones first."""
     names = list(dict.fromkeys((*informative_documents(items, goal), *items.documents)))
     costs = np.cumsum([cost(items.of_documents([name])) for name in names])
     return items.of_documents(names[: max(1, int((costs <= limit).sum()))])

@@ -51,15 +51,10 @@ class SearchResult:
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    halves = (
-        replace(problem, record_trial=partial(problem.record_trial, half=1)),
-        replace(
-            problem,
-            train=problem.dev,
-            dev=problem.train,
-            record_trial=partial(problem.record_trial, half=2),
-        ),
-    )
+    halves = [
+        replace(problem, train=train, dev=dev, record_trial=partial(problem.record_trial, half=n))
+        for n, train, dev in ((1, problem.train, problem.dev), (2, problem.dev, problem.train))
+    ]
     explorations, finalists = _explore_halves(optimizer, halves)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
     was_cut_short = problem.evaluator.budget.has_refused and not any(finalists)
@@ -68,7 +63,11 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     questions, why_untested, limit_reached = None, "", False
     if not shows_all:
         questions, why_untested, limit_reached = _test_questions(halves, explorations)
-    n_tried = _count_tried(problem, explorations, finalists, questions)
+    tested = [*chain(*finalists), *(questions.finalists if questions else ())]
+    tried_ids = {trial.candidate.id for trial in tested}.union(
+        *(exploration.candidate_ids for exploration in explorations)
+    )
+    n_tried = len(tried_ids - {problem.untuned.id})
     all_tested = len(finalists) == len(explorations)
     tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions)
     reason = decision.reason + why_untested
@@ -90,18 +89,6 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         n_tried=n_tried,
         last_round=LastRound.combine([exploration.last_round for exploration in explorations]),
     )
-
-
-def _count_tried(
-    problem: SearchProblem,
-    explorations: Sequence[Exploration],
-    finalists: Sequence[Sequence[Trial]],
-    questions: QuestionTest | None,
-) -> int:
-    all_finalists = [*chain(*finalists), *(questions.finalists if questions else ())]
-    ids = {finalist.candidate.id for finalist in all_finalists}
-    ids = ids.union(*(exploration.candidate_ids for exploration in explorations))
-    return len(ids - {problem.untuned.id})
 
 
 def _test_questions(

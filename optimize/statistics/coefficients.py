@@ -1,4 +1,4 @@
-"""The coefficients of correlation: Spearman, Pearson, Kendall's tau-b, and the ranks they use."""
+"""The coefficients of correlation (`COEFFICIENTS`), and the ranks that they use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,10 +66,12 @@ class Coefficient:
         of_weighted: Returns the weighted coefficient of a vector of the judge's scores and one of
             people's ratings, with weights that have a mean of 1. None if the coefficient has no
             weighted form.
+        symbol: The coefficient's sign in printed figures; by default, its name.
     """
 
     of_rows: Callable[[Matrix, Matrix], Vector]
     of_weighted: Callable[[Vector, Vector, Vector], float] | None = None
+    symbol: str | None = None
 
 
 # The coefficients by name. `verify --all` prints every coefficient at every level.
@@ -79,10 +81,13 @@ COEFFICIENTS = {
         of_weighted=lambda x, y, weight: float(
             _pearson(weighted_ranks(x, weight), weighted_ranks(y, weight), weight)
         ),
+        symbol="rho",
     ),
-    "kendall": Coefficient(of_rows=_kendall),
+    "kendall": Coefficient(of_rows=_kendall, symbol="tau-b"),
     "pearson": Coefficient(
-        of_rows=_pearson, of_weighted=lambda x, y, weight: float(_pearson(x, y, weight))
+        of_rows=_pearson,
+        of_weighted=lambda x, y, weight: float(_pearson(x, y, weight)),
+        symbol="r",
     ),
 }
 

@@ -65,6 +65,10 @@ class Correlation:
     n_zero: int = 0
     undefined: Undefined = DEFAULT_UNDEFINED
 
+    @property
+    def symbol(self) -> str:
+        return COEFFICIENTS[self.coefficient].symbol or self.coefficient
+
 
 def dataset_level(
     judge: ArrayLike,
@@ -83,7 +87,7 @@ def dataset_level(
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         document: (outputs,) document ids, for the interval; by default one for each output.
-        coefficient: "spearman", "kendall" or "pearson".
+        coefficient: A name of `COEFFICIENTS`.
         undefined: The value if only the judge's scores are constant: 0 with "judge_zero", NaN with
             "left_out".
         weight: (outputs,) weights of the outputs' documents.
@@ -114,7 +118,7 @@ def summary_level(
         judge: (outputs,) scores, NaN for failed judgements.
         human: (outputs,) people's mean ratings.
         document: (outputs,) document ids.
-        coefficient: "spearman", "kendall" or "pearson".
+        coefficient: A name of `COEFFICIENTS`.
         undefined: With "judge_zero", a document counts as 0 if only the judge's scores on it are
             constant, and with "left_out" never, as in most published tables.
         weight: (outputs,) weights of the outputs' documents.
@@ -146,7 +150,7 @@ def system_level(
         human: (outputs,) people's mean ratings.
         system: (outputs,) system ids.
         document: (outputs,) document ids, to count the documents.
-        coefficient: "spearman", "kendall" or "pearson". Only Spearman's rho has an interval.
+        coefficient: A name of `COEFFICIENTS`. Only Spearman's rho has an interval.
         undefined: The value if all systems have the same mean score (see `dataset_level`).
         weight: (outputs,) weights of the outputs' documents.
 

@@ -252,7 +252,7 @@ def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one():
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("i.json", inspect_log(["a"], ["fine"]), "its scores: none"),
+        ("i.json", inspect_log(["a"], ["fine"]), "no column .* Inspect's .* epoch, scores"),
         ("r.csv", [{**row, "tone": "kind"} for row in RAGAS], "row 1: 'tone' is 'kind'; a number"),
         ("p.jsonl", promptfoo_rows([1e10]), "row 1: 'Tone' is 10000000000.0; a number is wanted"),
         ("d.json", deepeval_run([[geval(1), geval(0)]]), "row 1: 'Tone .GEval.' has two scores"),

@@ -1,6 +1,7 @@
 """The duties of optimizers, models, coefficients and exports: ours and those of docs/extend.md."""
 
 import json
+import math
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ from judges.testing import LabelExportContract, ModelContract
 from optimize import tune
 from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
+from optimize.measuring.exports import COLUMNS_BY_CONTENT, Tool
 from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.optimizer import Exploration, find_optimizer, optimizer_name
 from optimize.statistics.correlations import COEFFICIENTS
@@ -127,19 +129,77 @@ def test_verify_prints_a_coefficient_that_a_users_module_adds(tmp_path):
     process = run_python("-m", "dspy_judges", *words, env=env)
     assert process.returncode == 0, process.stderr
     for level in ("summary", "dataset", "system"):
-        assert f"{level}-level concordance 0." in process.stdout
+        assert f"{level}-level ccc 0." in process.stdout
+
+
+TEXTS = {
+    "a": {"input": "Why?", "output": "So."},
+    "b": {"input": "How?", "output": "So."},
+    "c": {"input": "When?", "output": "Now."},
+}
 
 
 class TestToolOfThePage(ToolContract):
     tool = define(BLOCKS[4])["TOOLS"].pop()
     metric = "tone"
-    scores: ClassVar = {"a": 0.0, "b": 1.0}
+    scores: ClassVar = {"a": 0.0, "b": 1.0, "c": math.nan}
+    texts = TEXTS
+    marks: ClassVar = {"a": [{"about": "tone", "points": 0}], "b": [{"about": "tone", "points": 1}]}
     results: ClassVar = {
         "runs": [
-            {"key": name, "completion": "So.", "marks": [{"about": "tone", "points": score}]}
-            for name, score in scores.items()
+            {
+                "key": name,
+                "prompt": TEXTS[name]["input"],
+                "completion": TEXTS[name]["output"],
+                "marks": marks,
+            }
+            for name, marks in (*marks.items(), ("c", []))
         ]
     }
+
+
+class TestToolInOneLine(ToolContract):
+    """The columns alone would be those of Ragas; a metric's name is its key, whatever is in it."""
+
+    tool = Tool("Acme", ("response", "grades"), "grades")
+    metric = "tone"
+    scores: ClassVar = {"a": 4.0, "b": 2.0, "c": math.nan}
+    texts = TEXTS
+    grades: ClassVar = {
+        "a": {"tone": 4, "length": 1},
+        "b": {"tone": {"score": 2, "name": "Tone of b"}},
+        "c": {"tone": {"error": "no key"}},
+    }
+    results: ClassVar = [
+        {
+            "id": name,
+            "user_input": TEXTS[name]["input"],
+            "response": TEXTS[name]["output"],
+            "grades": grades,
+        }
+        for name, grades in grades.items()
+    ]
+
+
+def test_the_page_lists_the_names_that_tools_need_not_declare():
+    for content, columns in COLUMNS_BY_CONTENT.items():
+        assert f"| `{content}` | {', '.join(f'`{name}`' for name in columns)} |" in PAGE
+
+
+def look_at_length(problem):
+    """Return the only instruction that a simple optimizer knows."""
+    return Exploration(finalists=[replace(problem.untuned, instruction="Look at the length.")])
+
+
+class TestOptimizerWithWordsOfItsOwn(OptimizerContract):
+    optimizer = staticmethod(look_at_length)
+    qualities = ("length", "source", "date", "name", "quote", "link")
+
+
+def test_the_contract_says_in_which_words_an_optimizer_failed():
+    suite = type("Suite", (OptimizerContract,), {"optimizer": staticmethod(look_at_length)})()
+    with pytest.raises(AssertionError, match=r"rho .* kindness and candour, .* `qualities`"):
+        suite.test_a_finalist_ranks_new_documents_better_than_the_untuned_judge()
 
 
 class TestEmbeddedModel(ModelContract):
