@@ -63,19 +63,18 @@ def read_turns(value: object) -> list[Turn]:
 
 def _message_turns(message: object) -> list[Turn]:
     """Return a message's text and tool calls as turns; [] if the object is not a message."""
-    if not isinstance(message, Mapping) or message.keys().isdisjoint(
-        (*_CONTENT_KEYS, *_TOOL_CALL_KEYS)
-    ):
+    if not isinstance(message, Mapping):
         return []
     role = first_value(message, _ROLE_KEYS)
-    if not isinstance(role, str):
+    has_content = not message.keys().isdisjoint((*_CONTENT_KEYS, *_TOOL_CALL_KEYS))
+    if not isinstance(role, str) or not has_content:
         return []
-    text = _content_text(first_value(message, _CONTENT_KEYS))
-    tool_calls = [
-        (_TOOL_CALL, _content_text(message[name])) for name in _TOOL_CALL_KEYS if message.get(name)
-    ]
     speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
-    return [(speaker, text), *tool_calls] if text or not tool_calls else tool_calls
+    text = _content_text(first_value(message, _CONTENT_KEYS))
+    tool_calls = _content_text([*filter(None, map(message.get, _TOOL_CALL_KEYS))])
+    turns = (speaker, text), (_TOOL_CALL, tool_calls)
+    # A message without any text is one empty turn.
+    return [turn for turn in turns if turn[1]] or [(speaker, "")]
 
 
 def _content_text(content: object) -> str:
@@ -166,15 +165,16 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     if any(map(is_output_name, cells)):
         return texts
     # The last answer is all turns of the assistant (calls and text) after somebody else's turn.
-    is_assistant = [speaker in _ASSISTANT_SPEAKERS for speaker, _ in turns]
-    answer_end = max((n for n, is_answer in enumerate(is_assistant, 1) if is_answer), default=0)
-    others = (n for n, is_answer in enumerate(is_assistant[:answer_end], 1) if not is_answer)
-    answer_start = max(others, default=0)
+    earlier_turns, answer_turns = [*turns], list[Turn]()
+    while earlier_turns and earlier_turns[-1][0] not in _ASSISTANT_SPEAKERS:
+        earlier_turns.pop()
+    while earlier_turns and earlier_turns[-1][0] in _ASSISTANT_SPEAKERS:
+        answer_turns.insert(0, earlier_turns.pop())
     # A column of the file that is called `input` keeps this name.
     input_name = "dialogue" if "input" in cells.keys() - conversations else "input"
-    texts[input_name] = format_turns(turns[:answer_start]) or "[the conversation begins here]"
-    answer_turns = turns[answer_start:answer_end]
-    return {**texts, "output": _plain_text_or_lines(answer_turns) if answer_turns else None}
+    texts[input_name] = format_turns(earlier_turns) or "[the conversation begins here]"
+    texts["output"] = _plain_text_or_lines(answer_turns) if answer_turns else None
+    return texts
 
 
 class _JudgedTexts(NamedTuple):

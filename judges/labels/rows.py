@@ -214,22 +214,19 @@ class RowReader:
         """Return the text in a cell, or None; adds a problem if a required text is missing."""
         column = self.texts[name]
         value = as_text(value_at(row.cells, column))
-        # People may have voted on a pair in which one system wrote nothing. In a typed file such as
-        # JSON this output may be empty; in a CSV file its cell may have been forgotten. In a pair,
-        # any text may be white space.
-        may_be_empty = self.columns.table.is_typed and name in self._candidates
-        may_be_blank = may_be_empty or (self._candidates and value)
-        is_empty = is_blank(value)
-        if isinstance(value, str) and (may_be_blank or not is_empty):
+        # People may have voted on a pair in which one system wrote nothing, or a prompt of white
+        # space. In a CSV file, an empty cell is None: it may have been forgotten.
+        may_be_blank = name in self._candidates or (self._candidates and value)
+        if isinstance(value, str) and (may_be_blank or not is_blank(value)):
             return self._check_unicode(value, row, column)
-        if name in self._required_texts and not (is_empty and name in self._output_texts):
+        counts_as_empty = is_blank(value) and name in self._output_texts
+        if name in self._required_texts and not counts_as_empty:
             fault, advice = "is not a text", "write the text, or remove the row"
-            if is_empty:
-                fault = "is missing" if value is None else "is empty"
-            if key := next(iter(as_object(value) or ()), None):
-                flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{key}"])
+            if is_blank(value):
+                fault, value = "is missing" if value is None else "is empty", NO_VALUE
+            if keys := [*(as_object(value) or ())]:
+                flag = map_flag(name, [f"{column}{KEY_SEPARATOR}{keys[0]}"])
                 advice = f"name the key with the text, as in {flag}"
-            value = value or NO_VALUE
             self._problems.add("no-text", fault, advice, line=row.line, field=column, value=value)
         return None
 

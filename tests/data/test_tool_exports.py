@@ -205,9 +205,9 @@ def test_assignments_of_mturk_are_labels_of_their_hit_unless_rejected():
     left_out = f"an export of MTurk (left out: {len(N)} with AssignmentStatus Rejected)"
     assert left_out in labelled.notes
     # An answer with the name of a text rates this text, and does not replace it.
-    labelled = data.read_labels(mturk(*answers, column="output"))
+    labelled = data.read_labels(mturk(*answers, column="answer"))
     assert [one.texts for one in labelled.outputs] == [flat_texts(n) for n in N]
-    assert {one.ratings["Answer.output"] for one in labelled.outputs} == {(2.0, 4.0)}
+    assert {one.ratings["Answer.answer"] for one in labelled.outputs} == {(2.0, 4.0)}
 
 
 def test_pairs_of_mturk_with_the_same_answers_stay_apart():
