@@ -192,20 +192,22 @@ def _label_advice(columns: Columns) -> str:
     used_columns = columns.used_columns(OUTPUT_ROLES).union(columns.comment_columns)
     label_columns = columns.of_kind(columns.nested_keys, "rating")
     label_columns = label_columns or columns.of_kind(columns.columns_except(used_columns), "label")
+    flags, two_word_flags = list[str](), list[str]()
     for name in label_columns:
-        answers = [column for column in columns.table.columns if column in columns.cells(name)]
-        if len(answers) == 2:  # the cells name the better one of two other columns
-            votes = [c for c in label_columns if not {*answers}.isdisjoint(columns.cells(c))]
+        cells = columns.cells(name)
+        answers = [column for column in columns.table.columns if column in cells]
+        if len(answers) == 2:
+            # The cells name the better one of two other columns.
+            votes = [other for other in label_columns if answers[0] in columns.cells(other)]
             pair_columns = (votes, answers[:1], answers[1:])
             pair_flags = map(map_flag, ("votes", *RESPONSE_NAMES), pair_columns)
             return f"these are pairs: name their columns with {' '.join(pair_flags)}"
-    readers = [RatingReader(columns.cells(name)) for name in label_columns]
-    word_flags = [reader.values_flag for reader in readers if reader.has_two_unknown_words]
-    if len(word_flags) == 1:
-        return f"say which word is good, as in {word_flags[0]} (or the other way round)"
-    flags = [
-        f"{map_flag('label', [name])}{f' {reader.values_flag}' if reader.has_faults else ''}"
-        for name, reader in zip(label_columns[:3], readers, strict=False)
-    ]
-    examples = " or ".join(flags or [map_flag("label", ["COLUMN"])])
+        reader = RatingReader(cells)
+        values_flag = f" {reader.values_flag}" if reader.has_faults else ""
+        flags.append(f"{map_flag('label', [name])}{values_flag}")
+        if reader.has_two_unknown_words:
+            two_word_flags.append(reader.values_flag)
+    if len(two_word_flags) == 1:
+        return f"say which word is good, as in {two_word_flags[0]} (or the other way round)"
+    examples = " or ".join(flags[:3] or [map_flag("label", ["COLUMN"])])
     return f"name one, as in {examples}, or give labels: dspy-judges label FILE --dimension NAME"

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
 from judges.labels.cells import is_blank, value_at
 from judges.labels.columns import ROW_NUMBER_COLUMN, Columns
@@ -147,7 +147,8 @@ def note_repeated_rows(
     if not groups:
         return []
     unit = problems.unit
-    repeat_lines = sorted(row.line for _, *repeats_in_group in groups for row in repeats_in_group)
+    repeats = chain.from_iterable(group[1:] for group in groups)
+    repeat_lines = sorted(row.line for row in repeats)
     # If the file names annotators, many such rows are probably their ratings of the same outputs.
     if columns.find("annotator") and 2 * len(repeat_lines) >= len(columns.table.rows) - 1:
         first_line, second_line = groups[0][0].line, groups[0][1].line
@@ -156,11 +157,12 @@ def note_repeated_rows(
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
     rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
     note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"
-    differences = [
-        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
-        for group, column in product(groups, sorted(label_columns))
-        if len(labels := _distinct_labels(group, column)) > 1
-    ]
+    differences: list[str] = []
+    for group, column in product(groups, sorted(label_columns)):
+        labels = _distinct_labels(group, column)
+        if len(labels) > 1:
+            lines_text = joined_names([str(row.line) for row in group])
+            differences.append(f"{joined_names(labels)} ({unit}s {lines_text})")
     if differences and columns.reads_labels:
         note += f". Labels of the same texts differ: {'; '.join(differences[:10])}"
     return [note]

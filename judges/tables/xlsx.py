@@ -65,11 +65,10 @@ def _read_grid(
     sheets: Sequence[Any], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
     """Return the rows of the sheet `name`; by default, of the only visible sheet with a table."""
-    candidates = [
-        sheet
-        for sheet in sheets
-        if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
-    ]
+    if name is None:
+        candidates = [sheet for sheet in sheets if sheet.sheet_state == "visible"]
+    else:
+        candidates = [sheet for sheet in sheets if sheet.title == name]
     grids = {sheet: _filled_rows(sheet) for sheet in candidates}
     table_sheets = [sheet for sheet, grid in grids.items() if _holds_table(grid)]
     if len(table_sheets) > 1 or not grids:
