@@ -4,7 +4,7 @@ docs/dimension.md describes its entries.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from msgspec import Meta, Struct
 
@@ -28,12 +28,11 @@ class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
         if any(isinstance(answer, bool) for answer in self.answers):
             raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
-        answers: list[Value] = [*self.answers]
-        ratings = [answer for answer in self.answers if isinstance(answer, int)]
-        if len(ratings) == len(answers):
-            answers = [*_all_ratings(ratings, sorted(self.anchors))]
-        answers = answers or [*default_answers]
-        return Question(name=name, text=self.text, answers=tuple(answers), anchors=self.anchors)
+        answers: Sequence[Value] = self.answers
+        if not any(isinstance(answer, str) for answer in answers):
+            answers = _all_ratings(cast(list[int], answers), sorted(self.anchors))
+        answers = tuple(answers) or default_answers
+        return Question(name=name, text=self.text, answers=answers, anchors=self.anchors)
 
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -71,25 +70,26 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
-        words = self._words()
-        rating_task = "choose the rating that fits best; a higher rating means more of it."
+        if words := self._words():
+            good_word, bad_word = words
+            task = f"decide: {good_word} or {bad_word}."
+            anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
+        else:
+            task = "choose the rating that fits best; a higher rating means more of it."
+            anchors = {rating: self.anchors.get(rating, "") for rating in self._ratings()}
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
-            f"are given and {f'decide: {words[0]} or {words[1]}.' if words else rating_task}"
+            f"are given and {task}"
         )
-        label_by_rating = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
-        anchors = {
-            rating: self.anchors.get(answer, "") for rating, answer in label_by_rating.items()
-        }
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
         default_answers = LETTERS if self.candidate else ("yes", "no")
-        entries = {
-            name: _QuestionEntry(text=entry) if isinstance(entry, str) else entry
-            for name, entry in self.questions.items()
-        }
-        return tuple(entry.question(name, default_answers) for name, entry in entries.items())
+        questions = []
+        for name, entry in self.questions.items():
+            entry = _QuestionEntry(text=entry) if isinstance(entry, str) else entry
+            questions.append(entry.question(name, default_answers))
+        return tuple(questions)
 
     def _words(self) -> tuple[str, str] | None:
         """Return the two words of a verdict, the good one first; None for a scale of numbers."""

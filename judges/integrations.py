@@ -68,8 +68,10 @@ class OpenJudge:
         value = row.get(self._keys.get(name, default_key))
         if not isinstance(value, Mapping):
             return value
+        if name in value:
+            return value[name]
         only_entry = next(iter(value.values())) if len(value) == 1 else None
-        return value[name] if name in value else _last_message(value) or only_entry
+        return _last_message(value) or only_entry
 
 
 def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:

@@ -145,15 +145,12 @@ class Prompt:
 
     def template(self) -> list[Message]:
         """Return the messages with a `{{name}}` slot for each text, all in the last message."""
-        form = _reply_format(self.outputs)
         messages = [Message(role="system", content=_system_content(self))]
+        for demo in self.demos:
+            messages.append(Message(role="user", content=_user_content(self, demo)))
+            messages.append(Message(role="assistant", content=_answer_content(self, demo)))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
-        for values in (*self.demos, slots):
-            content = "\n\n".join([*_field_blocks(self.inputs, values), form])
-            messages.append(Message(role="user", content=content))
-            if values is not slots:
-                messages.append(Message(role="assistant", content=_answer_content(self, values)))
-        return messages
+        return [*messages, Message(role="user", content=_user_content(self, slots))]
 
 
 # For each form of reasoning, the description of the free text before a rating, and before A or B.
@@ -291,6 +288,10 @@ def _reply_format(outputs: Sequence[Field]) -> str:
         f"Reply with {headers}, each on its own line and followed by its content; "
         f"end with {END_HEADER}."
     )
+
+
+def _user_content(prompt: Prompt, values: Mapping[str, Value]) -> str:
+    return "\n\n".join([*_field_blocks(prompt.inputs, values), _reply_format(prompt.outputs)])
 
 
 def _answer_content(prompt: Prompt, values: Mapping[str, Value]) -> str:

@@ -40,10 +40,12 @@ class JudgeBatch:
         self.judge, (judge_options, self.column_mapping) = judge, read_options(options, judge.texts)
         check_limits(workers=workers)
         if (max_calls := judge_options.get("max_calls")) is not None:
-            judge_options["max_calls"] = max_calls = max_calls // workers
+            judge_options["max_calls"] = max_calls // workers
         if (max_cost := judge_options.get("max_cost")) is not None:
-            judge_options["max_cost"] = max_cost = max_cost / workers
-        check_limits(max_calls=max_calls, max_cost=max_cost)
+            judge_options["max_cost"] = max_cost / workers
+        check_limits(
+            max_calls=judge_options.get("max_calls"), max_cost=judge_options.get("max_cost")
+        )
         self.worker_options = judge_options
         self._open = ExitStack()
         self._judge_rows: RowJudge | None = None

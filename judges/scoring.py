@@ -106,6 +106,11 @@ class ReplyContent:
     text: str | None
     distributions: dict[str, dict[float, float]]
 
+    @property
+    def distribution(self) -> dict[float, float]:
+        """The distribution of the rating, verdict or choice."""
+        return list(self.distributions.values())[-1]
+
 
 def default_plan(model: Model) -> SamplingPlan:
     """Return the default plan for a model, at the model's own temperature if it has one."""
@@ -127,9 +132,10 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, lm: str = 
     if is_decision(lm):
         return DECISION_SAMPLING
     if lm and plan.kind == "weighted" and not is_embedded(lm):
-        for choice in (choice for field in prompt.choices for choice in field.options):
-            if isinstance(choice, int) and choice not in range(10):
-                raise NoProbabilitiesError(f"{choice} on this scale may be several tokens")
+        ratings = [choice for choice in prompt.answer.options if isinstance(choice, int)]
+        for rating in ratings:
+            if rating not in range(10):
+                raise NoProbabilitiesError(f"{rating} on this scale may be several tokens")
     has_long_reply = reasoning_of(prompt.outputs) in LONG_REASONING
     return Sampling(
         temperature=plan.temperature,
@@ -144,9 +150,12 @@ def n_reply_tokens(prompt: Prompt, lm: str = "") -> int:
     """Estimate the tokens of a reply with its thoughts; 0 for a decision model."""
     if is_decision(lm):
         return 0
-    n_questions = len(prompt.questions)
-    n_tokens = REPLY_TOKENS[reasoning_of(prompt.outputs)] + THOUGHT_TOKENS * is_reasoning(lm)
-    return n_tokens + TOKENS_PER_ANSWER * (n_questions + bool(n_questions))
+    n_tokens = REPLY_TOKENS[reasoning_of(prompt.outputs)]
+    if is_reasoning(lm):
+        n_tokens += THOUGHT_TOKENS
+    if prompt.questions:
+        n_tokens += TOKENS_PER_ANSWER * len(prompt.choices)
+    return n_tokens
 
 
 def read_sample(
@@ -198,14 +207,12 @@ def judgement_of_samples(
     if not samples:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     answers = mean_answers(samples)
-    distributions = [next(reversed(sample.distributions.values())) for sample in samples]
-    totals = {
-        int(rating): math.fsum(distribution.get(rating, 0.0) for distribution in distributions)
-        for rating in sorted(set().union(*distributions))
-    }
-    distribution = {rating: total / len(samples) for rating, total in totals.items()}
+    distribution = {}
+    for rating in sorted(set().union(*(sample.distribution for sample in samples))):
+        total = math.fsum(sample.distribution.get(rating, 0.0) for sample in samples)
+        distribution[int(rating)] = total / len(samples)
     return Judgement(
-        score=next(reversed(answers.values())),
+        score=list(answers.values())[-1],
         rating=int(samples[0].value) if len(samples) == 1 else None,
         distribution=None if plan.kind == "one" else distribution,
         rationale=next((sample.text for sample in samples if sample.text), None),

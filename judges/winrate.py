@@ -68,8 +68,12 @@ def win_rate(
     length_differences = np.array([a - b for _, _, (a, b) in judged_rows], float)
     win_by_preference: dict[str | None, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
     wins = np.array([win_by_preference[preference.preferred] for preference in judged_preferences])
-    position_scores = np.array([_position_score(preference) for preference in judged_preferences])
-    flips = [p.order_ab != p.order_ba for p in judged_preferences if p.order_ab and p.order_ba]
+    margins = np.array([(p.margin_ab, p.margin_ba) for p in judged_preferences]).reshape(-1, 2)
+    # The choice in each order: 1 for the output shown first, -1 for the other, 0 for neither.
+    ab, ba = (np.nan_to_num(np.sign(margins)) * (1, -1)).T
+    n_choices = abs(ab) + abs(ba)
+    position_scores = (ab + ba) / np.maximum(n_choices, 1)
+    is_flip = (ab == ba)[n_choices == 2]
     low, high = share_interval(wins, judged_ids)
     position_low, position_high = share_interval(position_scores, judged_ids, -1, 1)
     length_scores = (2 * wins - 1) * np.sign(length_differences)
@@ -80,18 +84,12 @@ def win_rate(
         n=len(judged_preferences),
         n_ties=int((wins == 0.5).sum()),
         n_failed=len(preferences) - len(judged_preferences),
-        flip_rate=_mean_or_nan(np.array(flips, float)),
+        flip_rate=_mean_or_nan(is_flip.astype(float)),
         position_bias=_mean_or_nan(position_scores),
         position_bias_low=position_low,
         position_bias_high=position_high,
         length_bias=_mean_or_nan(length_scores[length_differences != 0]),
     )
-
-
-def _position_score(preference: Preference) -> float:
-    """Return the mean over orders with a choice: 1 if it is the output shown first, else -1."""
-    positions = [preference.order_ab, {"A": "B", "B": "A", None: None}[preference.order_ba]]
-    return (positions.count("A") - positions.count("B")) / max(2 - positions.count(None), 1)
 
 
 def _mean_or_nan(values: Vector) -> float:
