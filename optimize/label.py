@@ -208,8 +208,7 @@ def _load_judge(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
         return None
     if len(flags.judge) > 1:
         raise SettingsError(f"--judge {' --judge '.join(flags.judge)}: name one judge")
-    judge = load_judges(flags, [("", flags.judge[0])], flags.lm or "")[0].judge
-    assert judge
+    _, judge = load_judges(flags, [("", flags.judge[0])], flags.lm or "")[0]
     if judge.kind != subject.kind or judge.subject.scale != subject.scale:
         answers = ", ".join(map(str, answer_numbers(subject)))
         raise SettingsError(

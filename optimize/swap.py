@@ -17,10 +17,10 @@ from optimize.figures.as_text import (
 )
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
-from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows, unlabelled_task
+from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
-from optimize.measuring.task_flags import asking_options, check_names, labelled_task, read_task
+from optimize.measuring.task_flags import asking_options, check_names, read_task
 from optimize.measuring.verification import read_floors
 from optimize.report.answer import VERIFY_LINES, Fact, ReportAnswer, Tile
 from optimize.report.card import LOOKS_ADVICE, measured_sentence, tuning_warnings
@@ -46,8 +46,7 @@ def verify_swap(flags: argparse.Namespace) -> tuple[SwapDecision, list[str]]:
             "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old judge by "
             "--against JUDGE, or if it is recorded by --scores OLD=FILE --against OLD"
         )
-    make_task = labelled_task if flags.changed is None else unlabelled_task
-    task, entries = read_task(flags, map(split_name, specs), flags.lm or "", make_task)
+    task, entries = read_task(flags, map(split_name, specs), flags.lm or "")
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "

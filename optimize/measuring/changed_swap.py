@@ -6,20 +6,16 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from judges.cli.flags import read_map_flags
-from judges.dimension import Comparison
 from judges.labels.preparation import SWAP_COLUMN
 from judges.labels.readers import read_items, read_labels
 from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
-from judges.tables.problems import count
-from judges.terminal import print_note
 from optimize.figures.as_json import JSON_DECIMALS
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import SettingsError, word_values
@@ -27,18 +23,12 @@ from optimize.inputs.labelled import only_dimension
 from optimize.items import items_of
 from optimize.measuring.asking import JudgeEntry, Task
 from optimize.measuring.comparison import Difference
-from optimize.measuring.scored import are_fractions, tuned_ids
+from optimize.measuring.scored import are_fractions
 from optimize.measuring.swap import SwapDecision, paired_scores, swap_outcome
-from optimize.measuring.task_flags import NamedSubject
+from optimize.measuring.task_flags import NEEDS_VERDICTS_MESSAGE
 from optimize.statistics.balanced import is_clearly_worse
 from optimize.statistics.changed_rows import gain_terms, interval_on_these_rows, rows_to_label
 from optimize.statistics.intervals import Interval, Vector, cautious_interval, stream
-
-NEEDS_VERDICTS_MESSAGE = (
-    "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
-    "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
-    "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
-)
 
 
 class ClearLoss(NamedTuple):
@@ -90,31 +80,6 @@ class ChangedRowsSwap(SwapDecision):
             f"wrong that {old} gets right, and {loss.n_gained:,} the other way round. To "
             "decide about balanced accuracy, label outputs at random and leave out --changed."
         )
-
-
-def unlabelled_task(
-    flags: argparse.Namespace, named_subject: NamedSubject, judges: Sequence[JudgeEntry]
-) -> Task:
-    """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
-    if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
-        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
-    if not flags.data:
-        raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
-    labelled = read_items(flags.data, map=read_map_flags(flags.map) or None)
-    assert isinstance(labelled, LabelledSet)
-    no_rating = {named_subject.name: (math.nan,)}
-    outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
-    labelled = replace(labelled, outputs=outputs)
-    task = Task(dimension=named_subject.name, labelled=labelled, level="dataset")
-    tuned = set(chain(*(tuned_ids(entry.judge, task.items(entry.judge)) for entry in judges)))
-    new_outputs = tuple(output for output in outputs if output.id not in tuned)
-    if not new_outputs:
-        raise LabelError(
-            f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
-        )
-    if tuned:
-        print_note(f"note: left out {count(len(tuned), 'output')} that a judge was tuned on")
-    return replace(task, labelled=replace(labelled, outputs=new_outputs))
 
 
 def decide_by_changed_rows(

@@ -102,17 +102,18 @@ def compare_judges(entries: Sequence[JudgeEntry], task: Task) -> JudgeComparison
     }
     # The sort is stable: judges with equal figures keep the order of the command line.
     names = sorted(cards, key=lambda name: -np.nan_to_num(cards[name].headline.value, nan=-np.inf))
-    best, entry_by_name, judges = held_out[names[0]], {each.name: each for each in entries}, []
-    for name in names:
-        scored, difference = held_out[name], None
-        if scored is not best:
-            difference = _difference_from_best(scored, best, len(names), has_verdicts=has_verdicts)
-        overlap = TuningOverlap.of(scored_by_judge[name], scored)
-        judges.append(
-            ComparedJudge(
-                entry=entry_by_name[name], overlap=overlap, card=cards[name], difference=difference
-            )
+    best, entry_by_name = held_out[names[0]], {entry.name: entry for entry in entries}
+    judges = [
+        ComparedJudge(
+            entry=entry_by_name[name],
+            overlap=TuningOverlap.of(scored_by_judge[name], held_out[name]),
+            card=cards[name],
+            difference=_difference_from_best(
+                held_out[name], best, len(names), has_verdicts=has_verdicts
+            ),
         )
+        for name in names
+    ]
     return JudgeComparison(
         dimension=task.dimension,
         kind="pairwise" if best.is_pairs else "rating",
@@ -154,12 +155,14 @@ def without_tuned_rows(scored_by_judge: Mapping[str, ScoredItems]) -> dict[str, 
 
 def _difference_from_best(
     scored: ScoredItems, best: ScoredItems, n_judges: int, *, has_verdicts: bool
-) -> Difference:
-    """Return a judge's difference from the best judge.
+) -> Difference | None:
+    """Return a judge's difference from the best judge; None for the best judge itself.
 
     The best judge was chosen by these very figures. So the interval is widened to hold for all
     pairs of judges at once (see `student_quantile`).
     """
+    if scored is best:
+        return None
     contrast = figure_contrast(scored, best, has_verdicts=has_verdicts)
     value, interval, n_terms = contrast.value, contrast.interval, contrast.terms.size
     if interval is not None:

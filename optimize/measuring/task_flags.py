@@ -1,8 +1,9 @@
 """Turn a command's flags into a task and its entries: labels, judges and recordings."""
 
 import argparse
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -12,11 +13,14 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from judges.cli.costs import CostEstimate, estimate_costs, total_estimate
-from judges.cli.flags import Flags, constructed_labels_note, request_options, split_name
+from judges.cli.flags import constructed_labels_note, read_map_flags, request_options, split_name
 from judges.client import ModelOptions, check_model_name, price_of
-from judges.dimension import Subject
+from judges.dimension import Comparison, Subject
+from judges.labels.readers import read_items
+from judges.labels.types import LabelError, LabelledSet
 from judges.labels.values import looks_like_number
 from judges.loading import load
+from judges.panel import AnyJudge
 from judges.protocol import is_embedded
 from judges.tables.problems import count
 from judges.terminal import print_error, print_note
@@ -32,10 +36,17 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.exports import read_any_scores
 from optimize.measuring.recorded import Recording, judgements_from_replies
+from optimize.measuring.scored import tuned_ids
 from optimize.statistics.correlations import Level
 
+NEEDS_VERDICTS_MESSAGE = (
+    "--changed is for judges of pass or fail: for ratings and pairs label documents at random "
+    "(dspy-judges plan). A rank correlation rests on all outputs of a document, and choosing the "
+    "documents in which ranks moved saves only 3 to 13% of the labels on SummEval"
+)
 
-def add_task_flags(group: Flags) -> None:
+
+def add_task_flags(group: argparse.ArgumentParser) -> None:
     """Add the flags for recordings, for what is judged, and for its labels."""
     add = group.add_argument
     add_repeatable = partial(add, metavar="FILE", action="append", default=[])
@@ -50,13 +61,21 @@ def add_task_flags(group: Flags) -> None:
     levels = ("auto", *get_args(Level))
     help_text = f"level of rho: {', '.join(levels)} (auto)"
     add("--level", choices=levels, default="auto", metavar="LEVEL", help=help_text)
+    group.set_defaults(changed=None)  # `verify` has the flag --changed
 
 
 def set_only_dimension(flags: argparse.Namespace) -> None:
     """Set --dimension to the only dimension in --data, if no flag and no JUDGE names one."""
-    has_labels = flags.data and getattr(flags, "changed", None) is None
-    if has_labels and not (flags.judges or flags.dimension or flags.pairwise):
+    is_named = flags.judges or flags.dimension or flags.pairwise
+    if flags.data and flags.changed is None and not is_named:
         flags.dimension = only_dimension(LabelSource.of(flags).read_outputs())
+
+
+class NamedJudge(NamedTuple):
+    """A judge with its name in a command."""
+
+    name: str
+    judge: AnyJudge
 
 
 class NamedSubject(NamedTuple):
@@ -67,109 +86,128 @@ class NamedSubject(NamedTuple):
     is_pairwise: bool
 
 
-def labelled_task(
-    flags: argparse.Namespace, named_subject: NamedSubject, judges: Sequence[JudgeEntry]
-) -> Task:
-    """Return a task on the labels that flags name."""
-    name, subject, is_pairwise = named_subject
-    labelled = load_labels(
-        LabelSource.of(flags), name, subject if judges else None, pairwise=is_pairwise
-    )
-    return Task.of(labelled, name, flags.level)
-
-
 def read_task(
-    flags: argparse.Namespace,
-    specs: Iterable[tuple[str, str]],
-    lm: str = "",
-    make_task: Callable[[argparse.Namespace, NamedSubject, Sequence[JudgeEntry]], Task] = (
-        labelled_task
-    ),
+    flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> tuple[Task, list[JudgeEntry]]:
     """Return the task that flags name, and an entry for each judge and each recording.
 
     `specs` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the model
-    `lm`, if any.
+    `lm`, if any. With --changed, the task has all outputs, without labels.
     """
     judges = load_judges(flags, specs, lm)
     set_only_dimension(flags)
-    named_subject = _named_subject(flags, judges)
-    task = make_task(flags, named_subject, judges)
+    name, subject, is_pairwise = named_subject = _named_subject(flags, judges)
+    if flags.changed is None:
+        definition = subject if judges else None
+        labelled = load_labels(LabelSource.of(flags), name, definition, pairwise=is_pairwise)
+        task = Task.of(labelled, name, flags.level)
+    else:
+        task = _unlabelled_task(flags, named_subject, judges)
     for note in task.labelled.notes:
         print_note(f"note: {note}")
-    recordings = _read_recordings(flags, named_subject.subject, task)
-    entries = [replace(entry, items=task.items(entry.judge)) for entry in judges]
-    return task, [*entries, *recordings]
+    entries = [
+        JudgeEntry(name=judge_name, judge=judge, items=task.items(judge))
+        for judge_name, judge in judges
+    ]
+    return task, [*entries, *_read_recordings(flags, subject, task)]
 
 
-def _named_subject(flags: argparse.Namespace, entries: Sequence[JudgeEntry]) -> NamedSubject:
+def _named_subject(flags: argparse.Namespace, judges: Sequence[NamedJudge]) -> NamedSubject:
     """Return the subject that flags or judges name; SettingsError if their names differ."""
     spec = flags.dimension or flags.pairwise
-    judges = [entry.judge for entry in entries if entry.judge]
     if (flags.dimension and flags.pairwise) or not (spec or judges):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    subject = find_subject(spec) if spec else judges[0].subject
-    is_pairwise = bool(flags.pairwise) if spec else judges[0].kind == "pairwise"
+    if spec:
+        subject, is_pairwise = find_subject(spec), bool(flags.pairwise)
+    else:
+        subject, is_pairwise = judges[0].judge.subject, judges[0].judge.kind == "pairwise"
     name = subject.name if subject else spec
-    for entry, judge in zip(entries, judges, strict=True):
+    for judge_name, judge in judges:
         if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
             raise SettingsError(
-                f"{entry.name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
+                f"{judge_name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
                 "or name what it judges by --dimension or --pairwise"
             )
     if judges:
         # Judges of the same subject may read different texts: the definition gets all of them.
-        inputs = dict(chain.from_iterable(judge.subject.inputs.items() for judge in judges))
-        subject = replace(judges[0].subject, inputs=inputs)
+        inputs = dict[str, str]()
+        for _, judge in judges:
+            inputs |= judge.subject.inputs
+        subject = replace(judges[0].judge.subject, inputs=inputs)
     return NamedSubject(name, subject, is_pairwise)
+
+
+def _unlabelled_task(
+    flags: argparse.Namespace, named_subject: NamedSubject, judges: Sequence[NamedJudge]
+) -> Task:
+    """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
+    if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
+        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
+    if not flags.data:
+        raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
+    labelled = read_items(flags.data, map=read_map_flags(flags.map) or None)
+    assert isinstance(labelled, LabelledSet)
+    no_rating = {named_subject.name: (math.nan,)}
+    outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
+    labelled = replace(labelled, outputs=outputs)
+    task = Task(dimension=named_subject.name, labelled=labelled, level="dataset")
+    tuned = set[str]()
+    for _, judge in judges:
+        tuned |= tuned_ids(judge, task.items(judge))
+    if not (new_ids := {output.id for output in outputs} - tuned):
+        raise LabelError(
+            f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
+        )
+    if tuned:
+        print_note(f"note: left out {count(len(tuned), 'output')} that a judge was tuned on")
+    return replace(task, labelled=labelled.subset(new_ids))
 
 
 def _read_recordings(
     flags: argparse.Namespace, subject: Subject | None, task: Task
 ) -> Iterator[JudgeEntry]:
     """Yield an entry for each file of --scores and --replies."""
-    values = word_values(flags.values)
-    scale = () if task.is_pairwise else recorded_scale(flags.scale, subject)
+    values, pairwise = word_values(flags.values), task.is_pairwise
+    scale = () if pairwise else recorded_scale(flags.scale, subject)
     if flags.scores and any(looks_like_number(word) for word in values):
         print_note("note: the numbers in --values are those of labels; scores count as they are")
     words = verdict_words(task.labelled, task.dimension)
     if words and (subject is None or subject.scale == (0, 1)):
         scale, values = (0, 1), {words[0]: 1.0, words[1]: 0.0, **values}
-    if flags.replies and not (scale or task.is_pairwise):
+    if flags.replies and not (scale or pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
-    for spec in [*flags.scores, *flags.replies]:
-        name, file = split_name(spec)
-        path = Path(file)
-        if spec in flags.scores:
-            recording = read_any_scores(path, task.dimension, task.labelled, name, values)
-        else:
-            recording = Recording(
-                judgements_from_replies(
-                    path, task.dimension, scale, values, pairwise=task.is_pairwise
-                )
-            )
-        scored = task.match_judgements(
-            name or path.stem, recording.judgements, None, scale, recording.tuned_ids
+    for name, file in map(split_name, flags.scores):
+        recording = read_any_scores(Path(file), task.dimension, task.labelled, name, values)
+        yield _recorded_entry(name or Path(file).stem, task, recording, scale)
+    for name, file in map(split_name, flags.replies):
+        judgements = judgements_from_replies(
+            Path(file), task.dimension, scale, values, pairwise=pairwise
         )
-        if np.array_equal(scored.scores, scored.human):
-            print_error(
-                f"warning: {scored.judge}: every score equals people's label; are these scores a "
-                "judge's?"
-            )
-        if scored.n_unjudged:
-            n_unjudged = count(scored.n_unjudged, "labelled output")
-            print_error(
-                f"warning: {scored.judge}: left out: {n_unjudged} without a record, "
-                f"{count(scored.n_unknown, 'record')} without a label"
-            )
-        yield JudgeEntry(name=scored.judge, scored=scored)
+        yield _recorded_entry(name or Path(file).stem, task, Recording(judgements), scale)
+
+
+def _recorded_entry(
+    name: str, task: Task, recording: Recording, scale: Sequence[int]
+) -> JudgeEntry:
+    """Return the entry of a recording; prints a warning if it is hardly a judge's, or has gaps."""
+    scored = task.match_judgements(name, recording.judgements, None, scale, recording.tuned_ids)
+    if np.array_equal(scored.scores, scored.human):
+        print_error(
+            f"warning: {name}: every score equals people's label; are these scores a judge's?"
+        )
+    if scored.n_unjudged:
+        print_error(
+            f"warning: {name}: left out: {count(scored.n_unjudged, 'labelled output')} without a "
+            f"record, {count(scored.n_unknown, 'record')} without a label"
+        )
+    return JudgeEntry(name=name, scored=scored)
 
 
 def load_judges(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str
-) -> list[JudgeEntry]:
+) -> list[NamedJudge]:
     """Load the judges on the labels' scale."""
-    entries, providers = [], set()
+    judges, providers = [], set[str]()
     for name, spec in specs:
         # The first @ separates judge and model, since the name of a model may contain an @, too.
         judge_path, separator, model = spec.partition("@")
@@ -185,14 +223,14 @@ def load_judges(
             providers.add(judge.lm.partition("/")[0])
         # The default name has the last folder only: folders above it do not describe the judge.
         default_name = "/".join(Path(judge_path).parts[-2:]) + (f"@{model}" if model else "")
-        entries.append(JudgeEntry(name=name or default_name, judge=judge))
+        judges.append(NamedJudge(name or default_name, judge))
     if len(providers) > 1 and (flags.api_base or flags.api_key_env):
         raise SettingsError(
             f"--api-base and --api-key-env fit one provider, and {', '.join(sorted(providers))} "
             "are asked: set the address of each in the environment (OPENAI_BASE_URL, "
             "SYSTEMONE_BASE_URL), or score with one provider first and add its scores by --scores"
         )
-    return entries
+    return judges
 
 
 def check_names(entries: Sequence[JudgeEntry]) -> None:
