@@ -139,36 +139,34 @@ def plan(flags: argparse.Namespace) -> CommandOutcome:
     documents = np.unique(sample.document)
     labelled_documents = np.unique(sample.document[sample.has_label])
     unlabelled = np.setdiff1d(documents, labelled_documents)
-    for_floors = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
+    n_labelled_and_scored = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
+    figures: dict[str, PlannedFigure] = {}
+    needed = [LabelsNeeded.of(floors, share) for share in ASSUMED_FAIL_SHARES] if floors else []
+    if n_labelled_and_scored < MIN_LABELLED_DOCUMENTS:
+        n_to_label = FIRST_ROUND_DOCUMENTS - n_labelled_and_scored
+    elif floors:
+        needed = [
+            _labels_for_floors(sample, label_bounds(flags, labelled, dimension, sample), floors)
+        ]
+        n_labels = next(iter(needed[0].n_labels.values())) or math.inf
+        n_missing = max(0, n_labels - np.count_nonzero(sample.has_label))
+        documents_per_output = documents.size / sample.score.size
+        n_to_label = math.ceil(min(unlabelled.size, n_missing * documents_per_output))
+    else:
+        bounds = label_bounds(flags, labelled, dimension, sample)
+        figures = plan_figures(sample, items_of(labelled, dimension), bounds, flags.target_width)
+        more_by_figure = [figure.more_documents for figure in figures.values()]
+        n_if_unreachable = unlabelled.size if None in more_by_figure else 0
+        n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
     result = PlanResult(
         data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
         n_documents=documents.size,
         n_labelled=labelled_documents.size,
         target_width=flags.target_width,
-        figures={},
-        labels_needed=for_floors or None,
+        figures=figures,
+        labels_needed=needed or None,
     )
-    n_with_label_and_score = np.unique(sample.document[~np.isnan(sample.label + sample.score)]).size
-    if n_with_label_and_score < MIN_LABELLED_DOCUMENTS:
-        n_to_label = FIRST_ROUND_DOCUMENTS - n_with_label_and_score
-    else:
-        bounds = label_bounds(flags, labelled, dimension, sample)
-        if floors:
-            needed = _labels_for_floors(sample, bounds, floors)
-            result = replace(result, labels_needed=[needed])
-            n_labels = next(iter(needed.n_labels.values())) or math.inf
-            n_missing = max(0, n_labels - np.count_nonzero(sample.has_label))
-            documents_per_output = documents.size / sample.score.size
-            n_to_label = math.ceil(min(unlabelled.size, n_missing * documents_per_output))
-        else:
-            items = items_of(labelled, dimension)
-            result = replace(
-                result, figures=plan_figures(sample, items, bounds, flags.target_width)
-            )
-            more_by_figure = [figure.more_documents for figure in result.figures.values()]
-            n_if_unreachable = unlabelled.size if None in more_by_figure else 0
-            n_to_label = max(filter(None, more_by_figure), default=n_if_unreachable)
     # The order is random, so that people may label only the first ones and still have a random
     # sample.
     shuffled_documents = stream(flags.seed, "plan", unlabelled.size).permutation(unlabelled)

@@ -241,13 +241,12 @@ def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) ->
     ]
     list_price_cost = spent_dollars = 0.0
     for client in paid_clients:
-        price, cost, lost = (
-            client.account.price,
-            client.account.cost,
-            client.account.cost_unconfirmed,
-        )
-        list_price_cost += price.cost(client.tokens_in, client.tokens_out) if price else math.nan
-        spent_dollars += math.nan if cost is None else cost + lost
+        account = client.account
+        if (price := account.price) is None:
+            list_price_cost = spent_dollars = math.nan
+            break
+        list_price_cost += price.cost(client.tokens_in, client.tokens_out)
+        spent_dollars += account.total.cost + account.cost_unconfirmed
     counts = Counts.sum(client.account.total for client in paid_clients)
     seconds = math.nan if counts.cached_calls else seconds
     return JudgeUsage(

@@ -310,8 +310,8 @@ def _match_rows(tool: Tool, rows: Sequence[Record], labelled: AnyLabels) -> list
             for key in (*ids, *product(*shared_texts))
             for item_id in ids_of_key.get(key, ())
         )
-        (best_id, n_best), (_, n_second) = [*n_shared.most_common(2), (None, 0), (None, 0)][:2]
-        labelled_ids.append(best_id if n_best > n_second else None)
+        best_ids = [row_id for row_id, n in n_shared.items() if n == max(n_shared.values())]
+        labelled_ids.append(best_ids[0] if len(best_ids) == 1 else None)
     return labelled_ids
 
 

@@ -154,13 +154,14 @@ def _unlabelled_task(
     tuned = set[str]()
     for _, judge in judges:
         tuned |= tuned_ids(judge, task.items(judge))
-    if not (new_ids := {output.id for output in outputs} - tuned):
+    new_outputs = tuple(output for output in outputs if output.id not in tuned)
+    if not new_outputs:
         raise LabelError(
             f"{labelled.name}: a judge was tuned on all of these outputs; name a file of others"
         )
     if tuned:
         print_note(f"note: left out {count(len(tuned), 'output')} that a judge was tuned on")
-    return replace(task, labelled=labelled.subset(new_ids))
+    return replace(task, labelled=replace(labelled, outputs=new_outputs))
 
 
 def _read_recordings(
@@ -235,13 +236,13 @@ def load_judges(
 
 def check_names(entries: Sequence[JudgeEntry]) -> None:
     """Raise SettingsError for fewer than two judges, or for two judges with the same name."""
-    (name, n_entries), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
-    if n_entries > 1:
-        raise SettingsError(
-            f"two judges are called {name}: give one of them a name, as in NAME={name}"
-        )
-    if not others:
+    if len(entries) < 2:
         raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
+    for name, n_entries in Counter(entry.name for entry in entries).items():
+        if n_entries > 1:
+            raise SettingsError(
+                f"two judges are called {name}: give one of them a name, as in NAME={name}"
+            )
 
 
 def asking_options(flags: argparse.Namespace) -> ModelOptions:
