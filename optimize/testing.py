@@ -291,7 +291,8 @@ class ToolContract:
                 for name, texts in self.texts.items()
             )
             labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
-            judgements = read_export(path, self.metric, labelled) or {}
+            judgements = read_export(path, self.metric, labelled)
+            assert judgements is not None, "not recognised: see `columns`, and `rows` for an object"
             notes = capsys.readouterr().err
             scores = {name: judgements.get(prefix + name, missing).score for name in self.scores}
             np.testing.assert_equal(scores, dict(self.scores), notes)

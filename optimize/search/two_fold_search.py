@@ -57,12 +57,10 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     ]
     explorations, finalists = _explore_halves(optimizer, halves)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
-    was_cut_short = problem.evaluator.budget.has_refused and not any(finalists)
-    was_cut_short |= bool(explorations) and all(each.limit_reached for each in explorations)
+    has_refused = problem.evaluator.budget.has_refused and not any(finalists)
+    was_cut_short = has_refused or all(each.limit_reached for each in explorations)
     shows_all = any(exploration.cross_validation for exploration in explorations)
-    questions, why_untested, limit_reached = None, "", False
-    if not shows_all:
-        questions, why_untested, limit_reached = _test_questions(halves, explorations)
+    questions, why_untested, limit_reached = _test_questions(halves, explorations)
     tested = [*chain(*finalists), *(questions.finalists if questions else ())]
     tried_ids = {trial.candidate.id for trial in tested}.union(
         *(exploration.candidate_ids for exploration in explorations)
@@ -95,6 +93,8 @@ def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> tuple[QuestionTest | None, str, bool]:
     """Return the test, or a sentence on why there is none, and whether a limit is the reason."""
+    if any(exploration.cross_validation for exploration in explorations):
+        return None, "", False  # no half is left that the judge did not learn from
     # If the budget ended before a half was explored, an empty exploration stands for it.
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
