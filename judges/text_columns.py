@@ -27,17 +27,19 @@ def match_columns(
     """
     column_by_text: dict[str, str] = {}
     for text_name in subject.texts:
-        accepted_names = column_names_of(subject, text_name)
-        chosen_columns = [mapping[name] for name in accepted_names if name in mapping][:1]
-        accepted_names = chosen_columns or accepted_names
-        name_keys = set(map(name_key, accepted_names))
+        names = column_names_of(subject, text_name)
+        chosen_column = next((mapping[name] for name in names if name in mapping), None)
+        if chosen_column is not None:
+            names = [chosen_column]
+        name_keys = set(map(name_key, names))
+        exact_matches = [name for name in names if name in columns]
         similar_columns = [column for column in columns if name_key(column) in name_keys]
-        if exact_matches := [name for name in accepted_names if name in columns]:
+        if exact_matches:
             column_by_text[text_name] = exact_matches[0]
         elif len(similar_columns) == 1:
             column_by_text[text_name] = similar_columns[0]
-        elif chosen_columns and chosen_columns[0].partition(".")[0] in columns:
-            column_by_text[text_name] = chosen_columns[0]
+        elif chosen_column is not None and chosen_column.partition(".")[0] in columns:
+            column_by_text[text_name] = chosen_column
     return column_by_text
 
 

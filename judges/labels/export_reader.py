@@ -100,7 +100,7 @@ class _ExportReader:
         note = f"an export of {self._export.tool}"
         if self._export.labels:
             note += f": {count(len(label_rows), 'label')} by people"
-        if omissions := [f"{number:,} {source}" for source, number in (+self._n_omitted).items()]:
+        if omissions := [f"{number:,} {source}" for source, number in self._n_omitted.items()]:
             note += f" (left out: {joined_names(omissions)})"
         if not label_rows and self._needs_labels(has_outputs):
             missing_source = "" if self._export.labels else ", which does not say who rated"
@@ -140,8 +140,8 @@ class _ExportReader:
         if not self._export.labels:
             return unlabelled_rows
         complete = [row for row in unlabelled_rows if not any(map(is_blank, row.cells.values()))]
-        n_incomplete = len(unlabelled_rows) - len(complete)
-        self._n_omitted["outputs without a label and without a text"] = n_incomplete
+        if n_incomplete := len(unlabelled_rows) - len(complete):
+            self._n_omitted["outputs without a label and without a text"] = n_incomplete
         # A long table needs a dimension in every row, also without a label.
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
         return [row._replace(cells=row.cells | dimension) for row in complete]
@@ -217,7 +217,8 @@ class _ExportReader:
             flag = f"--values {source}="
             advice = f"say which: {flag}1 if people gave them, {flag}0 to leave them out"
             raise UnreadableError("whose-label", fault, advice, source, line)
-        self._n_omitted[source] += is_human != 1
+        if is_human != 1:
+            self._n_omitted[source] += 1
         return is_human == 1
 
 

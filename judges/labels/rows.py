@@ -27,7 +27,7 @@ from judges.labels.preparation import (
     note_repeated_rows,
 )
 from judges.labels.types import FileReading
-from judges.tables.problems import NO_VALUE, Problems, count, excerpt
+from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from judges.tables.text import TableRow
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -155,9 +155,9 @@ class RowReader:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        line_list = f"{self._problems.unit} {str(lines[:5])[1:-1]}{', ...' * (len(lines) > 5)}"
+        locations = f"{self._problems.unit} {joined_names([*map(str, lines)])}"
         rows = count(len(lines), "row")
-        self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({line_list})")
+        self.notes.append(f"left out {rows}, since {excerpt(column)} is empty ({locations})")
 
     def _read_row(self, row: TableRow) -> ItemFields:
         item_id = self._read_id(row)

@@ -160,13 +160,14 @@ def _unit_by_document(items: Sequence[LabelledItem]) -> dict[str, str]:
     documents_by_texts: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for item in items:
         documents_by_texts[_source_texts(item)].add(item.document_id)
-    linked_by_document = {item.document_id: {item.document_id} for item in items}
+    unit_by_document = {item.document_id: item.document_id for item in items}
+    documents_by_unit = {unit: [unit] for unit in unit_by_document}
     for documents in documents_by_texts.values():
-        linked = set().union(*(linked_by_document[document] for document in documents))
-        linked_by_document |= dict.fromkeys(linked, linked)
-    unit_by_document: dict[str, str] = {}
-    for linked in {id(linked): linked for linked in linked_by_document.values()}.values():
-        unit_by_document |= dict.fromkeys(linked, min(linked))
+        first_unit, *other_units = sorted({unit_by_document[document] for document in documents})
+        for unit in other_units:
+            linked_documents = documents_by_unit.pop(unit)
+            unit_by_document |= dict.fromkeys(linked_documents, first_unit)
+            documents_by_unit[first_unit] += linked_documents
     return unit_by_document
 
 
