@@ -22,16 +22,15 @@ _WITHDRAWN_VALUES = {"was_cancelled": True, "valid": False, "dataType": "CORRECT
 _NON_DIMENSION_NAMES = {"id", "group", "system", "annotator", "judge"}
 
 
-def convert_tool_export(table: Table, options: ReadOptions, *, has_outputs: bool = True) -> Table:
+def convert_tool_export(table: Table, options: ReadOptions) -> Table:
     """Return a tool's export as a long table: id, dimension, annotator, rating, comment, texts.
 
-    A table that is not a known export is returned unchanged. With `has_outputs`, the table must
-    have the outputs' texts, since no other file has them. Raises UnreadableError if an export has
-    no texts or no labels by people, or if it has labels from an unknown source.
+    A table that is not a known export is returned unchanged. Raises UnreadableError if an export
+    lacks texts or labels by people that no other file has, or has labels from an unknown source.
     """
     for export in reversed(LABEL_EXPORTS):
         if all(_has_cell(table, column, cell) for column, cell in export.columns.items()):
-            return _ExportReader(export, table, options).read(has_outputs=has_outputs)
+            return _ExportReader(export, table, options).read()
     return table
 
 
@@ -84,7 +83,7 @@ class _ExportReader:
                 return False
         return True
 
-    def read(self, *, has_outputs: bool) -> Table:
+    def read(self) -> Table:
         """Return a long table with one row per label, and one row per output without a label."""
         rows_are_labels = "" in self._export.labels
         output_rows = [] if rows_are_labels else [*map(self._output_row, self._table.rows)]
@@ -102,10 +101,10 @@ class _ExportReader:
             note += f": {count(len(label_rows), 'label')} by people"
         if omissions := [f"{number:,} {source}" for source, number in self._n_omitted.items()]:
             note += f" (left out: {joined_names(omissions)})"
-        if not label_rows and self._needs_labels(has_outputs):
+        if not label_rows and self._needs_labels():
             missing_source = "" if self._export.labels else ", which does not say who rated"
             raise UnreadableError("no-rating", f"is {note}{missing_source}", self._export.advice)
-        if has_outputs and not output_rows and self._options.texts != ():
+        if not output_rows and self._options.texts != ():
             raise UnreadableError("no-text", f"is {note}, without texts", self._export.advice)
         rows = sorted([*label_rows, *unlabelled_rows], key=lambda row: row.line)
         return replace(
@@ -146,13 +145,12 @@ class _ExportReader:
         dimension = {"dimension": labels[0].cells["dimension"]} if labels else {}
         return [row._replace(cells=row.cells | dimension) for row in complete]
 
-    def _needs_labels(self, has_outputs: bool) -> bool:
-        """Return whether labels must come from the export, since nothing else has any."""
-        options = self._options
-        dimension_names = options.map.keys() - _NON_DIMENSION_NAMES
-        has_other_labels = options.annotations or not all(map(is_source_or_output, dimension_names))
-        is_needed = options.reads_labels and self._export.advice != ""
-        return is_needed and not (has_outputs and has_other_labels)
+    def _needs_labels(self) -> bool:
+        """Return whether labels must come from the tool, since nothing else has any."""
+        dimension_names = self._options.map.keys() - _NON_DIMENSION_NAMES
+        if self._options.annotations or not all(map(is_source_or_output, dimension_names)):
+            return False
+        return self._options.reads_labels and self._export.advice != ""
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
         """Return the rows of people's labels, with the outputs' texts and the comments."""

@@ -233,10 +233,12 @@ def _read_annotations_file(options: ReadOptions, problems: Problems) -> TableRat
     if path is None or (table := read_table(path, problems)) is None:
         return None
     with problems.collect():
-        table = convert_tool_export(table, options, has_outputs=False)
-        columns = _prepare_columns(
-            table, replace(options, map=mapping_in_table(table, options.map), texts=None)
+        options = replace(
+            options, map=mapping_in_table(table, options.map), texts=(), annotations=None
         )
+        table = convert_tool_export(table, options)
+        options = replace(options, map=mapping_in_table(table, options.map))
+        columns = _prepare_columns(table, options)
         if columns.find("id") is None:
             fault = f"has no column of ids; the columns are {columns.names_for_message}"
             raise UnreadableError("no-column", fault, "name the ids with --map id=COLUMN")
