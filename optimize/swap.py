@@ -80,10 +80,12 @@ def _check_flags(flags: argparse.Namespace, margin: float) -> None:
         raise SettingsError(f"--margin {margin:g}: it must be between 0 and 1")
     if read_floors(flags) or flags.all:
         raise SettingsError("--min-... and --all measure one judge: leave them out with --against")
-    changed = Path(flags.changed or "rows.jsonl")
+    if flags.changed is None:
+        return
+    changed = Path(flags.changed)
     if changed.suffix != ".jsonl" and not changed.exists():
         raise SettingsError(f"--changed {changed}: name a file that ends in .jsonl")
-    if flags.report and flags.changed is not None:
+    if flags.report:
         raise SettingsError(
             "--report cannot be combined with --changed: its page needs labels on random outputs"
         )

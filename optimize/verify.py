@@ -384,9 +384,9 @@ def _check_flags(flags: argparse.Namespace, floors: Mapping[str, float]) -> None
             f"--looks {flags.looks:,}: it needs a floor (--min-...) or --against OLD, and is at "
             f"most {MAX_LOOKS}"
         )
+    page = Path(flags.report) if flags.report else None
     # A file with another ending may hold labels or scores, which the page would overwrite.
-    page = Path(flags.report or "page.html")
-    if page.suffix != ".html" or not page.parent.is_dir():
+    if page and (page.suffix != ".html" or not page.parent.is_dir()):
         raise SettingsError(
             f"--report {flags.report}: name a file that ends in .html, in a folder that exists"
         )

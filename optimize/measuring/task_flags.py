@@ -78,14 +78,6 @@ class NamedJudge(NamedTuple):
     judge: AnyJudge
 
 
-class NamedSubject(NamedTuple):
-    """What is judged; `subject` is its definition, None if unknown."""
-
-    name: str
-    subject: Subject | None
-    is_pairwise: bool
-
-
 def read_task(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> tuple[Task, list[JudgeEntry]]:
@@ -96,13 +88,15 @@ def read_task(
     """
     judges = load_judges(flags, specs, lm)
     set_only_dimension(flags)
-    name, subject, is_pairwise = named_subject = _named_subject(flags, judges)
+    name, subject, is_pairwise = _named_subject(flags, judges)
     if flags.changed is None:
         definition = subject if judges else None
         labelled = load_labels(LabelSource.of(flags), name, definition, pairwise=is_pairwise)
         task = Task.of(labelled, name, flags.level)
     else:
-        task = _unlabelled_task(flags, named_subject, judges)
+        if is_pairwise or isinstance(subject, Comparison):
+            raise SettingsError(NEEDS_VERDICTS_MESSAGE)
+        task = _unlabelled_task(flags, name, judges)
     for note in task.labelled.notes:
         print_note(f"note: {note}")
     entries = [
@@ -112,16 +106,19 @@ def read_task(
     return task, [*entries, *_read_recordings(flags, subject, task)]
 
 
-def _named_subject(flags: argparse.Namespace, judges: Sequence[NamedJudge]) -> NamedSubject:
-    """Return the subject that flags or judges name; SettingsError if their names differ."""
+def _named_subject(
+    flags: argparse.Namespace, judges: Sequence[NamedJudge]
+) -> tuple[str, Subject | None, bool]:
+    """Return the name of what is judged, its definition if known, and whether it is pairs.
+
+    Raises SettingsError if flags or judges name different subjects.
+    """
     spec = flags.dimension or flags.pairwise
     if (flags.dimension and flags.pairwise) or not (spec or judges):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    if spec:
-        subject, is_pairwise = find_subject(spec), bool(flags.pairwise)
-    else:
-        subject, is_pairwise = judges[0].judge.subject, judges[0].judge.kind == "pairwise"
+    subject = find_subject(spec) if spec else judges[0].judge.subject
     name = subject.name if subject else spec
+    is_pairwise = bool(flags.pairwise) if spec else isinstance(subject, Comparison)
     for judge_name, judge in judges:
         if judge.name != name or (judge.kind == "pairwise") != is_pairwise:
             raise SettingsError(
@@ -134,23 +131,19 @@ def _named_subject(flags: argparse.Namespace, judges: Sequence[NamedJudge]) -> N
         for _, judge in judges:
             inputs |= judge.subject.inputs
         subject = replace(judges[0].judge.subject, inputs=inputs)
-    return NamedSubject(name, subject, is_pairwise)
+    return name, subject, is_pairwise
 
 
-def _unlabelled_task(
-    flags: argparse.Namespace, named_subject: NamedSubject, judges: Sequence[NamedJudge]
-) -> Task:
+def _unlabelled_task(flags: argparse.Namespace, name: str, judges: Sequence[NamedJudge]) -> Task:
     """Return a task on the outputs of --data that no judge was tuned on, whatever their labels."""
-    if named_subject.is_pairwise or isinstance(named_subject.subject, Comparison):
-        raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     if not flags.data:
         raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
     labelled = read_items(flags.data, map=read_map_flags(flags.map) or None)
     assert isinstance(labelled, LabelledSet)
-    no_rating = {named_subject.name: (math.nan,)}
+    no_rating = {name: (math.nan,)}
     outputs = tuple(replace(output, ratings=no_rating) for output in labelled.outputs)
     labelled = replace(labelled, outputs=outputs)
-    task = Task(dimension=named_subject.name, labelled=labelled, level="dataset")
+    task = Task(dimension=name, labelled=labelled, level="dataset")
     tuned = set[str]()
     for _, judge in judges:
         tuned |= tuned_ids(judge, task.items(judge))
