@@ -192,6 +192,12 @@ def test_estimate_refuses_labels_without_their_outputs_and_names_the_flag(files,
     assert "--annotations FILE" in err
 
 
+def test_verify_all_names_the_coefficients_that_weighted_labels_leave_out(files, capsys):
+    assert verify.command(["--data", files[3], *files[4:], "--all"]) == 0
+    remark = "Left out at dataset level: tau-b (no weighted form)."
+    assert remark in capsys.readouterr().out.splitlines()
+
+
 def test_the_gate_holds_the_weighted_rate(files, capsys):
     arguments = ["--data", files[3], *files[4:], "--json", "--min-tpr"]
     assert verify.command([*arguments, "0.999"]) == 1
