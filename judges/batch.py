@@ -202,8 +202,8 @@ class Batch:
         self._store.commit()
         self._state_path.unlink()
         self._requests_path.unlink()
-        batch_errors = (batch.errors and batch.errors.data) or ()
-        reason = "; ".join([status, *(error.message or "" for error in batch_errors)])
+        batch_errors = batch.errors.data if batch.errors else None
+        reason = "; ".join([status, *(error.message or "" for error in batch_errors or ())])
         failure = f"not answered: {self._model.redactor.excerpt(reason)}"
         return failures + [failure] * len(request_ids)
 

@@ -242,11 +242,8 @@ def _prompt_problem(subject: Subject, prompt: Prompt) -> str | None:
         if (field.choices == LETTERS) != (subject.kind == "pairwise"):
             return f"the question {field.name!r}: the answers A and B are for comparisons alone"
     untuned = with_questions(subject.prompt(reasoning_of(prompt.outputs)), prompt.questions)
-    forms, expected_forms = (
-        [(field.name, field.role, field.choices) for field in each.fields]
-        for each in (prompt, untuned)
-    )
-    if forms != expected_forms:
+    fields = [(field.name, field.role, field.choices) for field in prompt.fields]
+    if fields != [(field.name, field.role, field.choices) for field in untuned.fields]:
         expected_names = ", ".join(field.name for field in untuned.fields)
         return (
             f"the prompt has the fields {', '.join(names)}, and needs the fields {expected_names}"

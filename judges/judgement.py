@@ -91,9 +91,10 @@ class Judgement:
             "rationale": self.rationale,
             "failure": self.failure,
         }
-        optional_entries = ("members", "answers", "decided_by")
-        values = {name: getattr(self, name) for name in optional_entries}
-        return entries | {name: value for name, value in values.items() if value is not None}
+        for name in ("members", "answers", "decided_by"):
+            if (value := getattr(self, name)) is not None:
+                entries[name] = value
+        return entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,9 @@ AnyJudgement = Judgement | Preference
 
 def choice_of(margin: float) -> PreferredOutput | None:
     """Return the output that a margin prefers; None for a margin of 0 or NaN."""
-    return "A" if margin > 0 else "B" if margin < 0 else None
+    if margin > 0:
+        return "A"
+    return "B" if margin < 0 else None
 
 
 def quote(text: str) -> str:

@@ -214,15 +214,12 @@ def prompt_of(signature: SignatureMeta, demos: Sequence[ValuesByName] = ()) -> P
     """
     fields = _signature_fields(signature)
     prompt = Prompt(instruction=signature.instructions, fields=fields)
-    question_names = [field.name for field in prompt.questions]
-    return replace(
-        prompt,
-        demos=tuple(
-            {field.name: _demo_value(demo_number, field, demo.get(field.name)) for field in fields}
-            for demo_number, demo in enumerate(demos)
-            if all(demo.get(name) is not None for name in question_names)
-        ),
-    )
+    full_demos: list[Mapping[str, Value]] = []
+    for demo_number, demo in enumerate(demos):
+        if all(demo.get(field.name) is not None for field in prompt.questions):
+            values = [_demo_value(demo_number, field, demo.get(field.name)) for field in fields]
+            full_demos.append(dict(zip([field.name for field in fields], values, strict=True)))
+    return replace(prompt, demos=tuple(full_demos))
 
 
 def signature_of(prompt: Prompt) -> SignatureMeta:

@@ -224,12 +224,12 @@ def judgement_of_samples(
 
 def mean_answers(samples: Sequence[ReplyContent]) -> dict[str, float]:
     """Return the mean of each answer over the samples, by field; the rating or verdict is last."""
-    means = {}
-    for name in samples[0].distributions if samples else ():
-        distributions = [sample.distributions[name].items() for sample in samples]
-        expectations = (math.fsum(n * p for n, p in items) for items in distributions)
-        means[name] = math.fsum(expectations) / len(samples)
-    return means
+    expectations: dict[str, list[float]] = {}
+    for sample in samples:
+        for name, distribution in sample.distributions.items():
+            expectation = math.fsum(number * p for number, p in distribution.items())
+            expectations.setdefault(name, []).append(expectation)
+    return {name: math.fsum(values) / len(samples) for name, values in expectations.items()}
 
 
 def _choice_probabilities(
