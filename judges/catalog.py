@@ -12,7 +12,7 @@ from judges.questions import Question
 
 _DEFINITIONS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
 JUDGES: dict[str, Subject] = {
-    name: convert({"name": name, **entries}, Definition, str_keys=True).subject()
+    name: convert({"name": name, **entries}, Definition).subject()
     for name, entries in _DEFINITIONS.items()
 }
 

@@ -3,57 +3,49 @@
 docs/dimension.md describes its entries.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
 from judges.prompt import LETTERS, Value, are_verdict_words
 from judges.questions import Question
 
-YAML_BOOLEAN_PROBLEM = 'YAML takes yes and no for truth values: write "yes", "no"'
-
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 NonBlankText = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
-_Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
 class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     text: str
-    answers: list[_Digit | bool | str] = []
-    anchors: dict[_Digit, str] = {}
+    answers: list[str] = []
+    anchors: dict[str, str] = {}
 
     def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
-        if any(isinstance(answer, bool) for answer in self.answers):
-            raise DimensionError(f"question {name!r}: {YAML_BOOLEAN_PROBLEM}")
+        anchors = _text_by_rating(self.anchors)
         answers: Sequence[Value] = self.answers
-        if not any(isinstance(answer, str) for answer in answers):
-            answers = _all_ratings(cast(list[int], answers), sorted(self.anchors))
+        if not _have_words(self.answers):
+            answers = _all_ratings(_ratings(self.answers), sorted(anchors))
         answers = tuple(answers) or default_answers
-        return Question(name=name, text=self.text, answers=answers, anchors=self.anchors)
+        return Question(name=name, text=self.text, answers=answers, anchors=anchors)
 
 
 class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The entries of a definition; `subject` raises DimensionError if these do not fit together."""
+    """The entries of a definition, whose ratings are strings, as in YAML and in the keys of TOML.
+
+    `subject` raises DimensionError if the entries do not fit together.
+    """
 
     name: Identifier
     definition: NonBlankText
     inputs: dict[Identifier, str] | list[Identifier]
-    scale: list[Rating | bool | str] = []
-    anchors: dict[Rating | bool | str, str] = {}
+    scale: list[str] = []
+    anchors: dict[str, str] = {}
     candidate: Identifier | None = None
     instruction: NonBlankText | None = None
     source: str = ""
     questions: dict[str, str | _QuestionEntry] = {}
-
-    def __post_init__(self) -> None:
-        # The keys of TOML are strings, and so are those that a user puts in quotation marks.
-        self.anchors = {
-            int(answer) if str(answer).isdecimal() else answer: text
-            for answer, text in self.anchors.items()
-        }
 
     def subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
@@ -70,13 +62,14 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
-        if words := self._words():
-            good_word, bad_word = words
+        words = None
+        if _have_words([*self.scale, *self.anchors]):
+            words = good_word, bad_word = self._words()
             task = f"decide: {good_word} or {bad_word}."
             anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
         else:
             task = "choose the rating that fits best; a higher rating means more of it."
-            anchors = {rating: self.anchors.get(rating, "") for rating in self._ratings()}
+            anchors = self._rating_anchors()
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {definition_phrase}. Read closely what you "
             f"are given and {task}"
@@ -91,31 +84,45 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             questions.append(entry.question(name, default_answers))
         return tuple(questions)
 
-    def _words(self) -> tuple[str, str] | None:
-        """Return the two words of a verdict, the good one first; None for a scale of numbers."""
-        answers = (*self.scale, *self.anchors)
-        if any(isinstance(answer, bool) for answer in answers):
-            raise DimensionError(YAML_BOOLEAN_PROBLEM)
-        if not any(isinstance(answer, str) for answer in answers):
-            return None
+    def _words(self) -> tuple[str, str]:
+        """Return the two words of a verdict, the good one first."""
         if not are_verdict_words(self.scale) or self.anchors.keys() - self.scale:
             raise DimensionError(
                 f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]'; "
                 f"anchors say what each word means; not {self.scale}, {[*self.anchors]}"
             )
-        good_word, bad_word = map(str, self.scale)
+        good_word, bad_word = self.scale
         return good_word, bad_word
 
-    def _ratings(self) -> Sequence[int]:
-        """Return all ratings, ascending; two numbers in `scale` are the lowest and the highest."""
-        anchor_ratings = sorted(map(int, self.anchors))
-        scale = _all_ratings([*map(int, self.scale)], anchor_ratings)
+    def _rating_anchors(self) -> dict[int, str]:
+        """Return all ratings, ascending, with the text that says what earns each."""
+        anchors = _text_by_rating(self.anchors)
+        ratings = _ratings(self.scale)
+        scale = _all_ratings(ratings, sorted(anchors))
         if not 2 <= len(scale) <= MAX_RATINGS or [*scale] != sorted(set(scale)):
             allowed_scales = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
-            raise DimensionError(f"a scale has {allowed_scales}, not {self.scale}")
-        if unknown_ratings := sorted({*anchor_ratings} - set(scale)):
+            raise DimensionError(f"a scale has {allowed_scales}, not {ratings}")
+        if unknown_ratings := sorted(anchors.keys() - {*scale}):
             raise DimensionError(f"the anchors {unknown_ratings} are not on the scale {[*scale]}")
-        return scale
+        return {rating: anchors.get(rating, "") for rating in scale}
+
+
+def _have_words(answers: Iterable[str]) -> bool:
+    return any(answer[:1].isalpha() for answer in answers)
+
+
+def _ratings(answers: Iterable[str]) -> list[int]:
+    try:
+        return convert([*answers], list[Rating], strict=False)
+    except ValidationError:
+        values = ", ".join(answers)
+        raise DimensionError(
+            f"ratings are whole numbers from -1000 to 1000, not {values}"
+        ) from None
+
+
+def _text_by_rating(anchors: Mapping[str, str]) -> dict[int, str]:
+    return dict(zip(_ratings(anchors), anchors.values(), strict=True))
 
 
 def _all_ratings(ratings: Sequence[int], anchors: Sequence[int]) -> Sequence[int]:
@@ -138,7 +145,7 @@ def make_dimension(
         name=name,
         definition=definition or f"how people judge {subject_phrase}",
         inputs=[*texts],
-        scale=[*answers],
+        scale=[*map(str, answers)],
         instruction=None if definition else f"Read closely what you are given, and {task_phrase}.",
     ).subject()
     assert isinstance(dimension, Dimension)

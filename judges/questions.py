@@ -82,7 +82,7 @@ def question_problem(field: Field) -> str | None:
     if choices == LETTERS or are_verdict_words(choices):
         return None
     return (
-        f"has the answers {list(choices)}; use two words, the good one first, or 2 to 10 "
+        f"has the answers {list(choices)!s:.60}; use two words, the good one first, or 2 to 10 "
         "ascending ratings from 0 to 9"
     )
 

@@ -63,7 +63,7 @@ def read_map_file(path: str | Path) -> dict[str, MappingValue]:
     """
     try:
         # Every scalar is read as a string, since `no`, `1` and `null` may be labels.
-        content = read_yaml_file(Path(path), scalars_as_strings=True)
+        content = read_yaml_file(Path(path))
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:

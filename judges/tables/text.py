@@ -68,8 +68,8 @@ def read_json_file(path: Path) -> object:
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
-def read_yaml_file(path: Path, *, scalars_as_strings: bool = False) -> object:
-    """Read a YAML file, all scalars as strings if wanted; raises OSError or ValueError."""
+def read_yaml_file(path: Path) -> object:
+    """Read a YAML file with all scalars as strings; raises OSError or ValueError."""
     import yaml
 
     content, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
@@ -81,9 +81,8 @@ def read_yaml_file(path: Path, *, scalars_as_strings: bool = False) -> object:
                 raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
-        return yaml.load(content, yaml.BaseLoader if scalars_as_strings else yaml.SafeLoader)
-    # For impossible dates and numbers, PyYAML raises built-in exceptions such as TypeError.
-    except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
+        return yaml.load(content, yaml.BaseLoader)
+    except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
 
