@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
 
 from judges.labels.cells import decode_if_json, first_value, without_keys
 from judges.labels.columns import ColumnNames
@@ -177,18 +176,6 @@ def _single_texts(cells: Mapping[str, object], conversations: Mapping[str, list[
     return texts
 
 
-class _JudgedTexts(NamedTuple):
-    """The texts that a judge reads from a table's conversations.
-
-    `columns` holds the columns of conversations that are read, and `names` the names of the texts
-    that they become. `note` says what is judged.
-    """
-
-    columns: list[str]
-    names: set[str]
-    note: str
-
-
 def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_turns: bool) -> Table:
     """Return the table with texts in place of conversations, and with a note on what is judged."""
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
@@ -197,12 +184,14 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
         return replace(table, notes=(*table.notes, *notes))
     mapped_names = [name for name, column in mapping.items() if column in table.columns]
     has_outputs = any(map(is_output_name, (*table.columns, *mapped_names)))
-    texts = _judged_texts(table, columns, has_outputs=has_outputs, all_turns=all_turns)
-    notes = [f"{joined_names(texts.columns)} holds conversations: {texts.note}"]
-    if unread_columns := columns[len(texts.columns) :]:
+    read_columns, names, judged = _judged_texts(
+        table, columns, has_outputs=has_outputs, all_turns=all_turns
+    )
+    notes = [f"{joined_names(read_columns)} holds conversations: {judged}"]
+    if unread_columns := columns[len(read_columns) :]:
         names_text = joined_names(unread_columns)
         notes.append(f"only one conversation per row is read: {names_text} is left out")
-    kept_names = texts.names | {*table.columns}.difference(columns)
+    kept_names = names | {*table.columns}.difference(columns)
     rows = [_row_with_texts(row, unread_columns, kept_names) for row in table.rows]
     if n_shortened := sum(_OMISSION_END in str(row.cells) for row in rows):
         rows_text = count(n_shortened, "row")
@@ -217,20 +206,20 @@ def table_with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, all_tu
 
 def _judged_texts(
     table: Table, columns: list[str], *, has_outputs: bool, all_turns: bool
-) -> _JudgedTexts:
-    """Return the texts that a judge reads from the conversations in `columns`."""
+) -> tuple[list[str], set[str], str]:
+    """Return the columns that are read, the names of their texts, and what a judge judges."""
     if _pair_columns(columns) is not None:
-        note = "the turns that both share are the prompt, and the later turns are the responses"
-        return _JudgedTexts(columns, {"prompt", "response_a", "response_b"}, note)
+        judged = "the turns that both share are the prompt, and the later turns are the responses"
+        return columns, {"prompt", "response_a", "response_b"}, judged
     if has_outputs and not all_turns:
-        return _JudgedTexts(columns, {*columns}, "each is read as one text")
+        return columns, {*columns}, "each is read as one text"
     turns = chain.from_iterable(read_turns(row.cells.get(columns[0])) for row in table.rows)
     has_answers = not {speaker for speaker, _ in turns}.isdisjoint(_ASSISTANT_SPEAKERS)
     if has_answers and not all_turns:
-        note = "the last assistant turn is judged (--turns all: the whole conversation)"
-        return _JudgedTexts(columns[:1], {"input", "dialogue", "output"}, note)
-    note = "the whole conversation is judged (--turns last: the last assistant turn)"
-    return _JudgedTexts(columns[:1], {CONVERSATION}, note)
+        judged = "the last assistant turn is judged (--turns all: the whole conversation)"
+        return columns[:1], {"input", "dialogue", "output"}, judged
+    judged = "the whole conversation is judged (--turns last: the last assistant turn)"
+    return columns[:1], {CONVERSATION}, judged
 
 
 def _row_with_texts(
