@@ -176,7 +176,7 @@ class Columns:
         Rows on the same texts belong to two outputs if they differ in a column of ids, such as
         `task_id`, which repeats its ids, but rarely for one annotator.
         """
-        if self.find("annotator") is None or "id" in self.mapping:
+        if self.find("annotator") is None:
             return {}
         rows, other_columns = self.table.rows, self.columns_except(self.comment_columns)
         content = [*self.find_all(("group", "system", "system_a", "system_b"))]

@@ -153,7 +153,10 @@ def note_repeated_rows(
     if columns.find("annotator") and 2 * len(repeat_lines) >= len(columns.table.rows) - 1:
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
-        advice = "give all rows of one output the same id: --map id=COLUMN"
+        advice = (
+            "name a column with the same id in all rows of one output: --map id=COLUMN; or join the "
+            "rows with the same texts: --map id=#row"
+        )
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
     rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
     note = f"{rows_text} another row's texts ({unit}s {joined_names([*map(str, repeat_lines)])})"

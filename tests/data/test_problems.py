@@ -83,6 +83,8 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     numbered = [{**row, "id": f"r{place}"} for place, row in enumerate(raters)]
     with pytest.raises(data.LabelError, match="has the same texts as row 1, so both may"):
         data.read_labels(numbered)
+    joined = data.read_labels(numbered, map={"id": "#row"})
+    assert [len(output.ratings["label"]) for output in joined.outputs] == [2, 2]
 
 
 @pytest.mark.parametrize(("column", "n_pairs"), [("Task ID", 2), ("form_id", 1), ("batch_id", 1)])
