@@ -154,8 +154,8 @@ def note_repeated_rows(
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
         advice = (
-            "name a column with the same id in all rows of one output: --map id=COLUMN; or join the "
-            "rows with the same texts: --map id=#row"
+            "name a column with the same id in all rows of one output: --map id=COLUMN; or, to join "
+            "rows with the same texts, --map id=#row"
         )
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
     rows_text = "1 row repeats" if len(repeat_lines) == 1 else f"{len(repeat_lines):,} rows repeat"
