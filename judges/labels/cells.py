@@ -44,7 +44,9 @@ def first_value(cells: Mapping[str, object], paths: Iterable[str]) -> object:
 def as_list(value: object) -> list[object]:
     """Return a cell as a list: its own list, [] for a blank cell, or a list of its single value."""
     value = decode_if_json(value)
-    return value if isinstance(value, list) else [] if is_blank(value) else [value]
+    if isinstance(value, list):
+        return value
+    return [] if is_blank(value) else [value]
 
 
 def objects_in(value: object) -> list[Record]:
@@ -62,10 +64,9 @@ def holds_ratings(value: object, *, is_typed: bool) -> bool:
     value = decode_if_json(value)
     if not isinstance(value, list | tuple):
         return looks_like_number(value, is_typed=is_typed)
-    elements = [element for element in value if not is_blank(element)]
-    return len(value) <= MAX_ANNOTATORS and all(
-        looks_like_number(element, is_typed=True) for element in elements
-    )
+    if len(value) > MAX_ANNOTATORS:
+        return False
+    return all(is_blank(element) or looks_like_number(element, is_typed=True) for element in value)
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
@@ -123,5 +124,6 @@ def join_texts(value: object) -> str | None:
     if not isinstance(value, list | tuple):
         return None
     texts = [element for element in value if not is_blank(element)]
-    are_texts = all(isinstance(text, str) for text in texts)
-    return "\n\n".join(texts) or None if are_texts else None
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return None
+    return "\n\n".join(texts)

@@ -154,7 +154,7 @@ def note_repeated_rows(
         first_line, second_line = groups[0][0].line, groups[0][1].line
         fault = f"has the same texts as {unit} {first_line}, so both may rate one output"
         advice = (
-            "name a column with the same id in all rows of one output: --map id=COLUMN; or, to join "
+            "name a column with one id for all rows of an output: --map id=COLUMN; or, to join the "
             "rows with the same texts, --map id=#row"
         )
         problems.add("rows-of-annotators", fault, advice, line=second_line, field="id")
