@@ -112,17 +112,6 @@ def test_if_all_outputs_have_labels_the_interval_of_their_mean_has_width_0():
     assert result.interval.half_width > 0.01
 
 
-def test_intervals_cover_the_mean_of_the_given_outputs_if_documents_are_weighted():
-    def covers(rng: np.random.Generator) -> bool:
-        people = rng.normal(size=300)
-        score = people + rng.normal(size=300)
-        chance = np.where(score > 1, 0.9, 0.2)
-        label = np.where(rng.random(300) < chance, people, math.nan)
-        return people.mean() in estimate_mean(label, score, weight=1 / chance).given_interval
-
-    assert 0.93 - 0.02 <= share_of(400, 4, covers) <= 0.97 + 0.02
-
-
 def differences(names: tuple[str, ...], *vectors: Any, low: float = -9, high: float = 9) -> Any:
     weight = np.ones(len(vectors[0]))
     return system_differences(names, *vectors, weight=weight, bounds=(low, high))

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 
-from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
 from optimize.statistics.correlations import COEFFICIENTS, correlation
 from optimize.statistics.mean_estimates import estimate_mean
@@ -68,13 +67,15 @@ def test_integer_weights_equal_copies_of_documents(outputs, weights):
 
 
 def draw(rng, cuts, documents, n):
-    """Labels of about `n` documents, drawn 1 to 6 by the error of a kind judge; scores; weights."""
+    """Ratings, labels of about `n`, scores and weights of documents; a kind judge's errors are
+    drawn with up to six times the chance.
+    """
     quality = rng.normal(size=documents)
     human = np.searchsorted(cuts, quality).astype(float)
     score = np.searchsorted(cuts, quality + 0.3 + 0.8 * rng.normal(size=documents)).astype(float)
     doubt = np.clip(np.abs(score - human) / len(cuts) + 0.2 * rng.normal(size=documents), 0, 1)
     chance = np.minimum(n * (1 + 5 * doubt) / (1 + 5 * doubt).sum(), 1)
-    return np.where(rng.random(documents) < chance, human, NAN), score, 1 / chance
+    return human, np.where(rng.random(documents) < chance, human, NAN), score, 1 / chance
 
 
 @pytest.mark.parametrize(
@@ -85,12 +86,14 @@ def test_intervals_for_weighted_samples_cover_only_if_the_weights_are_used(cuts)
     truth = np.searchsorted(cuts, np.random.default_rng(2).normal(size=1_000_000)).mean()
     hits = []
     for _ in range(300):
-        label, score, weight = draw(rng, cuts, 600, 120)
+        human, label, score, weight = draw(rng, cuts, 600, 120)
         both = [estimate_mean(label, score, weight=w, bounds=bounds) for w in (weight, None)]
-        hits.append([truth in each.interval for each in both if each.interval])
-    weighted, unweighted = np.mean(hits, axis=0)
+        held = [truth in each.interval for each in both]
+        hits.append([*held, human.mean() in both[0].given_interval])
+    weighted, unweighted, given = np.mean(hits, axis=0)
     # 300 hits at 95 % have a standard deviation of 1.3 points.
     assert 0.93 - 0.013 <= weighted <= 0.97 + 0.013
+    assert 0.93 - 0.013 <= given <= 0.97 + 0.026
     assert unweighted < 0.88
 
 
@@ -116,26 +119,20 @@ def test_weighted_rho_estimates_rho_of_all_documents_and_its_interval_covers():
         assert 0.92 <= np.mean(hits) <= 0.985
 
 
-def outputs(*weights):
-    """Two outputs a document, by two annotators; the judge of `SCORES` orders the first alike."""
-    both = {"texts": {}, "annotators": {"charm": ("Anna", "Ben")}}
-    rated = [
-        LabelledOutput(
-            **{"id": f"d{d}s{s}", "document_id": f"d{d}", "system": f"s{s}", "weight": weight},
-            **{"ratings": {"charm": (1.0 + 2 * s,) * 2}, **both},
-        )
-        for d, weight in enumerate(weights)
-        for s in range(2)
+def measured(weights):
+    """A judge that orders the two outputs of the first document alike, and of others not."""
+    documents = [(d, s) for d in range(3) for s in range(2)]
+    rows = [
+        {"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}", "text": f"{d} {s}"}
+        | {"charm": [1 + 2 * s] * 2, "sampling_weight": weights[d], "sampling_from": 3}
+        for d, s in documents
     ]
-    return LabelledSet(name="labels", sha256="", outputs=tuple(rated))
-
-
-SCORES = {f"d{d}s{s}": 1.0 + (s if d < 1 else 1 - s) for d in range(3) for s in range(2)}
+    scores = {f"d{d}s{s}": 1.0 + (s if d < 1 else 1 - s) for d, s in documents}
+    return measure(scores, rows, dimension="charm", scale="1-5", level="summary")
 
 
 def test_verify_says_that_labels_are_weighted_and_prints_only_weighted_figures():
-    how = {"dimension": "charm", "scale": "1-5", "level": "summary"}
-    result = measure(SCORES, outputs(2, 1, 1), **how)
+    result = measured((2, 1, 1))
     summary = result.summary()
     # rho is 1, -1, -1 on the documents, of which the first counts 2 of 4; so are pairs.
     assert result.rho.value == pytest.approx(0)
@@ -149,7 +146,7 @@ def test_verify_says_that_labels_are_weighted_and_prints_only_weighted_figures()
     assert result.at("summary", "kendall").value == pytest.approx(0)
     assert summary["scales"] is None
     assert "people" not in summary
-    alike = measure(SCORES, outputs(1, 1, 1), **how)
+    alike = measured((1, 1, 1))
     assert alike.rho.value == pytest.approx(-1 / 3)
     assert "weighted" not in alike.summary()["data"]
     assert {"people", "scales"} <= alike.summary().keys()

@@ -24,7 +24,7 @@ CTRL, SHIFT = 2, 8
 
 
 class Page:
-    """One tab. `faults` are the errors that its console shows."""
+    """One tab."""
 
     def __init__(self, browser: "Browser", session: str) -> None:
         self._browser, self._session = browser, session
@@ -32,10 +32,6 @@ class Page:
             self.send(f"{domain}.enable")
         self.send("Emulation.setFocusEmulationEnabled", enabled=True)
         self.look()
-
-    @property
-    def faults(self) -> list[str]:
-        return [fault for session, fault in self._browser.faults if session == self._session]
 
     def send(self, method: str, **about: Any) -> Any:
         """What the browser answers to a command."""
@@ -58,11 +54,9 @@ class Page:
 
     def until(self, condition: str) -> None:
         """Wait until an expression is true, also over a page that is only loading."""
-        until(lambda: self._holds(condition))
-
-    def _holds(self, condition: str) -> bool:
-        answer = self.send("Runtime.evaluate", expression=condition, returnByValue=True)
-        return bool(answer.get("result", {}).get("value")) and "exceptionDetails" not in answer
+        about = {"expression": condition, "returnByValue": True}
+        # What an expression gives that fails is not true.
+        until(lambda: self.send("Runtime.evaluate", **about).get("result", {}).get("value") is True)
 
     def press(self, *keys: str, modifiers: int = 0, repeat: bool = False) -> None:
         """Press and release keys, by their names or letters, one after the other."""
@@ -79,8 +73,10 @@ class Page:
 
 
 class Browser:
+    """A browser. `faults` are the errors that the consoles of its tabs show."""
+
     def __init__(self, address: str) -> None:
-        self.faults: list[tuple[str, str]] = []
+        self.faults: list[str] = []
         self._runner, self._number = asyncio.Runner(), 0
         self._runner.run(self._connect(address))
 
@@ -88,42 +84,30 @@ class Browser:
         self._http = aiohttp.ClientSession()
         self._socket = await self._http.ws_connect(address, max_msg_size=0)
 
-    async def _close(self) -> None:
-        await self._socket.close()
-        await self._http.close()
-
     def close(self) -> None:
-        self._runner.run(self._close())
+        self._runner.run(self._http.close())
         self._runner.close()
 
     def page(self) -> Page:
         """A new window, since those behind others are slow to draw."""
         target = self.send("Target.createTarget", url="about:blank", newWindow=True)["targetId"]
-        return Page(
-            self, self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        )
+        session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        return Page(self, session)
 
     def send(self, method: str, session: str | None = None, **about: Any) -> Any:
         return self._runner.run(asyncio.wait_for(self._ask(method, session, about), TIMEOUT))
 
     async def _ask(self, method: str, session: str | None, about: dict[str, Any]) -> Any:
         self._number += 1
-        target = {"sessionId": session} if session else {}
-        await self._socket.send_json(
-            {"id": self._number, "method": method, "params": about, **target}
-        )
+        request = {"id": self._number, "method": method, "params": about}
+        await self._socket.send_json(request | ({"sessionId": session} if session else {}))
         while True:
             message = json.loads((await self._socket.receive()).data)
             if message.get("id") == self._number:
                 return message.get("result", {"exceptionDetails": message.get("error")})
-            self._note(message)
-
-    def _note(self, message: dict[str, Any]) -> None:
-        about = message.get("params", {})
-        if message.get("method") == "Runtime.exceptionThrown":
-            self.faults.append((message["sessionId"], json.dumps(about["exceptionDetails"])))
-        if message.get("method") == "Log.entryAdded" and about["entry"]["level"] == "error":
-            self.faults.append((message["sessionId"], about["entry"]["text"]))
+            entry = message.get("params", {}).get("entry", {})
+            if message.get("method") == "Runtime.exceptionThrown" or entry.get("level") == "error":
+                self.faults.append(json.dumps(message["params"]))
 
 
 @contextmanager

@@ -26,9 +26,9 @@ class DecidingLM:
             options = options_of(question)
             p = self.opinion(state, name, options)
             by_option = dict(zip(options, p, strict=True))
-            is_noul = question["type"] == "noul"
-            other = {"probabilities": by_option, "confidence": max(p)}
-            answers[name] = {"noul": p[0]} if is_noul else other
+            answers[name] = {"probabilities": by_option, "confidence": max(p)}
+            if question["type"] == "noul":
+                answers[name] = {"noul": p[0]}
         return answers
 
     async def acall(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A request is refused for whatever its form's documentation does not allow.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,6 @@ from serving import serving
 # The limit of OpenAI's `input_json`.
 MOST_BYTES = 256 * 1024
 Opinion = Callable[[Any, str, Sequence[str]], Sequence[float]]
-Pairs = list[tuple[str, float]]
 
 
 def _object(tag: str | None = None, **fields: Any) -> Any:
@@ -112,7 +111,7 @@ def _answer(question: Body, p: Sequence[float]) -> Body:
     kind, by_option = question["type"], dict(zip(options_of(question), p, strict=True))
     if kind in ("noul", "predicate"):
         return {"type": "noul", "noul": p[0]}
-    answer = {"type": kind, "confidence": max(p), "probabilities": by_option}
+    answer: Body = {"type": kind, "confidence": max(p), "probabilities": by_option}
     if kind == "score":
         labels = question.get("criteria") or [level["label"] for level in question["levels"]]
         answer["legend"] = dict(zip(by_option, labels, strict=True))
@@ -134,53 +133,43 @@ def _decision(name: str, answer: Body) -> Body:
     return {"name": name, **answer}
 
 
-def _put(value: float) -> Callable[[Body], object]:
-    """Set the first probability of each answer."""
-
-    def put(reply: Body) -> None:
-        for answer in reply["answers"].values():
-            shares = answer.get("probabilities", answer)
-            shares["noul" if shares is answer else next(iter(shares))] = value
-
-    return put
-
-
-def _options(change: Callable[[Pairs], Pairs], of: str = "probabilities") -> Callable[[Body], Any]:
-    """Change the options of each answer that lists them."""
-
-    def spoil(reply: Body) -> None:
-        for answer in reply["answers"].values():
-            if of in answer:
-                answer[of] = dict(change(list(answer[of].items())))
-
-    return spoil
-
-
-def _first(reply: Body) -> str:
-    return next(iter(reply["answers"]))
+def _spoil(reply: Body, fault: str) -> None:
+    """Make a sound reply in System One's form wrong, by the fault's name."""
+    answers, name = reply["answers"], next(iter(reply["answers"]))
+    match fault:
+        case "missing":
+            del answers[name]
+        case "refusal":
+            answers[name] = {"type": "refusal"}
+        case "extra":
+            answers["unasked"] = {"type": "noul", "noul": 0.5}
+        case "twice":  # in OpenAI's form by the same name
+            answers["again"] = {**answers[name], "name": name}
+        case "no usage":
+            del reply["usage"]
+        case "absurd usage":
+            reply["usage"] = {"input_tokens": 10**15, "output_tokens": -3}
+        case _:
+            for answer in answers.values():
+                _spoil_answer(answer, fault)
 
 
-# What is done to a sound reply, by the fault's name.
-SPOILS: Mapping[str, Callable[[Body], object]] = {
-    "missing": lambda reply: reply["answers"].pop(_first(reply)),
-    "refusal": lambda reply: reply["answers"].update({_first(reply): {"type": "refusal"}}),
-    "sum": _put(1.0),
-    "nan": _put(float("nan")),
-    "wrong option": _options(lambda pairs: [("other", pairs[0][1]), *pairs[1:]]),
-    "order": _options(lambda pairs: pairs[::-1]),
-    # As a server would that turns the scale.
-    "labels": _options(
-        lambda pairs: [(n, pairs[-1 - i][1]) for i, (n, _) in enumerate(pairs)], "legend"
-    ),
-    "type": lambda reply: [each.update(type="box") for each in reply["answers"].values()],
-    "extra": lambda reply: reply["answers"].update(unasked={"type": "noul", "noul": 0.5}),
-    # In OpenAI's form by the same name.
-    "twice": lambda reply: reply["answers"].update(
-        again={**reply["answers"][_first(reply)], "name": _first(reply)}
-    ),
-    "no usage": lambda reply: reply.pop("usage"),
-    "absurd usage": lambda reply: reply.update(usage={"input_tokens": 10**15, "output_tokens": -3}),
-}
+def _spoil_answer(answer: Body, fault: str) -> None:
+    shares = answer.get("probabilities", {})
+    if fault == "type":
+        answer["type"] = "box"
+    elif fault in ("sum", "nan"):
+        probability = 1.0 if fault == "sum" else float("nan")
+        (shares or answer)[next(iter(shares), "noul")] = probability
+    elif fault == "wrong option" and shares:
+        answer["probabilities"] = {"other": shares.pop(next(iter(shares))), **shares}
+    elif fault == "order" and shares:
+        answer["probabilities"] = dict([*shares.items()][::-1])
+    elif fault == "labels" and "legend" in answer:  # as a server would that turns the scale
+        legend = answer["legend"]
+        answer["legend"] = dict(zip(legend, [*legend.values()][::-1], strict=True))
+
+
 HTML = "<html><body>502 Bad Gateway</body></html>"
 
 
@@ -189,8 +178,8 @@ class DecisionServer(OpenAIServer):
     """Decision models at /v1/decisions (both forms) and, unless `moved`, at /v1/systemone.
 
     `opinion` gives the probability of each option of a question, by the state, the question's name
-    and its options. Faults are 429, 500, hang, drop, "html" and those of SPOILS. `tokens_in` is the
-    bill; requests that hang or are dropped are on it, too.
+    and its options. Faults are 429, 500, hang, drop, "html" and those of `_spoil`. `tokens_in` is
+    the bill; requests that hang or are dropped are on it, too.
     """
 
     opinion: Opinion = believe
@@ -255,7 +244,7 @@ class DecisionServer(OpenAIServer):
         reply = self._reply(body)
         if fault == "html":
             return web.Response(text=HTML, content_type="text/html")
-        SPOILS[fault](reply)
+        _spoil(reply, fault)
         return web.json_response(self._in_form(body, reply))
 
     def _note(self, request: web.Request, body: Body, outcome: str) -> None:
