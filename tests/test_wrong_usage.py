@@ -62,11 +62,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (f"score fluency fluency {TO}", 2, "two judges"),
         (f"score e.yaml {TO}", 1, "e.yaml: Expected `object`"),
         (f"{SCORE} --plan mean --samples 3 --temperature 0", 2, "draws the same reply every time"),
-        (
-            f"{SCORE} --api-key sk-planted-4f9c",
-            2,
-            "arguments: --api-key; did you mean --api-key-env",
-        ),
+        (f"{SCORE} --api-key sk-planted-4f9c", 2, "--api-key; did you mean --api-key-env"),
         (f"{OWN} --max-cost 1 {NOWHERE}", 1, "max_cost needs the model's price"),
         (f"{OWN} --api-base http://me:word@host/v1", 2, "--api-base: holds a password or a key"),
         (OWN, 1, "OPENAI_API_KEY is not set"),
@@ -82,8 +78,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
 def test_wrong_usage_is_one_line_and_writes_over_nothing(line, code, reason):
     before = content()
     result = run_line(line)
-    assert (result.code, result.stdout) == (code, "")
-    assert "Traceback" not in result.stderr
+    assert (result.code, result.stdout, "Traceback" in result.stderr) == (code, "", False)
     assert reason in result.last
     assert content() == before
 

@@ -167,18 +167,17 @@ class OpenAIServer:
 
     def _withheld(self, fault: str, body: Body) -> Body:
         """An answer without a judgement; what it took to think is in its usage."""
-        text = {"garbage": GARBAGE, "cut": GARBAGE, "refusal": "I cannot help with that."}
-        answer = self._completion(body, [text.get(fault, "")])
-        n_thoughts = 40
-        answer["usage"]["completion_tokens"] += n_thoughts
-        answer["usage"]["total_tokens"] += n_thoughts
+        text = GARBAGE if fault in ("garbage", "cut") else ""
+        answer, n_thoughts = self._completion(body, [text]), 40
+        for name in ("completion_tokens", "total_tokens"):
+            answer["usage"][name] += n_thoughts
         self.tokens_out += n_thoughts
         for choice in answer["choices"]:
-            if fault == "null":
+            if fault in ("null", "refusal"):
                 choice["message"]["content"] = None
             if fault == "refusal":
-                choice["message"] |= {"content": None, "refusal": text[fault]}
-            if fault in {"truncated", "cut", "filtered"}:
+                choice["message"]["refusal"] = "I cannot help with that."
+            if fault in ("truncated", "cut", "filtered"):
                 choice["finish_reason"] = "content_filter" if fault == "filtered" else "length"
         return answer
 

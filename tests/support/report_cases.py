@@ -66,15 +66,13 @@ def outputs(
             zip(documents, systems or [None] * len(scores), human, strict=True)
         )
     )
-    results = judgements or [
-        Judgement.failed("no rating in the reply")
-        if math.isnan(score)
-        else Judgement(score=float(score), rationale="It says what matters.")
-        for score in scores
-    ]
+    if judgements is None:
+        given = Judgement(score=0, rationale="It says what matters.")
+        failed = Judgement.failed("no rating in the reply")
+        judgements = [failed if math.isnan(s) else replace(given, score=float(s)) for s in scores]
     return ScoredItems(
         items=Items(tuple(item_of(one, one.texts, one.rating(dimension)) for one in people)),
-        judgements=tuple(results),
+        judgements=tuple(judgements),
         labelled_items=people,
         scale=scale,
         **{"judge": "the judge", "dimension": dimension, "level": level},
@@ -86,22 +84,16 @@ def item_of(one: LabelledOutput | LabelledPair, texts: Mapping[str, str], human:
     return Item(id=one.id, document_id=one.document_id, system=system, texts=texts, human=human)
 
 
-def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> ScoredItems:
+def plain(n_documents: int = 12, n_systems: int = 5) -> ScoredItems:
     """Two annotators, several systems, a judge that is fairly right and fails once."""
-    rng = np.random.default_rng(seed)
-    n = n_documents * n_systems
+    rng, n = np.random.default_rng(0), n_documents * n_systems
     quality = rng.normal(3, 1, n)
     marks = np.clip(np.round(quality[:, None] + rng.normal(0, 0.5, (n, 2))), 1, 5)
     scores = np.clip(quality + rng.normal(0, 0.7, n), 1, 5)
     scores[3] = math.nan
-    documents, systems = zip(*(divmod(i, n_systems) for i in range(n)), strict=True)
-    return outputs(
-        list(scores),
-        [list(row) for row in marks],
-        [f"d{d}" for d in documents],
-        systems=[f"s{s}" for s in systems],
-        annotators=("ann", "bob"),
-    )
+    documents = [f"d{i // n_systems}" for i in range(n)]
+    systems, both = [f"s{i % n_systems}" for i in range(n)], ("ann", "bob")
+    return outputs(scores.tolist(), marks.tolist(), documents, systems=systems, annotators=both)
 
 
 def pairs(
@@ -116,19 +108,17 @@ def pairs(
         for n, side in enumerate(votes)
     )
     texts = {"post": "A post.", "summary_a": "One two three.", "summary_b": "One two."}
+    margins, failed = {"A": 1.0, "B": -1.0}, Preference.failed("no choice in the reply")
+    preferences = [
+        Preference.from_orders(margins[ab], margins[ba], "A says more.") if ab and ba else failed
+        for ab, ba in orders
+    ]
     return ScoredItems(
         items=Items(tuple(item_of(one, texts, one.margin) for one in people)),
-        judgements=tuple(preference(ab, ba) for ab, ba in orders),
+        judgements=tuple(preferences),
         labelled_items=people,
         **{"judge": "the judge", "dimension": "tldr_concise", "level": "dataset"},
     )
-
-
-def preference(ab: PreferredOutput | None, ba: PreferredOutput | None) -> Preference:
-    if ab is None or ba is None:
-        return Preference.failed("no choice in the reply")
-    margins = {"A": 1.0, "B": -1.0}
-    return Preference.from_orders(margins[ab], margins[ba], "A says more.")
 
 
 def reaching(value: float, half: float | None) -> IntervalEstimate:
