@@ -3,19 +3,18 @@
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 from command_runs import Result, run
 from jsonl import read_jsonl, write_jsonl
-from processes import TIMEOUT, start_command, until
+from processes import TIMEOUT, label_page, until
 
 from dspy_judges.__main__ import main
 from judges.labels.readers import read_labels
@@ -42,17 +41,6 @@ def _files(here: Path) -> None:
     Path("outputs.linked.jsonl").symlink_to("login")
     definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
     Path("mine.yaml").write_text(definition)
-
-
-@contextmanager
-def running(*words: str) -> Iterator[tuple[Popen[str], str]]:
-    """The command in a process of its own, and the address of its page."""
-    process = start_command("label", *words)
-    try:
-        yield process, next(line.split()[-1] for line in process.stdout if line.startswith("open "))
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def request(address: str, body: Any = None) -> Any:
@@ -125,7 +113,7 @@ def test_without_new_labels_tuning_is_not_advised(serve):
 def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
     names, counts = ["Anna", "Ben", "Cem", "Dee"], Counter[str]()
     words, path = (*TASK, "helpful"), Path("outputs.helpful.jsonl")
-    with running(*words) as (process, address):
+    with label_page(*words) as (address, process):
 
         def clicks(who: str) -> None:
             with suppress(OSError, HTTPException):
@@ -138,7 +126,7 @@ def test_a_killed_label_command_keeps_acknowledged_labels_and_continues():
             until(lambda: counts.total() > 5)
             process.kill()
     path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
-    with running(*words) as (process, address):
+    with label_page(*words) as (address, process):
         for name in names:  # one may be saved, unanswered
             done = request(f"{address}state?annotator={name}")["done"]
             assert done - counts[name] in (0, 1)

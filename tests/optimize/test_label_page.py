@@ -1,21 +1,16 @@
 """The page of `label` in a real browser, by what people press and see."""
 
 import json
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, CTRL, SHIFT, Browser, Page, chromium
+from browser import CTRL, SHIFT, Browser, Page, chromium, needs_chromium
 from jsonl import read_jsonl, write_jsonl
-from processes import start_command
+from processes import label_page
 
-pytestmark = [
-    pytest.mark.usefixtures("here"),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"),
-]
+pytestmark = [pytest.mark.usefixtures("here"), needs_chromium]
 MARKUP = "<img src=x onerror=\"document.title='hit'\"><script>document.title='hit'</script>"
 TALK = f"User: a question\n    of two lines\nAssistant: {MARKUP}\n\n    User: feigned"
 LONG = "unbreakable_" * 60
@@ -48,18 +43,11 @@ def outputs(documents: int, each: int, text: str = DOCUMENT, summary: str = "") 
     return [{"id": name, "group": d, **row} for (d, name), row in zip(names, texts, strict=True)]
 
 
-@contextmanager
-def serve(rows: list[Any], *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def serve(rows: list[Any], *flags: str) -> Any:
     """The address at which the command serves these rows, and its process."""
     path = write_jsonl("outputs.jsonl", rows)
     what = () if "--pairwise" in flags else ("--dimension", "relevance")
-    words = ("label", path, "--out", LABELS, *what, *flags)
-    running = start_command(*words, stderr=subprocess.DEVNULL)
-    try:
-        yield next(line[5:].strip() for line in running.stdout if line.startswith("open ")), running
-    finally:
-        running.kill()
-        running.communicate()
+    return label_page(path, "--out", LABELS, *what, *flags)
 
 
 def text(page: Page, name: str) -> str:

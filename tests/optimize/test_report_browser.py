@@ -5,12 +5,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from browser import CHROMIUM, chromium
+from browser import chromium, needs_chromium
 from report_cases import outputs, run_page
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
-)
+pytestmark = needs_chromium
 SHOWN = '[...document.querySelectorAll("article")].filter(one => !one.hidden).length'
 
 

@@ -67,9 +67,7 @@ def test_integer_weights_equal_copies_of_documents(outputs, weights):
 
 
 def draw(rng, cuts, documents, n):
-    """Ratings, labels of about `n`, scores and weights of documents; a kind judge's errors are
-    drawn with up to six times the chance.
-    """
+    """Ratings, labels of about `n`, scores, weights; a kind judge's errors are drawn more often."""
     quality = rng.normal(size=documents)
     human = np.searchsorted(cuts, quality).astype(float)
     score = np.searchsorted(cuts, quality + 0.3 + 0.8 * rng.normal(size=documents)).astype(float)

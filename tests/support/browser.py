@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from processes import TIMEOUT, until
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="none is on the PATH here")
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
     *("--no-first-run", "--disable-extensions", "--remote-debugging-port=0"),

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ def start_command(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
         [sys.executable, "-c", COMMAND, *map(str, words)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )
+
+
+@contextmanager
+def label_page(*words: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address at which the command `label` serves its page, and its process."""
+    running = start_command("label", *words)
+    try:
+        lines = iter(running.stdout or ())
+        yield next(line[5:].strip() for line in lines if line.startswith("open ")), running
+    finally:
+        running.kill()
+        running.communicate()
 
 
 def end_of(running: subprocess.Popen[str]) -> tuple[int, str]:

@@ -52,18 +52,6 @@ class SimulatedModel:
         """There is nothing to close."""
 
 
-def tune_folder(
-    settings: Mapping[str, Any], folder: Path, server: Any, model: type = SimulatedModel
-) -> Any:
-    """The summary of a whole run, without a report; a folder that is there goes on."""
-    prepared = prepare_run(Settings(**settings))
-    names = (settings["lm"], settings["proposer_lm"])
-    models = {name: model(server, name.partition("/")[2]) for name in names}
-    config = run_config(prepared)
-    with open_run(folder, prepared.subject.name, config, lambda line: None):
-        return run_prepared(prepared, folder, lambda line: None, models).to_json()
-
-
 def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: Any) -> PaidRun:
     """A run in a world where reasoning helps, each of whose labels has a comment that names it."""
     sys.path.insert(0, str(BENCHMARKS))
@@ -80,13 +68,14 @@ def paid_run(folder: Path, seed: int, *, two_values: bool = False, **settings: A
     server, bodies = SimulatedServer(world), list[Mapping[str, Any]]()
     answer = server.answer
     server.answer = lambda body: bodies.append(body) or answer(body)
-    flags = {
-        "dimension": str(dimension),
-        "data": str(labels),
-        "cache": "none",
-        **MODELS,
-        **settings,
+    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none"}
+    flags |= {**MODELS, **settings}
+    prepared = prepare_run(Settings(**flags))
+    models = {
+        name: SimulatedModel(server, name.partition("/")[2])
+        for name in (flags["lm"], flags["proposer_lm"])
     }
-    summary = tune_folder(flags, folder / "run", server)
+    with open_run(folder / "run", prepared.subject.name, run_config(prepared), lambda line: None):
+        summary = run_prepared(prepared, folder / "run", lambda line: None, models).to_json()
     trials = read_jsonl(folder / "run" / "trials.jsonl")
-    return PaidRun(summary, trials, server.dollars, bodies, flags | settings)
+    return PaidRun(summary, trials, server.dollars, bodies, flags)
