@@ -30,10 +30,6 @@ def script(name: str) -> Any:
     return module
 
 
-def notebook_of(path: Path) -> Any:
-    return nbformat.read(path, as_version=4)
-
-
 def outputs(notebook: Any) -> list[Any]:
     return [one for cell in notebook.cells for one in cell.get("outputs", ())]
 
@@ -74,12 +70,12 @@ def test_a_notebook_prints_what_it_stores(path, tmp_path, refresh):
     refresh.run_cell(f"%reset -f\n%cd -q {tmp_path}")
     fresh = refresh.execute(path.name, tmp_path)
     # The figures move with every change of the embedded model; what kind of output comes does not.
-    assert kinds(fresh) == kinds(notebook_of(path))
+    assert kinds(fresh) == kinds(nbformat.read(path, as_version=4))
 
 
 @by_name
 def test_a_notebook_was_stored_by_one_clean_run_and_tells_nothing_of_a_machine(path):
-    notebook = notebook_of(path)
+    notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))

@@ -37,32 +37,26 @@ def follow(body: Body, opinion: Callable[[str], float] = place) -> str:
 
 def completion(body: Body, texts: Sequence[str]) -> Body:
     """Build the official answer to a request."""
-    return {
-        "id": "chatcmpl-0",
-        "object": "chat.completion",
-        "created": 0,
-        "model": body["model"],
-        "choices": [choice(body, index, text) for index, text in enumerate(texts)],
-        "usage": usage(body, texts),
-    }
+    about = {"id": "chatcmpl-0", "object": "chat.completion", "created": 0, "model": body["model"]}
+    choices = []
+    for index, text in enumerate(texts):
+        message = {"role": "assistant", "content": text, "refusal": None}
+        content = tokens(text, body.get("top_logprobs", 0)) if body.get("logprobs") else None
+        logprobs = content and {"content": content, "refusal": None}
+        choice = {"index": index, "message": message, "logprobs": logprobs}
+        choices.append({**choice, "finish_reason": "stop"})
+    return {**about, "choices": choices, "usage": usage(body, texts)}
 
 
-def choice(body: Body, index: int, text: str) -> Body:
-    logprobs = {"content": tokens(text, body), "refusal": None} if body.get("logprobs") else None
-    message = {"role": "assistant", "content": text, "refusal": None}
-    return {"index": index, "message": message, "finish_reason": "stop", "logprobs": logprobs}
-
-
-def tokens(text: str, body: Body) -> list[Body]:
+def tokens(text: str, n_top: int) -> list[Body]:
     """Split into words; a number spreads half of its probability over its neighbours."""
     entries = []
     for word in re.findall(r"\s*\S+", text):
-        top = {word: 0.5} if word.strip().isdigit() else {word: 1.0}
+        top = {word: 1.0}
         if word.strip().isdigit():
-            number = int(word)
-            top |= {str(number - 1): 0.25, str(number + 1): 0.25}
+            top = {word: 0.5, str(int(word) - 1): 0.25, str(int(word) + 1): 0.25}
         rows = [{"token": t, "logprob": math.log(p), "bytes": None} for t, p in top.items()]
-        entries.append({**rows[0], "top_logprobs": rows[: body.get("top_logprobs", 0)]})
+        entries.append({**rows[0], "top_logprobs": rows[:n_top]})
     return entries
 
 
