@@ -170,11 +170,8 @@ def test_a_mapping_may_name_columns_of_the_outputs_and_of_the_labels():
 
 def test_a_definition_names_its_dimension_and_stays_in_the_label_command():
     write_labels(range(60))
-    spec = "ok=the text is polite"
-    *_, command = lines_of(*LINE, "--dimension", spec)
-    assert command.endswith("--dimension 'ok=the text is polite' --out done.jsonl")
-    Path("ok.yaml").write_text(
-        "name: ok\ndefinition: polite\ninputs: {output: a text}\nscale: [pass, fail]\n"
-    )
-    *_, command = lines_of(*LINE, "--dimension", "ok.yaml")
-    assert command.endswith("--dimension ok.yaml --out done.jsonl")
+    definition = "name: ok\ndefinition: polite\ninputs: {output: a text}\nscale: [pass, fail]\n"
+    Path("ok.yaml").write_text(definition)
+    for spec, words in (("ok=is polite", "'ok=is polite'"), ("ok.yaml", "ok.yaml")):
+        *_, command = lines_of(*LINE, "--dimension", spec)
+        assert command.endswith(f"--dimension {words} --out done.jsonl")

@@ -4,25 +4,17 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any
 
 from aiohttp import web
 
 
-class Server(Protocol):
-    """A server says what it answers; its address is set once it runs."""
-
-    url: str
-
-    def app(self) -> web.Application: ...
-
-
-AnyServer = TypeVar("AnyServer", bound=Server)
-
-
 @contextmanager
-def serving(server: AnyServer) -> Iterator[AnyServer]:
-    """Run a server on a free port of 127.0.0.1 for the time of the `with` block."""
+def serving(server: Any) -> Iterator[Any]:
+    """Run a server on a free port of 127.0.0.1 for the time of the `with` block.
+
+    It says by `app()` what it answers, and its `url` is set once it runs.
+    """
     ready, stop = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
