@@ -95,6 +95,14 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
     return read(found)
 
 
+def of_verdicts(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
+    """Rates of a judge that passes or fails so many outputs of each document."""
+    judge, _, ratings, _, document, _ = draw(rng, cuts, n, outputs)
+    card = verdict_agreement(judge - 1, ratings[:, 0] - 1, document)
+    rates = ("tpr", "tnr", "balanced_accuracy", "kappa")
+    return read({name: getattr(card, name) for name in rates})
+
+
 def of_pairs(cuts: Cuts, rng: np.random.Generator, n: int) -> Figures:
     """Accuracy on three pairs of each document."""
     a, b, _, human, document, _ = draw(rng, cuts, n, 6)
@@ -139,6 +147,7 @@ def of_systems(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fi
             "b less a, of outputs like these": gap.estimate,
             "b less a, of the given ones": of_given(gap.estimate, all_known[0].estimate.value),
             "mean of the given ones": of_given(mean, truth),
+            "mean of outputs like these": (mean.value, mean.interval),
         }
     )
 
@@ -339,6 +348,10 @@ def all_tables() -> Iterator[tuple[str, str, Any, Sequence[int], int]]:
     for (name, cuts), outputs in product(scales.items(), (4, 1)):
         title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
         yield "intervals", title, partial(over_documents, cuts, outputs), (15, 30, 100), 20_000
+    for outputs in (4, 1):
+        title = f"90 % pass, {outputs} outputs a document; 60, 120, 400 documents"
+        of = partial(of_verdicts, MOST_PASS, outputs)
+        yield "intervals", title, of, (60, 120, 400), 100_000
     of = partial(of_pairs, EVEN)
     yield "intervals", "pairs, three a document", of, (15, 30, 100), 20_000
     for n in (15, 100):

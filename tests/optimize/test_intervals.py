@@ -29,6 +29,9 @@ def worlds():
         ("of_pairs", ["EVEN"], [], 30, 4000),
         ("over_systems", [], [100], 20, 1000),
         ("of_systems", ["EVEN"], [3], 60, 20_000),
+        ("of_systems", ["MOST_PASS"], [1], 30, 20_000),
+        ("of_verdicts", ["MOST_PASS"], [4], 60, 100_000),
+        ("of_verdicts", ["MOST_PASS"], [1], 120, 100_000),
     ],
 )
 def test_95_percent_intervals_hold_the_truth_in_95_percent_of_simulations(
