@@ -114,7 +114,7 @@ def test_labels_that_a_second_file_replaces_are_told(files):
     new = [{"id": row["id"], **label} for row, label in zip(rows, clarity, strict=True)]
     result = run(estimate, *files, "--annotations", write_jsonl("new.jsonl", new))
     assert "n=60 labels" in result.out
-    assert "the labels of this file (annotations) are not read" in result.err
+    assert "file (annotations) are not read" in result.err
 
 
 def test_the_judge_alone_passes_the_share_of_scores_of_at_least_a_half(here):
