@@ -98,7 +98,7 @@ def correlation_line(rho: "Correlation", unit: str, n_systems: int) -> str:
     counts = [
         count(n_systems, "system") if rho.level == "system" else "",
         f"{rho.n_documents:,} documents",
-        f"{rho.n_outputs:,} {unit}",
+        count(rho.n_outputs, unit),
         f"{rho.n_undefined:,} undefined{zero_note}" if rho.n_undefined else "",
         f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]

@@ -57,7 +57,14 @@ def next_step_facts(
     spec = dimension_specs(flags).get(column, column)
     if column in catalog.names() or spec != column:
         yield _tune_fact(labelled, column, spec, flags, options)
-        return
+    else:
+        yield from _facts_without_definition(labelled, column, flags, options)
+
+
+def _facts_without_definition(
+    labelled: LabelledSet, column: str, flags: argparse.Namespace, options: ReadOptions
+) -> Iterator[Fact]:
+    """Yield the command for a column that no judge of the catalogue and no definition explains."""
     name, name_flag = judge_name(column), ""
     if not VALID_NAME.match(name):  # a judge cannot have the column's name
         name, name_flag = "quality", f" {map_flag('quality', [column])}"
@@ -66,7 +73,7 @@ def next_step_facts(
     draft = f"{name}=one line that says what earns {good_label}"
     # A judge of pass or fail can be tuned without a definition.
     is_catalog_name = name in catalog.names()
-    needs_definition = name_flag or column not in labelled.words or is_catalog_name
+    needs_definition = bool(name_flag) or is_catalog_name or column not in labelled.words
     title, text = _tune_fact(labelled, name, draft if needs_definition else name, flags, options)
     if title != COMMAND_TITLE:
         yield title, text

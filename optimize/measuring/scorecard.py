@@ -220,8 +220,8 @@ class Scorecard:
 
     @property
     def unit(self) -> str:
-        """The noun for what was judged, in the plural."""
-        return "pairs" if self.is_pairs else "outputs"
+        """The noun for what was judged."""
+        return "pair" if self.is_pairs else "output"
 
     @property
     def headline(self) -> Figure:

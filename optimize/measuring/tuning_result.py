@@ -133,7 +133,7 @@ class TuningResult:
 
     @property
     def unit(self) -> str:
-        return self.card.unit if self.card else "outputs"
+        return self.card.unit if self.card else "output"
 
     def to_json(self) -> JsonObject:
         record = fields_json(self, "test", "unseen")

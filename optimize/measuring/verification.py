@@ -254,7 +254,7 @@ def _reasons_to_fail(result: Verification, *, has_floors: bool) -> Iterator[str]
     if result.n_unjudged > MAX_FAILED_SHARE * n_labels:
         yield f"{result.n_unjudged:,} of {n_labels:,} labels have no record; {at_most}"
     if result.overlap.tuned_on_these_labels:
-        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}"
+        yield f"the judge was tuned on {result.overlap.n_rows:,} of these {result.card.unit}s"
 
 
 def floor_flags(figures: Correlation | VerdictAgreement) -> str:

@@ -206,7 +206,7 @@ def _rate_tiles(card: Scorecard, binary: TwoValueFigures) -> Iterator[Tile]:
 
 def measured_sentence(card: Scorecard, data: DataCounts, remark: str = "") -> str:
     """Return a sentence with the numbers of outputs and documents that the figures rest on."""
-    rho, binary, unit = card.rho, card.two_values, card.unit.removesuffix("s")
+    rho, binary, unit = card.rho, card.two_values, card.unit
     n_documents = binary.judge.n_documents if binary else rho.n_documents
     amount_text = f"{count(rho.n_outputs, unit)} of {count(n_documents, 'document')}"
     if rho.n_outputs == n_documents:
@@ -247,14 +247,14 @@ def tuning_warnings(overlap: TuningOverlap, unit: str, name: str = "It") -> Iter
     if overlap.tuned_on_these_labels:
         yield (
             "Warning",
-            f"{name} was tuned on {n_rows:,} of these {unit}, which flatters it.",
+            f"{name} was tuned on {n_rows:,} of these {unit}s, which flatters it.",
         )
     elif n_rows:
-        yield "Warning", f"{name} was tuned on {n_rows:,} further {unit}; these are not measured."
+        yield "Warning", f"{name} was tuned on {n_rows:,} further {unit}s; these are not measured."
     if n_document_rows:
         yield (
             "Warning",
-            f"{name} was tuned on documents of {n_document_rows:,} of these {unit}, which may "
+            f"{name} was tuned on documents of {n_document_rows:,} of these {unit}s, which may "
             "flatter it.",
         )
 
@@ -302,8 +302,8 @@ def labels_text(data: DataCounts, unit: str) -> str:
     documents = count(data.n_documents, "document")
     if data.is_weighted:
         documents += " (weighted; differences are unweighted)"
-    number = count(data.n_outputs, unit.removesuffix("s"))
-    if unit == "outputs" and data.n_outputs == data.n_documents and not data.is_weighted:
+    number = count(data.n_outputs, unit)
+    if unit == "output" and data.n_outputs == data.n_documents and not data.is_weighted:
         return f"{systems}{count(data.n_outputs, 'row')} of {short_name(data.name, 40)}"
     return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
 

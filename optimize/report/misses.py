@@ -84,7 +84,7 @@ def changed_rows_group(result: SwapResult) -> MissGroup:
         texts = {**row.remarks.texts, "output": row.remarks.output}
         shown = _shown_texts(texts, is_pairs=card.is_pairs)
         articles.append(MissArticle(miss, [], *shown))
-    caption = f"The {card.unit} on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
+    caption = f"The {card.unit}s on which the judges differ, old → new; {MAX_CHANGED_ROWS} at most."
     return MissGroup(title=f"Changes: {result.n_changed:,}", caption=caption, misses=articles)
 
 

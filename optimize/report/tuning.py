@@ -67,7 +67,7 @@ def tuning_answer(
         why=[shipped, ("Gain", gain_sentence(result, test)), *rate_facts(card), cost],
         tiles=tiles_of(card),
         measured=measured_sentence(card, result.data, " that tuning did not see"),
-        facts=[*_tuning_facts(result, test), *scale_facts(card), labels, *_search_end_fact(result)],
+        facts=[*_tuning_facts(result, test), *scale_facts(card), labels],
         tables=[_split_table(result)],
     )
 
@@ -76,7 +76,8 @@ def _tuning_facts(result: TuningResult, test: SplitResult) -> Iterator[Fact]:
     """Yield facts on failures of the judge that does not ship, on questions and on new systems."""
     other_card = test.untuned if result.shipped == "tuned" else test.tuned
     if n_failed := other_card.rho.n_failed:
-        yield "No score", f"The judge that does not ship failed on {n_failed:,} {other_card.unit}."
+        failures = count(n_failed, other_card.unit)
+        yield "No score", f"The judge that does not ship failed on {failures}."
     if result.answers and result.shipped == "tuned":
         *questions, own_answer = result.answers
         shares = ", ".join(f"{question.name} ({question.share:.0%})" for question in questions)
@@ -152,7 +153,8 @@ def _cost_text(result: TuningResult) -> str:
     if result.proposer_calls:
         calls += f" and {count(result.proposer_calls, 'proposal')}"
     if result.cached_calls:
-        calls += f" ({result.cached_calls:,} more from the reply cache)"
+        note = "; the limit of the search counts them, too" if result.limit_reached else ""
+        calls += f" ({result.cached_calls:,} more from the reply cache{note})"
     limit_text = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
     text = f"{cost_text(result.spending.cost_usd)}{limit_text}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
@@ -162,19 +164,6 @@ def _cost_text(result: TuningResult) -> str:
     if result.shipped == "tuned" and untuned_cost:
         text += f", untuned {cost_text(untuned_cost)} ({shipped_cost / untuned_cost:.1f} times)"
     return f"{text}."
-
-
-def _search_end_fact(result: TuningResult) -> Iterator[Fact]:
-    """Yield why the search ended, and what further rounds would cost, if --max-cost was given."""
-    last_round = result.last_round
-    if not last_round or result.max_cost is None or result.spending.cost_usd is None:
-        return
-    gain = f"{last_round.gain:+.3f} on train"
-    ending = f"A limit ended the search. Its last rounds gained {gain}."
-    if last_round.is_final:
-        error = f"no more than their standard error ({number_text(last_round.error)})"
-        ending = f"The search ended because its last rounds gained {gain}, {error}."
-    yield "Search", f"{ending} Further rounds would cost ${2 * last_round.cost:.2f}."
 
 
 def tuning_steps(
@@ -199,7 +188,7 @@ def tuning_steps(
     obstacle, n_failed, steps = obstacle_to_use(card, result.data), card.rho.n_failed, list[str]()
     if n_failed > MIN_FAILED_SHARE * card.rho.n_outputs:
         steps.append(
-            f"Fix the failures: {n_failed:,} {card.unit} have no score. The report says why."
+            f"Fix the failures: {n_failed:,} {card.unit}s have no score. The report says why."
         )
     more_labels, gain_steps = labels_advice(card, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):

@@ -64,7 +64,7 @@ def verification_answer(result: Verification, *, with_faults: bool = True) -> Re
     )
     measured = measured_sentence(card, result.data)
     if result.n_unjudged:
-        unjudged = count(result.n_unjudged, f"more labelled {card.unit.removesuffix('s')}")
+        unjudged = count(result.n_unjudged, f"more labelled {card.unit}")
         measured += f" {unjudged} were not scored."
     gate_texts = [*(result.faults if with_faults else ())]
     if gate and gate.held:

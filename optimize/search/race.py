@@ -99,7 +99,7 @@ class Race:
         # even candidates with the same number of documents may have different documents.
         by_size = sorted(
             latest_results.values(),
-            key=lambda pair: (-pair[0], pair[1].contrast.error - pair[1].gain),
+            key=lambda pair: (-pair[0], pair[1].error - pair[1].gain),
         )
         return [result for _, result in by_size]
 

@@ -108,9 +108,7 @@ class RankSearch:
         with suppress(*BUDGET_ERRORS):
             self._run_rounds()
         # Score the best candidates on as many documents as any candidate was scored on.
-        most_documents = max(
-            (len(each.items.documents) for each in self.results.values()), default=0
-        )
+        most_documents = max((result.n_documents for result in self.results.values()), default=0)
         with suppress(*BUDGET_ERRORS), self.budget.reserving(self._dev_cost()):
             for candidate in self._better_than_untuned()[:N_LEADERS_MEASURED]:
                 self._record_result(self.n_rounds, self.race.compare(candidate, most_documents))

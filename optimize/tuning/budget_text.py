@@ -1,12 +1,15 @@
 """A run's budget as lines for a terminal, and as the JSON object of a dry run."""
 
+from dspy_judges.errors import option_name
 from judges.client import Spending
+from judges.protocol import is_decision
 from judges.terminal import dollars_text
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
 from optimize.figures.as_text import wrap_lines
 from optimize.search.power import power_text
 from optimize.tuning.budget import CALL_SECONDS, PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
+from optimize.tuning.settings import Settings
 
 # A row of the table of expected spending: a purpose and four figures.
 TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
@@ -14,6 +17,7 @@ TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
 
 def budget_lines(budget: RunBudget) -> list[str]:
     """Return a table of expected spending, and notes on the run."""
+    prepared = budget.prepared
     table = [TABLE_ROW.format("", "calls", "tokens in", "tokens out", "dollars")]
     for row in (*budget.rows, budget.expected):
         counts = map(_two_digit_text, (row.calls, row.tokens_in, row.tokens_out))
@@ -28,16 +32,26 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, _chance_sentence(budget.prepared)),
+        *wrap_lines(*sentences, *proposer_notes(prepared.settings), _chance_sentence(prepared)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
 
 def planned_line(budget: RunBudget) -> str:
-    """Return the calls, minutes and dollars that a run is expected to take, on one line."""
+    """Return the calls and dollars that a run is expected to take, on one line."""
     limit_text = f", at most {limit}" if (limit := _limit_text(budget)) else ""
     calls, dollars = _two_digit_text(budget.expected.calls), _cost_text(budget.expected)
-    return f"planned: about {calls} calls, {budget.minutes:.1f} minutes, {dollars}{limit_text}"
+    return f"planned: about {calls} calls, {dollars}{limit_text}"
+
+
+def proposer_notes(settings: Settings) -> list[str]:
+    """Return a note if no model writes instructions because the judge is a decision model."""
+    if not is_decision(settings.lm) or settings.proposer_lm:
+        return []
+    return [
+        f"{settings.lm} writes no instructions, so the instruction stays as it is. To tune it too, "
+        f"name a chat model with {option_name('proposer_lm')}."
+    ]
 
 
 def _limit_text(budget: RunBudget) -> str:

@@ -215,7 +215,13 @@ def _default_folder(name: str, config: RunConfig) -> Path:
                 return folder
     suffixes = [folder.name.removeprefix(f"{name}-") for folder in RUNS_FOLDER.glob(f"{name}-*")]
     number = 1 + max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)
-    return RUNS_FOLDER / f"{name}-{number:03d}"
+    while True:
+        folder = RUNS_FOLDER / f"{name}-{number:03d}"
+        # If another run has just made the same folder, try the next number.
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+        number += 1
 
 
 def _delete_if_unbilled(folder: Path) -> None:

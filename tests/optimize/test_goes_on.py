@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from processes import until
 from judges.loading import load
 from optimize import __main__ as tune
 from optimize import compare, panel
+from optimize.tuning.folder import RunConfig, open_run
 
 DOCUMENTS, SYSTEMS, CONCURRENCY = 16, 5, 8
 LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"
@@ -148,6 +150,18 @@ def test_without_out_the_newest_unfinished_run_with_these_settings_continues(ser
         result = run(tune.command, *LABELLED)
         assert result.out.endswith(f"Its errors: runs/relevance-{folder}/report.html")
         assert ("continues with" in result.err) == (folder != "005")
+
+
+def test_runs_that_start_at_the_same_moment_have_different_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def start(number):
+        config = RunConfig(command=f"command {number}", settings={}, data={})
+        with open_run(None, "relevance", config, print) as folder:
+            return folder
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len({*pool.map(start, range(40))}) == 40
 
 
 @pytest.mark.parametrize("module", COMMANDS)

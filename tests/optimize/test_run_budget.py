@@ -11,7 +11,7 @@ from optimize.__main__ import command
 from optimize.figures.as_json import to_json
 from optimize.inputs.flags import SettingsError
 from optimize.tuning.budget import plan_budget
-from optimize.tuning.budget_text import planned_line
+from optimize.tuning.budget_text import budget_lines, planned_line
 from optimize.tuning.models import spending_summary
 from optimize.tuning.preparation import prepare_run
 from optimize.tuning.settings import read_settings
@@ -75,6 +75,13 @@ def test_with_max_calls_alone_the_budget_is_in_calls():
         assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).pricing.unit == "dollars"
+
+
+def test_a_plan_says_that_a_decision_model_writes_no_instructions():
+    note = "systemone/x writes no instructions, so the instruction stays as it is."
+    settings = {"lm": "systemone/x", "price": "0.1,0"}
+    assert note in " ".join(budget_lines(plan(**settings)))
+    assert note not in " ".join(budget_lines(plan(**settings, proposer_lm=LM)))
 
 
 def test_a_dry_run_needs_no_key_and_sends_and_writes_nothing(
