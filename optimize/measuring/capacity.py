@@ -152,27 +152,36 @@ def _advice_for_intervals(
     all_items: Items, test: Items, words: VerdictWords, level: Level
 ) -> list[str]:
     """Return how many more labels each figure without an interval on test needs for one."""
+    n_missing, n_documents = n_missing_for_intervals(test, words, level), len(all_items.documents)
+    if not words:
+        ((figure, n_on_test),) = n_missing.items()
+        if not n_on_test:
+            return []
+        # Test grows with the total in proportion; some of its documents may have no contrast.
+        n_with_contrast = max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)
+        n_more = max(n_on_test, math.ceil(n_on_test * n_documents / n_with_contrast))
+        clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
+        return [f"{n_more:,} more documents{clarification} for an interval of {figure} on test"]
+    advice, test_share = [], len(test) / len(all_items)
+    for word, label, (figure, n_on_test) in zip(words, (1, 0), n_missing.items(), strict=True):
+        if not n_on_test:
+            continue
+        rows = np.flatnonzero(test.human == label)
+        n_short = MIN_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
+        if rows.size >= MIN_OUTPUTS_FOR_RATES and n_short > 0:
+            n_more = math.ceil(n_short * n_documents / len(test.documents))
+            amount = f"{n_more:,} more documents with {word} outputs"
+        else:
+            n_labelled = int((all_items.human == label).sum())
+            n_more = max(n_on_test, _outputs_for_test(test_share) - n_labelled)
+            amount = f"{n_more:,} more {word} outputs"
+        advice.append(f"{amount} for an interval of {figure} on test")
+    return advice
+
+
+def _outputs_for_test(test_share: float) -> int:
+    """Return how many outputs give test, in nine of ten splits, enough of them for an interval."""
     from scipy.special import nbdtrik
 
-    n_documents, advice = len(all_items.documents), []
-    clarification = " (not more outputs of the same)" if len(all_items) > n_documents else ""
-    label_names = [f"{word} outputs" for word in words] if words else [f"documents{clarification}"]
-    n_missing = n_missing_for_intervals(test, words, level).items()
-    for label_name, label, (figure, n_on_test) in zip(label_names, (1, 0), n_missing, strict=False):
-        # Test grows with the total in proportion; some of its documents may have no contrast.
-        n_needed = n_on_test * n_documents / max(1, MIN_DOCUMENTS_FOR_INTERVAL - n_on_test)
-        if words:  # so that test has MIN_OUTPUTS_FOR_RATES of this label in nine of ten splits
-            n_needed = MIN_OUTPUTS_FOR_RATES + float(
-                nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, len(test) / len(all_items))
-            )
-            n_needed -= int((all_items.human == label).sum())
-        if n_on_test:
-            amount = f"{max(n_on_test, math.ceil(n_needed)):,} more {label_name}"
-            # How many documents with this label test lacks, although it has enough outputs.
-            rows = np.flatnonzero(test.human == label)
-            n_short = MIN_DOCUMENTS_FOR_RATES - len({test.document_ids[row] for row in rows})
-            if words and rows.size >= MIN_OUTPUTS_FOR_RATES and n_short > 0:
-                n_more = math.ceil(n_short * n_documents / len(test.documents))
-                amount = f"{n_more:,} more documents with {label_name}"
-            advice.append(f"{amount} for an interval of {figure} on test")
-    return advice
+    n_elsewhere = float(nbdtrik(0.9, MIN_OUTPUTS_FOR_RATES, test_share))
+    return math.ceil(MIN_OUTPUTS_FOR_RATES + n_elsewhere)
