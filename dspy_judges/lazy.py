@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Make `__getattr__`, `__dir__` and `__all__` for a package with `import NAME as NAME`."""
+    """Make `__getattr__`, `__dir__` and `__all__` for the names that a package imports as NAME."""
     namespace = vars(sys.modules[package])
     tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -34,7 +34,10 @@ class _OutputStream(io.FileIO):
 
 
 def wrap_output_streams() -> None:
-    """Let stdout and stderr survive their reader (`head`), and write missing characters as JSON."""
+    """Let a command go on after the reader of its output (`head`) has gone.
+
+    Characters that the encoding of the output lacks become JSON escapes.
+    """
     codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

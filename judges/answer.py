@@ -173,7 +173,11 @@ answer_form = lru_cache(maxsize=64)(AnswerForm)
 
 
 class Answer(NamedTuple):
-    """An answer in a reply (None if it is unclear), and its rank: a labelled answer comes first."""
+    """An answer in a reply, with its position; `value` is None if the answer is unclear.
+
+    `rank` is 3 if the label says "final" or "overall", 2 if the label names the answer or the
+    answer is alone on its line, and 1 otherwise.
+    """
 
     value: float | str | None
     rank: int
@@ -210,7 +214,10 @@ def find_answer(
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
-    """Return the text in ASCII, with tags, headers and JSON keys as labels; positions stay."""
+    """Return the text in ASCII, with tags, headers and JSON keys as labels; positions stay.
+
+    Raises NoScoreError if the text mentions another scale.
+    """
     text = text.translate(_ASCII_MAP)
     text = form.scale_pattern.sub(lambda match: " " * len(match[0]), text)
     if form.is_numeric and _OTHER_SCALE.search(text):

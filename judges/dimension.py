@@ -18,7 +18,7 @@ from judges.prompt import (
     with_questions,
     with_reasoning,
 )
-from judges.questions import MAX_QUESTIONS, Question, described, question_problem
+from judges.questions import MAX_QUESTIONS, Question, field_description, question_problem
 
 # The kind of a judge's answer: a rating, one of two words, or a choice between two outputs.
 Kind = Literal["rating", "verdict", "pairwise"]
@@ -151,7 +151,7 @@ class Dimension:
         """Return the prompt of the untuned judge; its reasoning is "none" by default."""
         labels = self.words[::-1] if self.words else self.scale
         anchors = zip(labels, self.anchors.values(), strict=True)
-        description = described(self.definition, anchors)
+        description = field_description(self.definition, anchors)
         answer = Field(name=self.kind, description=description, role="output", choices=self.answers)
         prompt = Prompt(instruction=self.instruction, fields=(*_input_fields(self.inputs), answer))
         return with_reasoning(prompt, reasoning or "none")

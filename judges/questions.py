@@ -56,13 +56,13 @@ class Question:
     @property
     def field(self) -> Field:
         """The field of a prompt that asks the question."""
-        description = described(self.text, self.anchors.items())
+        description = field_description(self.text, self.anchors.items())
         return Field(
             name=self.name, description=description, role="output", choices=tuple(self.answers)
         )
 
 
-def described(text: str, anchors: Iterable[tuple[object, str]]) -> str:
+def field_description(text: str, anchors: Iterable[tuple[object, str]]) -> str:
     """Return the description of a field: its text, and what earns each of its answers."""
     meanings = "; ".join(f"{answer} = {meaning}" for answer, meaning in anchors if meaning)
     return f"{text} ({meanings})" if meanings else text

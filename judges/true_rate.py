@@ -22,7 +22,10 @@ MIN_LABELS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueRate:
-    """The share of outputs that a judge passes, and the corrected share, or why there is none."""
+    """The share of outputs that a judge passes: as it is, and corrected, with a 95 % interval.
+
+    Without a correction, `value`, `low` and `high` are NaN, and `withheld` says why.
+    """
 
     judge: float
     value: float = math.nan
