@@ -96,16 +96,14 @@ class Exchange:
 
     def response_of(self, outputs: Iterable[object]) -> Response:
         """Return the outputs of an inference engine as a client's Response (see `Judge.read`)."""
-        samples, failures, refusals = list[ReplyContent](), list[str](), list[str]()
+        samples, failures = list[ReplyContent](), list[str]()
         for output in [outputs] if isinstance(outputs, str) else outputs:
             try:
                 check_reply(reply := self._read_output(output))
                 samples.append(self.sample_of(reply))
-            except RefusedError as refusal:
-                refusals.append(str(refusal))
-            except (NoScoreError, NoProbabilitiesError) as failure:
+            except (RefusedError, NoScoreError, NoProbabilitiesError) as failure:
                 failures.append(str(failure))
-        return Response(values=tuple(samples), failures=(*refusals, *failures))
+        return Response(values=tuple(samples), failures=tuple(failures))
 
     def judgement_of(self, responses: Sequence[Response]) -> AnyJudgement:
         """Return the judgement from one response, or, for a pair, from one for each order."""

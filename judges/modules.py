@@ -123,10 +123,6 @@ class JudgeModule(dspy.Module):
         with self._dspy_context():
             return self._with_score(await self.judge.acall(**self._predictor_arguments(texts)))
 
-    def load_state(self, state: ValuesByName, **options: object) -> None:
-        """Load a saved state; if it has no scoring, the weights and threshold stay the same."""
-        super().load_state({"scoring": self.scoring.dump_state(), **state}, **options)
-
     def _predictor_arguments(self, texts: ValuesByName) -> ValuesByName:
         """Return the predictor's arguments, with typed questions if the LM answers these."""
         lm = texts.get("lm") or self.judge.lm or dspy.settings.lm

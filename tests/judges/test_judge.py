@@ -114,10 +114,11 @@ NO_ROW = r"a row is 'document'; give a list of dicts .*or score a DataFrame by j
         (lambda: list(UNTUNED.judge_all(FRAME[["document", "summary"]])), NO_ROW),
         (lambda: list(UNTUNED.judge_all(TEXTS[0])), NO_ROW),
         (lambda: judges.SamplingPlan(kind="avg"), "plan 'avg': choose from one, mean, weighted"),
+        (lambda: UNTUNED.score(pd.concat([FRAME, FRAME], axis=1)), "two columns are called 'docu"),
     ],
 )
 def test_an_argument_of_a_wrong_kind_is_named_with_what_to_write(use, says):
-    with pytest.raises((OptionError, TypeError), match=says):
+    with pytest.raises((ValueError, TypeError), match=says):
         use()
 
 
