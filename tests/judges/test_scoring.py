@@ -135,6 +135,11 @@ def test_log_probabilities_of_no_rating_or_that_cannot_be_are_a_failure(top, why
     assert why in str(result.failure)
 
 
+def test_a_token_that_is_more_than_the_answer_has_no_probabilities():
+    result = judge_replies(WEIGHTED, BARE, spelt(Token("4 - fine", {"4": -0.1, "5": -3.0})))
+    assert result.failure == "no single token of the reply is the answer 4"
+
+
 def test_a_plan_says_what_to_ask_for():
     mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
     assert sampling_of(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
