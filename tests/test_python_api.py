@@ -28,7 +28,6 @@ ROWS: list[dict[str, Any]] = [
     | {"summary": text, "Anna": 1 + (i * 7) % 5, "Ben": 1 + (i * 5) % 5 if i != 4 else float("nan")}
     for i, text in enumerate(TEXTS)
 ]
-GOOD = {"fluency": "good"}
 MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
 FORMS: dict[str, Callable[[], Any]] = {
     "a DataFrame": lambda: pd.DataFrame(ROWS),
@@ -74,27 +73,19 @@ def test_measure_takes_a_frame_and_gives_one_back():
     assert frame["score_failure"].isna().all()
 
 
-@pytest.fixture(scope="module")
-def starter() -> pd.DataFrame:
+@pytest.mark.usefixtures("here")
+def test_a_run_on_a_frame_goes_on_with_its_labels():
     rows = read_jsonl(STARTER)[:162]
-    return pd.DataFrame([{**row, "good": row.pop("ratings")["fluency"]} for row in rows])
-
-
-@pytest.fixture(scope="module")
-def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
-    out = tmp_path_factory.mktemp("api") / "run"
-    return optimize.tune("fluency", starter, map=GOOD, out=out, max_calls=500, quiet=True)
-
-
-def test_a_run_on_a_frame_goes_on_with_its_labels(run, starter):
+    starter = pd.DataFrame([{**row, "good": row.pop("ratings")["fluency"]} for row in rows])
+    flags: dict[str, Any] = {"map": {"fluency": "good"}, "out": "run", "max_calls": 500}
+    run = optimize.tune("fluency", starter, **flags)
     assert run.summary["data"]["n_outputs"] == len(starter)
     # As a kill before its end leaves it.
     page = run.report.read_bytes()
     run.report.unlink()
-    flags: dict[str, Any] = {"map": GOOD, "out": run.folder, "quiet": True}
     with pytest.raises(optimize.RunFolderError, match="it had other labels"):
-        optimize.tune("fluency", starter[1:], **flags, max_calls=500)
-    again = optimize.tune("fluency", starter, **flags, max_calls=500)
+        optimize.tune("fluency", starter[1:], **flags)
+    again = optimize.tune("fluency", starter, **flags)
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
     # But for the digits of its seconds.
     assert len(again.report.read_bytes()) == pytest.approx(len(page), abs=2)

@@ -55,11 +55,8 @@ def post(address: str, who: str, value: Any, **more: Any) -> None:
     request(f"{address}label", {"annotator": who, "item": item, "value": value, **more})
 
 
-Serve = Callable[..., Result]
-
-
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs the command in this process; `work` on its session, then Ctrl-C, replaces serving."""
 
     def serving(work: Callable[[LabelSession], object], *words: str) -> Result:
