@@ -69,7 +69,7 @@ BARE = "no model 'gpt-5': write embedded or PROVIDER/NAME"
         (OWN, 1, "OPENAI_API_KEY is not set"),
         ("nope", 2, "invalid choice: 'nope'"),
         (f"{TUNE} --data in.csv --data two.csv", 2, "in.csv and two.csv: it takes one file; put"),
-        ("verify relevance --data twice.csv", 1, "row 20, field 'id': 'd0s0' is the id of row 2"),
+        ("verify relevance --data twice.csv", 1, "row 20, field 'id': 'd0s0' is the id of"),
         (f"{TUNE} --data in.csv --map relevance=r", 1, "your column with --map relevance=COLUMN"),
         # Nearly a column's name, beside a column called label.
         ("tune --dimension helpfull --data two.csv --dry-run", 2, "(did you mean helpful?)"),

@@ -35,7 +35,7 @@ def test_the_answer_on_a_run_says_what_ships_the_gain_and_the_cost():
     assert [*answer] == ["Shipped", "Gain", "Cost", "Labels"]
     assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in answer["Gain"]
     assert answer["Gain"].endswith("So tuning helped: these 20 documents had no part in it.")
-    assert answer["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 row")
+    assert answer["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s.")
     assert answer["Cost"].endswith("will cost $0.5000, untuned $0.2000 (2.5 times).")
     screen = " ".join(tuning_lines(run_result()))
     assert "Measured on 60 outputs of 20 documents that tuning did not" in screen
@@ -141,13 +141,13 @@ def verdicts(right: int) -> Scorecard:
     ("own", "gate", "says"),
     [
         # The first 76 are right: all 20 fails and 56 of 60 passes, 95 % beside 75 %.
-        (verdicts(76), None, "It is better than always saying pass, but it fails 7% of the passes"),
-        (verdicts(80), None, "It is better than always saying pass, and it misses 0% of the fails"),
+        (verdicts(76), None, "It is better than always saying pass, but it fails 7%"),
+        (verdicts(80), None, "It is better than always saying pass, and it misses 0%"),
         (verdicts(62), None, "Do not use its verdicts yet: it agrees with people on 78%"),
         (card(None, order(0.54, 0.06)), None, "Do not use it yet: it may be no better than a coin"),
-        (card(None, order(0.4, 0.06)), None, "Do not use it: its scores and the labels run in opp"),
+        (card(None, order(0.4, 0.06)), None, "Do not use it: its scores and the labels run in"),
         (card(None, order(0.7, None)), None, "Do not use it yet: labels are too few"),
-        (card(None, order(0.7, 0.1)), None, "Summary-level rho is 0.400 (0.200 to 0.600): it beat"),
+        (card(None, order(0.7, 0.1)), None, "Summary-level rho is 0.400 (0.200 to 0.600)"),
         (card(rho(NAN, None, n_outputs=0)), None, "Do not use it yet: it gave no score."),
         (card(rho(n_outputs=13, n_failed=83)), None, "Do not use it yet: more than half of its"),
         # Only a judge that holds its floors is recommended.
@@ -173,16 +173,16 @@ PERFECT = card(None, order(1.0, 0.0))
         (card(rho(NAN, None, n_outputs=0, n_failed=9)), "Fix the failures: 9 outputs", ""),
         (card(None, order(0.5)), "Label more documents", ""),
         (card(None, order(0.7, None)), "Label more documents: too few for an interval", ""),
-        (card(None, order(0.7, 0.15)), "Label more documents: with 20 ", "interval is still wide"),
+        (card(None, order(0.7, 0.15)), "Label more documents", "the interval is still wide"),
         # A judge whose verdicts are not to be used, and whose gain is clear.
         (verdicts(62), "Label more documents", ""),
-        (ALL_PASS, "Label 10 more fails for an interval: it needs 10 on test, from 5 docu", ""),
-        ({"test": on_split(gain(0.1, -0.1, 0.3))}, "Verify the judge", "test alone does not conf"),
+        (ALL_PASS, "Label 10 more fails for an interval: it needs 10 on test", ""),
+        ({"test": on_split(gain(0.1, -0.1, 0.3))}, "Verify the judge", "test alone does not"),
         (UNTUNED, "Label more documents and tune again", ""),
         ({**UNTUNED, "limit_reached": True}, "The limit was reached", "--max-cost"),
         ({"shipped": "seed", "test": on_split(untuned=PERFECT, tuned=PERFECT)}, "Load it with", ""),
-        ({"unseen": on_split(gain(-0.1, -0.2, 0))}, "Before you judge", "no gain on unseen system"),
-        ({}, "Load it with `judges.load(", "`dspy-judges verify FOLDER --data FILE --min-spear"),
+        ({"unseen": on_split(gain(-0.1, -0.2, 0))}, "Before you judge", "no gain on unseen"),
+        ({}, "Load it with `judges.load(", "verify FOLDER --data FILE --min-spearman X"),
         ({"test": None}, "Measure it on labels that it has not seen", ""),
     ],
 )

@@ -67,7 +67,7 @@ def test_labels_of_pass_and_fail_give_a_verdict_judge_with_these_words():
 
 def test_the_error_on_a_file_without_labels_says_how_to_get_some():
     result = run(check, "starter_unlabelled")
-    problem = "no column of labels was recognised; the columns are id, group, system, document, sum"
+    problem = "no column of labels was recognised; the columns are id, group, system"
     assert (result.code, problem in result.out) == (1, True)
     assert "or give labels: dspy-judges label FILE --dimension NAME" in result.out
 
