@@ -1,4 +1,4 @@
-"""The ladder of folders in docs/DESIGN.md, checked import by import; files and errors in one form."""
+"""The ladder of folders in docs/DESIGN.md, checked import by import; files and errors."""
 
 import ast
 import re
