@@ -7,7 +7,7 @@ column per annotator and dimension, or columns of objects {dimension: rating}.
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -134,8 +134,11 @@ def read_ratings(
     each output, in the order of its rows.
     """
     columns, notes = rating_columns.columns, list[str]()
+    all_cells: list[RatingCell] = []
+    if options.reads_labels:
+        all_cells += _rating_cells(rating_columns, options, problems)
     cells_by_dimension: dict[str, list[RatingCell]] = defaultdict(list)
-    for cell in _rating_cells(rating_columns, options, problems) if options.reads_labels else ():
+    for cell in all_cells:
         cells_by_dimension[cell.dimension].append(cell)
     by_item: dict[str, RatingsByDimension] = defaultdict(lambda: defaultdict(dict))
     words: dict[str, tuple[str, str]] = {}
@@ -157,9 +160,7 @@ def read_ratings(
             for dimension, by_annotator in ratings.items():
                 ratings[dimension] = dict(sorted(by_annotator.items(), key=str))
     if not columns.is_long:  # in a long table, --values may name the sources of a tool's labels
-        values = (cell.value for cells in cells_by_dimension.values() for cell in cells)
-        labels = {normalize_word(value) for value in values if not is_missing_value(value)}
-        notes += _check_user_words(labels, options, problems)
+        notes += _check_user_words(all_cells, options, problems)
     return TableRatings(rating_columns, by_item, notes, words)
 
 
@@ -180,7 +181,9 @@ def _annotator_name(
     return cell.annotator or next(number for number in numbers if number not in by_annotator)
 
 
-def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems) -> list[str]:
+def _check_user_words(
+    cells: Iterable[RatingCell], options: ReadOptions, problems: Problems
+) -> list[str]:
     """Add a problem if no label is one of the user's words with a new meaning.
 
     If the labels are numbers, return only a note, because recorded replies may have the words.
@@ -190,6 +193,7 @@ def _check_user_words(labels: Set[str], options: ReadOptions, problems: Problems
         for word, number in options.number_by_word.items()
         if NUMBER_BY_YES_NO_WORD.get(word) != number
     }
+    labels = {normalize_word(cell.value) for cell in cells if not is_missing_value(cell.value)}
     if not (labels and words and words.isdisjoint(labels)):
         return []
     fault = f"no label is {joined_names(sorted(words))}, which --values names"
