@@ -7,7 +7,7 @@ With these bounds, any file is read or refused within about ten seconds and 500 
 MAX_BYTES = 128 * 2**20
 # The approximate memory of a value in bytes, without the value's text.
 BYTES_PER_VALUE = 64
-# The most cells of a table in memory: 100,000 rows of ten columns.
+# The most cells of a sheet in a workbook: 100,000 rows of ten columns.
 MAX_CELLS = 2**20
 # The most commas and brackets in a JSON text, of which 3 bytes may take 70 bytes in memory.
 MAX_JSON_MARKS = 3_000_000

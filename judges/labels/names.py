@@ -48,8 +48,11 @@ _NAME_WORD = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Split a column's name into its words and numbers, in lower case."""
-    return tuple(token.casefold() for token in _NAME_WORD.findall(name))
+    """Split a column's name into its words and numbers, in lower case.
+
+    A name without any, as in a script such as Chinese, is one word.
+    """
+    return tuple(token.casefold() for token in _NAME_WORD.findall(name) or [name])
 
 
 def judge_name(text: str) -> str:

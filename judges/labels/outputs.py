@@ -120,20 +120,18 @@ def _read_comments(rating_columns: RatingColumns, options: ReadOptions) -> Comme
         *rating_columns.by_dimension,
         *rating_columns.nested_dimensions,
     )
-    # The names of each dimension and its columns; the dimension is "" if it is not read.
-    names = [
-        *((name, "") for name in rating_columns.numeric),
-        *((name, name) for name in all_dimensions),
-        *((c, name) for name, headers in rating_columns.by_dimension.items() for c in headers),
-    ]
-    dimension_by_words = {name_words(name): dimension for name, dimension in names}
+    # Maps the words of each dimension and its columns to the dimension; "" if it is not read.
+    dimension_by_words = dict.fromkeys(map(name_words, rating_columns.numeric), "")
+    dimension_by_words |= {name_words(name): name for name in all_dimensions}
+    for name, headers in rating_columns.by_dimension.items():
+        dimension_by_words |= dict.fromkeys(map(name_words, headers), name)
     dimensions_by_column: dict[str, Iterable[str]] = {}
     for column in columns.comment_columns:
         column_words = {*name_words(column)}
         commented = {
             dimension
             for words, dimension in dimension_by_words.items()
-            if words and column_words.issuperset(words)
+            if column_words.issuperset(words)
         }
         dimensions_by_column[column] = sorted(commented - {""}) if commented else all_dimensions
     return read_comments(columns, lambda column, _: dimensions_by_column[column])

@@ -148,8 +148,7 @@ def _find_columns(
     groups = {name_key(name): headers for name, headers in _annotator_groups(numeric).items()}
     if name_key(dimension) in groups and not named:
         return groups[name_key(dimension)], True
-    # A name in a script such as Chinese has no words.
-    similar = [c for c in numeric if words and words <= {*name_words(c)}]
+    similar = [c for c in numeric if words <= {*name_words(c)}]
     possible = tuple(dict.fromkeys((*named, *similar)))
     if named or len(possible) > 1:
         return possible, len(possible) == 1
