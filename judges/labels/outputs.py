@@ -37,8 +37,8 @@ def read_outputs(
         notes += check_rating_columns(rating_columns, problems)
     elif unread_labels := [*rating_columns.columns_by_name(), *columns.comment_columns]:
         notes.append(
-            f"the labels in this file ({joined_names(unread_labels)}) are not read, since the file "
-            "of --annotations has the labels; to use these labels, too, add them to that file"
+            f"the labels in this file ({joined_names(unread_labels)}) are not read, since a "
+            "second file has the labels; to use these labels, too, add them to that file"
         )
     reader = RowReader(
         columns,

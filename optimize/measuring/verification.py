@@ -263,19 +263,9 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
     The text is empty if labels are too few: on new labels, figures may then have no interval.
     """
     if isinstance(figures, VerdictAgreement):
-        floor_values = []
-        for rate in (figures.tpr, figures.tnr):
-            low_end = rate.interval.low if rate.interval else 0.0
-            n_documents = rate.n_documents or 0
-            n_required = (
-                2 * MIN_OUTPUTS_FOR_RATES if n_documents == rate.n else MIN_DOCUMENTS_FOR_FLOOR
-            )
-            if not low_end or n_documents < n_required:
-                return ""
-            floor_values.append(_round_down(floor.share_floor(rate.value, low_end, rate.n)))
+        tpr, tnr = _rate_floor(figures.tpr), _rate_floor(figures.tnr)
         # A judge that decides at random holds floors whose sum is 1 or less.
-        is_above_chance = sum(floor_values) > 1
-        return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floor_values) if is_above_chance else ""
+        return f"--min-tpr {tpr:.2f} --min-tnr {tnr:.2f}" if tpr + tnr > 1 else ""
     n_required = (
         MIN_DOCUMENTS_FOR_DATASET_FLOOR if figures.level == "dataset" else MIN_DOCUMENTS_FOR_FLOOR
     )
@@ -283,6 +273,18 @@ def floor_flags(figures: Correlation | VerdictAgreement) -> str:
         return ""
     floor_value = _round_down(floor.correlation_floor(figures.value, figures.interval.low))
     return f"--min-spearman {floor_value:.2f}" if floor_value > 0 else ""
+
+
+def _rate_floor(rate: Rate) -> float:
+    """Return a floor for a rate; 0 if labels are too few for one."""
+    n_documents = rate.n_documents or 0
+    n_required = MIN_DOCUMENTS_FOR_FLOOR
+    if n_documents == rate.n:
+        n_required = 2 * MIN_OUTPUTS_FOR_RATES
+    low_end = rate.interval.low if rate.interval else 0.0
+    if low_end == 0 or n_documents < n_required:
+        return 0.0
+    return _round_down(floor.share_floor(rate.value, low_end, rate.n))
 
 
 def _round_down(value: float) -> float:
