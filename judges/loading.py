@@ -14,6 +14,7 @@ from judges.judge import Judge
 from judges.panel import AnyJudge, Panel
 
 DEFINITION_ENDINGS = (".yaml", ".yml")
+NO_VALUE = ("", "null", "~")  # how YAML writes that an entry has no value
 
 
 def load(
@@ -71,7 +72,10 @@ def read_subject(name_or_path: str) -> Subject:
     from judges.tables.text import read_yaml_file
 
     try:
-        subject = convert(read_yaml_file(Path(name_or_path)), Definition).subject()
+        entries = read_yaml_file(Path(name_or_path))
+        if isinstance(entries, dict):  # an entry may have no value, as in "candidate: null"
+            entries = {n: value for n, value in entries.items() if value not in NO_VALUE}
+        subject = convert(entries, Definition).subject()
         Judge.of(subject, questions=subject.questions)  # raises an error if two names clash
         return subject
     except OSError as error:

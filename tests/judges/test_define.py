@@ -53,7 +53,8 @@ def test_a_yaml_file_defines_a_comparison():
 
 
 def test_a_scale_of_two_words_defines_a_verdict(capsys):
-    assert read_subject(write(BASE.replace("[1, 5]", "[yes, no]"))).words == ("yes", "no")
+    entries = BASE.replace("[1, 5]", "[yes, no]") + "candidate: null\n"
+    assert read_subject(write(entries)).words == ("yes", "no")
     path = write(BASE.replace("[1, 5]", "[safe, unsafe]\nanchors: {unsafe: could harm}"))
     subject = load(path).subject
     assert (subject.words, subject.anchors) == (("safe", "unsafe"), {0: "could harm", 1: ""})
