@@ -66,11 +66,9 @@ def with_latest_labels(columns: Columns) -> Columns:
             f"{count(n_changed, 'label')} changed after the annotator saw others' labels: "
             "agreement is not blind",
         )
-    removed_columns = (
-        *(_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN),
-        *SAMPLING_COLUMNS,
-        *(_FLAG_COLUMNS if _TIME_COLUMN in table.columns else ()),
-    )
+    removed_columns = {_TIME_COLUMN, _CHANGE_COLUMN, _SCALE_COLUMN, *SAMPLING_COLUMNS}
+    if _TIME_COLUMN in table.columns:
+        removed_columns.update(_FLAG_COLUMNS)
     kept_columns = tuple(columns.columns_except(removed_columns))
     return columns.with_table(
         replace(table, columns=kept_columns, rows=rows, notes=notes), columns.mapping

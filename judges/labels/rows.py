@@ -131,7 +131,7 @@ class RowReader:
         )
 
     def items(self) -> Iterator[ItemFields]:
-        """Yield the fields of each row without a problem or empty output; then note the latter."""
+        """Yield the fields of each row that has an output and no problem; then note empty texts."""
         lines_by_empty_text: dict[str, list[int]] = defaultdict(list)
         for row in self.columns.table.rows:
             n_problems = len(self._problems)
@@ -161,21 +161,20 @@ class RowReader:
 
     def _read_row(self, row: TableRow) -> ItemFields:
         item_id = self._read_id(row)
-        texts_or_none = {name: self._read_text(row, name) for name in self.texts}
-        texts = {name: text for name, text in texts_or_none.items() if text is not None}
+        texts: dict[str, str] = {}
+        for name in self.texts:
+            text = self._read_text(row, name)
+            if text is not None:
+                texts[name] = text
+        document_id = self._read_name(row, "group")
+        system_roles = [role for role in self._roles if role.startswith("system")]
+        draw_columns = [name for name in (*SAMPLING_COLUMNS, SWAP_COLUMN) if name in row.cells]
         return ItemFields(
             id=item_id,
-            document_id=self._read_name(row, "group")
-            or _document_id(item_id, texts, self._source_text),
-            systems=tuple(
-                self._read_name(row, role) for role in self._roles if role.startswith("system")
-            ),
+            document_id=document_id or _document_id(item_id, texts, self._source_text),
+            systems=tuple(self._read_name(row, role) for role in system_roles),
             texts=texts,
-            draw={
-                name: row.cells[name]
-                for name in (*SAMPLING_COLUMNS, SWAP_COLUMN)
-                if name in row.cells
-            },
+            draw={name: row.cells[name] for name in draw_columns},
         )
 
     def _read_id(self, row: TableRow) -> str:
