@@ -17,7 +17,7 @@ from optimize.search.budget import SearchBudgetSpentError
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemJudgement
 from optimize.search.optimizer import Exploration, find_optimizer
-from optimize.search.problem import Trial
+from optimize.search.problem import SearchOptions, Trial
 from optimize.search.proposer import Proposer
 from optimize.search.questions import (
     LabelledAnswers,
@@ -267,6 +267,11 @@ def test_questions_are_given_up_early_if_the_judge_often_fails():
     with pytest.raises(QuestionsNotTestedError, match=says):
         search(by=watch)
     assert len(watch.requests) == 2 * 192
+
+
+def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship():
+    with pytest.raises(SearchBudgetSpentError, match="the limit does not pay for them on test"):
+        search(options=SearchOptions(max_item_price=0.5))
 
 
 def luck(item):

@@ -75,6 +75,8 @@ def test_with_max_calls_alone_the_budget_is_in_calls():
         assert budget.search.limit + budget.reserved_cost == pytest.approx(0.95 * 2000)
         assert "at most 2,000 calls" in planned_line(budget)
     assert plan(max_calls=2000, max_cost=1.0).pricing.unit == "dollars"
+    # A model with a price for output tokens alone is not free.
+    assert plan(price="0,1.6").pricing.unit == "dollars"
 
 
 def test_a_plan_says_that_a_decision_model_writes_no_instructions():
