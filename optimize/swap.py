@@ -198,7 +198,7 @@ def _cost_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:
 def _changes_sentence(result: SwapResult, new: str, old: str) -> str:
     n_changed, card = result.n_changed, result.comparison.card
     if not n_changed:
-        return f"None of these {card.unit}s changes; the interval allows for other documents."
+        return f"None of these {card.unit}s changes; {card.unit}s of other documents may."
     text = f"{count(n_changed, card.unit)} change{'s' * (n_changed == 1)}"
     if card.two_values:
         n_up, n_down = result.n_by_direction["up"], result.n_by_direction["down"]

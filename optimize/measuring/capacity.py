@@ -97,21 +97,22 @@ def _tuning_capacity(
 ) -> tuple[str, str, list[str]]:
     """Return three texts: figures with an interval, the chance of a gain, labels to add."""
     level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
-    intervals_text, gain_text = (f"verify on all {_figures_with_interval(items, words, level)}", "")
+    intervals_text = f"verify on all {_figures_with_interval(items, words, level)}"
     try:
         # A tuning run with the default seed makes the same splits.
         splits = split(labelled, seed=0)
     except LabelError:
         too_few = f"{MIN_DOCUMENTS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
-        return intervals_text, gain_text, [too_few]
+        return intervals_text, "", [too_few]
     train, dev, test = (items_of(part, name) for part in (splits.train, splits.dev, splits.test))
     intervals_text += f"; tune on test, {_figures_with_interval(test, words, level)}"
     advice = _advice_for_intervals(items, test, words, level)
     training = Items((*train.items, *dev.items))
-    if np.ptp(training.human):
-        gain_text, n_needed = power_text(items, training, goal="balanced" if words else level)
-        if (n_more := n_needed - len(items.documents)) > 0:
-            advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
+    if not np.ptp(training.human):
+        return intervals_text, "", advice
+    gain_text, n_needed = power_text(items, training, goal="balanced" if words else level)
+    if (n_more := n_needed - len(items.documents)) > 0:
+        advice.append(f"{n_more:,} more documents to show a gain of {PLANNED_GAIN:g}")
     return intervals_text, gain_text, advice
 
 
