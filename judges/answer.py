@@ -233,28 +233,18 @@ def plain_text(text: str, form: AnswerForm) -> str:
 class _Line(NamedTuple):
     """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
 
-    start: int
-    content: str
-    label: re.Match[str] | None
+    label: str | None
+    text: str  # what follows the label
     answer: re.Match[str] | None
     reason: str | None  # None if the line has no complete answer
 
     @property
+    def is_label_alone(self) -> bool:
+        return self.label is not None and not self.text.strip(_SURROUNDING_CHARACTERS)
+
+    @property
     def is_answer_alone(self) -> bool:
         return self.reason is not None and not self.reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
-
-    @property
-    def is_label_alone(self) -> bool:
-        return self.label is not None and not self.after_label.strip(_SURROUNDING_CHARACTERS)
-
-    @property
-    def is_unclear(self) -> bool:
-        """Whether "~4", "N/A" or the like stands where the answer should be."""
-        return _UNCLEAR_ANSWER.match(self.after_label) is not None
-
-    @property
-    def after_label(self) -> str:
-        return self.content[self.label.end() :] if self.label else self.content
 
     def label_rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
         """Return the rank by the line's label, or by a label that is alone on the line above.
@@ -263,49 +253,48 @@ class _Line(NamedTuple):
         """
         if rank_above == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
-        if self.label:
-            return _label_rank(self.label["label"], name_words)
+        if self.label is not None:
+            return _label_rank(self.label, name_words)
         return rank_above if self.is_answer_alone else None
 
 
-def _read_line(match: re.Match[str], form: AnswerForm) -> _Line:
-    content = match[0].rstrip()
-    label = _LABEL_PATTERN.match(content)
+def _read_line(line: str, form: AnswerForm) -> _Line:
+    label = _LABEL_PATTERN.match(line)
     if label and form.answer_pattern.fullmatch(label["label"]):
         label = None  # "B: it is precise" begins with an answer and not with a label
-    answer = form.answer_pattern.match(content, label.end() if label else 0)
-    reason = None
-    if answer and _REASON_PATTERN.match(content, answer.end()):
-        reason = content[answer.end() :]
-    return _Line(match.start(), content, label, answer, reason)
+    start = label.end() if label else 0
+    answer, reason = form.answer_pattern.match(line, start), None
+    if answer and _REASON_PATTERN.match(line, answer.end()):
+        reason = line[answer.end() :]
+    return _Line(label["label"] if label else None, line[start:], answer, reason)
 
 
 def _find_answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
     """Return the answers in all lines of a plain text, and the text around them with positions."""
-    answers, other_texts = [], []
+    answers: list[Answer] = []
+    other_texts: list[tuple[int, str]] = []
     rank_above: int | None = None
-    for line_number, match in enumerate(re.finditer(r"\S[^\n]*", cleaned_text)):
-        line = _read_line(match, form)
+    for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
+        content, position = line_match[0].rstrip(), line_match.start()
+        line = _read_line(content, form)
         label_rank = line.label_rank(name_words, rank_above)
         rank_above = label_rank if line.is_label_alone else None
         rank = label_rank
         if rank is None and line.is_answer_alone:
             rank = 2
-        elif rank is None and line_number == 0 and not line.content.endswith("?"):
+        elif rank is None and not other_texts and not content.endswith("?"):
             rank = 1  # the answer opens the reply
         if line.answer and line.reason is not None and rank is not None:
             value = form.value(line.answer) if rank else None
-            end = line.start + line.answer.end()
-            answers.append(
-                Answer(value, max(rank, 1), line.start + line.answer.start("value"), end)
-            )
+            start, end = position + line.answer.start("value"), position + line.answer.end()
+            answers.append(Answer(value, max(rank, 1), start, end))
             other_texts.append((end, line.reason))
             continue
-        other_texts.append((line.start, line.content))
-        if label_rank and (line.answer or (label_rank > 1 and line.is_unclear)):
-            answers.append(Answer(None, label_rank, line.start, line.start))
+        other_texts.append((position, content))
+        if label_rank and (line.answer or (label_rank > 1 and _UNCLEAR_ANSWER.match(line.text))):
+            answers.append(Answer(None, label_rank, position, position))
     return answers, other_texts
 
 
