@@ -24,7 +24,7 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure with its title and a note; in percent if `share`, with + or - if `is_difference`."""
+    """A figure with its title and a note; in percent if `is_share`, signed if `is_difference`."""
 
     title: str
     figure: Figure

@@ -161,8 +161,8 @@ def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """
     if goal == "balanced":
         return balanced_accuracy(_best_verdicts(scores, items), items.human)
-    places = items.document_ids, items.system_ids
-    return correlation(goal, scores, items.human, *places).value
+    ids = items.document_ids, items.system_ids
+    return correlation(goal, scores, items.human, *ids).value
 
 
 def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:

@@ -39,13 +39,13 @@ def _read_ratings(
     return matrix, documents, systems
 
 
-def _rho(level: Level, judge: Vector, human: Vector, *places: NDArray[np.generic]) -> float:
+def _rho(level: Level, judge: Vector, human: Vector, *ids: NDArray[np.generic]) -> float:
     """Return rho between two vectors, without outputs that are NaN in either.
 
-    `places` are the documents and the systems of the outputs.
+    `ids` are the documents and the systems of the outputs.
     """
     both_rated = ~np.isnan(judge + human)
-    return correlation(level, *(vector[both_rated] for vector in (judge, human, *places))).value
+    return correlation(level, *(vector[both_rated] for vector in (judge, human, *ids))).value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +89,14 @@ def annotator_agreement(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    matrix, *places = _read_ratings(ratings, document, system)
+    matrix, *ids = _read_ratings(ratings, document, system)
     columns = list(enumerate(matrix.T))
     agreements = []
     if judge is not None:
         scores = np.asarray(judge, dtype=float)
         rounded_scores = scores if scale is None else nearest_ratings(scores, scale)
         for second, column in columns:
-            rho = _rho(level, scores, column, *places)
+            rho = _rho(level, scores, column, *ids)
             agreements.append(_agreement(None, second, rounded_scores, column, rho))
     for (first, ratings_a), (second, ratings_b) in itertools.combinations(columns, 2):
         if np.isnan(ratings_a + ratings_b).all():
@@ -104,7 +104,7 @@ def annotator_agreement(
         # `rho` depends on the order of its arguments: on a document on which one annotator gives
         # the same rating to all outputs, it is 0 or NaN. The mean of both orders does not.
         rho = (
-            _rho(level, ratings_a, ratings_b, *places) + _rho(level, ratings_b, ratings_a, *places)
+            _rho(level, ratings_a, ratings_b, *ids) + _rho(level, ratings_b, ratings_a, *ids)
         ) / 2
         agreements.append(_agreement(first, second, ratings_a, ratings_b, rho))
     return tuple(agreement for agreement in agreements if agreement.n_outputs)
@@ -255,7 +255,7 @@ def reliability(
     Raises:
         ValueError: The shapes of the arguments do not match.
     """
-    matrix, *places = _read_ratings(ratings, document, system)
+    matrix, *ids = _read_ratings(ratings, document, system)
     rating_counts = (~np.isnan(matrix)).sum(axis=1)
     # The first column holds the first rating of each output, the second column the second rating,
     # and so on. The ratings in a column may come from different annotators.
@@ -263,7 +263,7 @@ def reliability(
     columns = sorted_ratings.T[: rating_counts.max(initial=0)]
     rhos, n_shared_outputs = [], []
     for ratings_a, ratings_b in itertools.permutations(columns, 2):
-        rho = _rho(level, ratings_a, ratings_b, *places)
+        rho = _rho(level, ratings_a, ratings_b, *ids)
         if not np.isnan(rho):
             rhos.append(rho)
             n_shared_outputs.append((~np.isnan(ratings_a + ratings_b)).sum())

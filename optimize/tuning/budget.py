@@ -255,26 +255,28 @@ def _run_limit(prepared: PreparedRun, pricing: Pricing, *, is_checked: bool) -> 
     """
     settings = prepared.settings
     smallest_limit, default_limit = _planned_limits(prepared, pricing)
-    # For each setting: its name, the user's value, how much of the limit (in the unit of the costs)
-    # one call or dollar pays for once the spare part is set aside, and the decimals in a message.
+    # What a call or a dollar of the user's limit pays for, in the unit of the costs; the rest is
+    # spare.
+    per_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.item_calls
+    per_dollar = 1 - SPARE_COST_SHARE
+    # For each setting: its name, the user's value, this factor, and the decimals in a message.
     max_cost = settings.max_cost if pricing.unit == "dollars" else None
-    worth_of_call = (1 - SPARE_CALLS_SHARE) * pricing.untuned_cost / pricing.item_calls
     user_limits = (
-        ("max_calls", settings.max_calls, worth_of_call, 0),
-        ("max_cost", max_cost, 1 - SPARE_COST_SHARE, 2),
+        ("max_calls", settings.max_calls, per_call, 0),
+        ("max_cost", max_cost, per_dollar, 2),
     )
     limits = []
-    for name, value, worth_per_unit, digits in user_limits:
+    for name, value, factor, decimals in user_limits:
         if value is None:
             continue
-        if value * worth_per_unit < smallest_limit and not is_checked:
-            needed = math.ceil(smallest_limit / worth_per_unit * 10**digits) / 10**digits
+        limits.append(value * factor)
+        if limits[-1] < smallest_limit and not is_checked:
+            needed = math.ceil(smallest_limit / factor * 10**decimals) / 10**decimals
             raise SettingsError(
                 f"{option_name(name, f'{value:g}')}: too little to learn anything from "
                 f"{len(prepared.labels.everything)} labels; the smallest useful limit is "
                 f"{option_name(name, f'{needed:g}')}"
             )
-        limits.append(value * worth_per_unit)
     return min(limits, default=default_limit)
 
 
