@@ -204,21 +204,23 @@ def plan_figures(
     n_unlabelled = np.unique(sample.document).size - n_labelled
     is_rate, mean = bounds == (0, 1) and sample.is_two_valued, sample.mean(bounds)
     figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
-    missing_by_figure, fewest_needed = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
+    missing_by_figure, n_for_interval = dict[str, int](), MIN_DOCUMENTS_FOR_INTERVAL
     if np.nanmax(sample.score) > np.nanmin(sample.score):
         if is_rate:  # leave out the outputs whose annotators are tied
             labelled_part = labelled_part.select(labelled_part.label != 0.5)
             items = items.of_rows(np.flatnonzero(items.human != 0.5).tolist())
         score_label_document = labelled_part.score, labelled_part.label, labelled_part.document
-        level, answer_words = choose_level(items), None
+        level = choose_level(items)
         if is_rate and are_fractions(sample.score):
-            answer_words, fewest_needed = PASS_FAIL, MIN_OUTPUTS_FOR_RATES
+            n_for_interval = MIN_OUTPUTS_FOR_RATES
             rates = verdict_agreement(*score_label_document)
             figures |= {"balanced accuracy": rates.balanced_accuracy}
             figures |= {"TPR": rates.tpr, "TNR": rates.tnr}
+            missing_by_figure = n_missing_for_intervals(items, PASS_FAIL, level)
+            missing_by_figure["balanced accuracy"] = max(missing_by_figure.values())
         else:
             figures[f"{level}-level rho"] = correlation(level, *score_label_document)
-        missing_by_figure = n_missing_for_intervals(items, answer_words, level)
+            missing_by_figure = n_missing_for_intervals(items, None, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
         n_more = math.inf
@@ -227,8 +229,8 @@ def plan_figures(
             if figure is mean and n_more > 0:
                 n_needed = labels_needed(mean, target) or math.inf
                 n_more = max(1, n_needed * n_labelled / mean.n_labels - n_labelled)
-        elif n_missing := missing_by_figure.get(name, max(missing_by_figure.values(), default=0)):
-            n_more = n_missing * n_labelled / max(1, fewest_needed - n_missing)
+        elif n_missing := missing_by_figure[name]:
+            n_more = n_missing * n_labelled / max(1, n_for_interval - n_missing)
         more_documents = None if n_more > n_unlabelled else max(0, math.ceil(n_more))
         planned[name] = PlannedFigure(figure=figure, more_documents=more_documents)
     return planned

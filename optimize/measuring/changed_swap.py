@@ -92,31 +92,9 @@ def decide_by_changed_rows(
         if scored.scale not in ((), (0, 1)) or not are_fractions(scored.scores):
             raise SettingsError(NEEDS_VERDICTS_MESSAGE)
     items, is_changed = new_scores.items, new_scores.passes != old_scores.passes
-    n_changed = int(is_changed.sum())
-    n_needed = rows_to_label(n_changed, len(items), margin)
-    result = ChangedRowsSwap(
-        dimension=task.dimension,
-        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
-        new=new.name,
-        old=old.name,
-        n_outputs=len(items),
-        n_documents=len(items.documents),
-        n_changed=n_changed,
-        outcome="undecided",
-        margin=margin,
-        looks=flags.looks,
-        difference=None,
-        n_needed=n_needed,
-        n_drawn=min(n_needed, n_changed),
-    )
     ids, labels = [item.id for item in items.items], _labels_by_id(flags, task.dimension)
-    if not labels and n_changed:
-        shuffled_rows = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
-        path = Path(flags.changed)
-        _write_rows(path, task, [ids[row] for row in shuffled_rows[: result.n_drawn].tolist()])
-        label_command = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
-        return replace(result, file=str(path), next=shlex.join(label_command))
-    if unexpected := sorted(labels.keys() - {ids[row] for row in np.flatnonzero(is_changed)}):
+    changed_ids = [ids[row] for row in np.flatnonzero(is_changed).tolist()]
+    if unexpected := sorted(labels.keys() - {*changed_ids}):
         raise LabelError(
             f"{flags.changed}: {len(unexpected):,} labels are on outputs that do not change, or "
             f"that {task.labelled.name} lacks, such as {unexpected[0]!r}; --changed takes only "
@@ -128,20 +106,36 @@ def decide_by_changed_rows(
     gain[np.isnan(human) | (human == 0.5)] = np.nan
     terms, least_size = gain_terms(gain, is_changed, items.document_ids)
     interval = None if np.isnan(terms).any() else cautious_interval(terms, least_size, flags.looks)
-    outcome, clear_loss = swap_outcome(interval, margin), None
-    if outcome in ("better", "not worse") and (clear_loss := _find_clear_loss(gain, human)):
-        outcome = "undecided"
     value = round(float(terms.mean()), JSON_DECIMALS)
-    return replace(
-        result,
-        outcome=outcome,
-        clear_loss=clear_loss,
+    n_needed = rows_to_label(len(changed_ids), len(items), margin)
+    result = ChangedRowsSwap(
+        dimension=task.dimension,
+        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
+        new=new.name,
+        old=old.name,
+        n_outputs=len(items),
+        n_documents=len(items.documents),
+        n_changed=len(changed_ids),
+        outcome=swap_outcome(interval, margin),
+        margin=margin,
+        looks=flags.looks,
         difference=Difference(value=value, interval=interval, n_documents=terms.size),
         sample_interval=interval_on_these_rows(gain, is_changed),
         n_labelled=int((~np.isnan(gain[is_changed])).sum()),
         n_gained=int((gain == 1).sum()),
         n_lost=int((gain == -1).sum()),
+        n_needed=n_needed,
+        n_drawn=min(n_needed, len(changed_ids)),
     )
+    if not labels and changed_ids:
+        drawn_ids = stream(flags.seed, "changed").permutation(changed_ids)[: result.n_drawn]
+        _write_rows(Path(flags.changed), task, drawn_ids.tolist())
+        label_command = ["dspy-judges", "label", flags.changed, "--dimension", task.dimension]
+        next_command = shlex.join(label_command)
+        return replace(result, difference=None, file=flags.changed, next=next_command)
+    if result.outcome in ("better", "not worse") and (loss := _find_clear_loss(gain, human)):
+        return replace(result, outcome="undecided", clear_loss=loss)
+    return result
 
 
 def _find_clear_loss(gain: Vector, human: Vector) -> ClearLoss | None:
