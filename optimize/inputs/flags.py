@@ -38,8 +38,8 @@ MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or
 check's FILE.yaml"""
 VALUES_HELP = (
-    "the number that a word in labels or replies counts: up=1,down=0 (n/a= for no label, and for "
-    "pairs left=A,C=tie)"
+    "the number that a word in labels or replies counts: up=1,down=0 (n/a= for no label; pairs: "
+    "left=A,C=tie)"
 )
 
 
