@@ -294,12 +294,11 @@ def _read_on_scale(
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     """Return the narrowest usual scale for ratings; None if a judge would tie too much on it."""
-    low, high = narrowest_scale(ratings) or (0, 0)
+    scale = narrowest_scale(ratings)
     # On a scale of two or three ratings, a judge would tie outputs that people rank by fractions.
-    judge_can_rank = high - low > 2 or (
-        low < high and all(rating.is_integer() for rating in ratings)
-    )
-    return (low, high) if judge_can_rank else None
+    if scale and scale[1] - scale[0] <= 2 and not all(rating.is_integer() for rating in ratings):
+        return None
+    return scale
 
 
 def _scale_advice(ratings: list[float]) -> str:

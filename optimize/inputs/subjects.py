@@ -151,7 +151,9 @@ def _judged_output(
 ) -> str:
     """Return the name of the judged output; `outputs` are the texts with a usual name for it."""
     columns = labelled.reading.texts
-    possible_outputs = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    possible_outputs = [text for text in outputs if text in mapping]
+    if not possible_outputs:
+        possible_outputs = [*outputs] or [*columns][:2]
     if len(possible_outputs) == 1 and VALID_NAME.match(possible_outputs[0]):
         return possible_outputs[0]
     choices = [map_flag("output", [columns[text]]) for text in outputs or columns]
