@@ -25,7 +25,7 @@ class _QuestionEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     def question(self, name: str, default_answers: tuple[Value, ...]) -> Question:
         anchors = _text_by_rating(self.anchors)
         answers: Sequence[Value] = self.answers
-        if not _have_words(self.answers):
+        if not _has_words(self.answers):
             answers = _all_ratings(_ratings(self.answers), sorted(anchors))
         answers = tuple(answers) or default_answers
         return Question(name=name, text=self.text, answers=answers, anchors=anchors)
@@ -63,7 +63,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             instruction = self.instruction or f"Decide between the two: {definition_phrase}."
             return Comparison(**entries, instruction=instruction, candidate=self.candidate)
         words = None
-        if _have_words([*self.scale, *self.anchors]):
+        if _has_words([*self.scale, *self.anchors]):
             words = good_word, bad_word = self._words()
             task = f"decide: {good_word} or {bad_word}."
             anchors = {0: self.anchors.get(bad_word, ""), 1: self.anchors.get(good_word, "")}
@@ -107,7 +107,7 @@ class Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return {rating: anchors.get(rating, "") for rating in scale}
 
 
-def _have_words(answers: Iterable[str]) -> bool:
+def _has_words(answers: Iterable[str]) -> bool:
     return any(answer[:1].isalpha() for answer in answers)
 
 

@@ -102,7 +102,7 @@ def _question_sections(
     span: tuple[int, int],
     outputs: Sequence[Field],
 ) -> dict[str, tuple[int, int]]:
-    """Return the sections after headers, else after names of fields: "rating: 4", or in JSON."""
+    """Return each answer's section: after its header, else after its name, as in "rating: 4"."""
     names = [field.name for field in outputs if field.choices]
     if not sections.keys() >= set(names):
         names_pattern = "|".join(re.escape(field.name) for field in outputs)
