@@ -74,7 +74,10 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     candidates, vote_columns = find_candidate_columns(columns), _find_vote_columns(columns)
     if candidates is None:
         names = joined_names(columns.table.columns)
-        advice = "name your columns with --map response_a=COLUMN --map response_b=COLUMN"
+        advice = (
+            "name your columns with --map response_a=COLUMN --map response_b=COLUMN; if each row "
+            "has one output, use --dimension NAME, or read_labels"
+        )
         fault = f"there are no two columns of candidates among {names}"
         raise UnreadableError("no-column", fault, advice)
     label_columns = {*vote_columns, *columns.find_all(VOTE_COLUMNS)}

@@ -195,15 +195,11 @@ def _read_items(
     columns = _prepare_columns(table, options)
     candidates, are_pairs = find_candidate_columns(columns), holds_pairs(columns)
     if item_kind == "pairs" or (not item_kind and are_pairs):
-        if options.reads_labels and not candidates and columns.has_nested_or_long_ratings:
-            advice = "read it with read_labels, or tune on it with --dimension NAME"
-            raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
         return read_pair_rows(columns, problems, options)
     ratings_are_named = (
         options.dimensions is not None or columns.mapping or columns.has_nested_or_long_ratings
     )
-    has_second_ratings = second_ratings is not None and second_ratings.by_item
-    if candidates and not has_second_ratings and (are_pairs or not ratings_are_named):
+    if candidates and second_ratings is None and (are_pairs or not ratings_are_named):
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
         advice = "use --pairwise NAME, or name a column of ratings: --dimension COLUMN"
         if not options.reads_labels:
