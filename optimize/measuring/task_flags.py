@@ -84,7 +84,7 @@ def read_task(
     """Return the task that flags name, and an entry for each judge and each recording.
 
     `specs` are pairs of a name (or "") and JUDGE[@MODEL]; a judge without @MODEL gets the model
-    `lm`, if any. With --changed, the task has all outputs, without labels.
+    `lm`, if any. With --changed, the outputs of the task have no labels.
     """
     judges = load_judges(flags, specs, lm)
     set_only_dimension(flags)
