@@ -107,9 +107,10 @@ def _tune_fact(
         split(outputs, seed=0)
         if dimension is None:
             input_flag = missing_input_flag(outputs, text_names_for_judge(outputs, options.map))
-            command = " ".join([_command("--dimension", spec, flags, scale), input_flag]).rstrip()
-            needs_any = not scale and needs_any_scale(outputs, name)
-            return COMMAND_TITLE, command + f" --scale {ANY_SCALE}" * needs_any
+            parts = [_command("--dimension", spec, flags, scale), input_flag]
+            if not scale and needs_any_scale(outputs, name):
+                parts.append(f"--scale {ANY_SCALE}")
+            return COMMAND_TITLE, " ".join(filter(None, parts))
     except LabelError as error:
         reason = error.problems[0] if error.problems else error
         inputs_text = f"{name} reads {' and '.join(inputs)}. " if inputs else ""

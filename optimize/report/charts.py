@@ -54,21 +54,20 @@ def _system_charts(scored: ScoredItems) -> list[DotChart]:
     judge, mean_name = scored.scores, "mean"
     if scored.has_verdicts:
         judge, mean_name = scored.passes, "share of passes"
-    # Like the system-level rho, both means are over the outputs that the judge has scored.
-    systems, is_scored = np.array(scored.systems), ~np.isnan(judge)
-    names = [name for name in scored.items.systems if (is_scored & (systems == name)).any()]
+    systems, names = np.array(scored.systems), list[str]()
+    human_means, judge_means = list[float](), list[float]()
+    for name in scored.items.systems:
+        # Like the system-level rho, both means are over the outputs that the judge has scored.
+        rows = (systems == name) & ~np.isnan(judge)
+        if rows.any():
+            weights = scored.items.weights[rows]
+            names.append(name)
+            human_means.append(np.average(scored.human[rows], weights=weights))
+            judge_means.append(np.average(judge[rows], weights=weights))
     if len(names) < 2:
         return []
-    human_means, judge_means = (
-        np.array([_weighted_mean(scored, side, is_scored & (systems == name)) for name in names])
-        for side in (scored.human, judge)
-    )
     caption = f"Each dot is a system's {mean_name}."
-    return [_dot_chart(scored, human_means, judge_means, names, caption)]
-
-
-def _weighted_mean(scored: ScoredItems, values: Vector, rows: Vector) -> float:
-    return float(np.average(values[rows], weights=scored.items.weights[rows]))
+    return [_dot_chart(scored, np.array(human_means), np.array(judge_means), names, caption)]
 
 
 def _dot_chart(

@@ -248,16 +248,11 @@ def _answer_tables(result: TuningResult) -> list[ReportTable]:
     """Return a table of the tuned judge's questions, with their shares and contributions."""
     if not result.answers:
         return []
-    rows = [
-        (
-            answer.name,
-            answer.text,
-            " or ".join(map(str, answer.answers)),
-            f"{answer.share:.0%}",
-            "" if answer.loss is None else number_text(-answer.loss, signed=True),
-        )
-        for answer in result.answers
-    ]
+    rows = []
+    for answer in result.answers:
+        change = "" if answer.loss is None else number_text(-answer.loss, signed=True)
+        answers = " or ".join(map(str, answer.answers))
+        rows.append((answer.name, answer.text, answers, f"{answer.share:.0%}", change))
     figure = "balanced accuracy" if result.objective == "balanced" else "rho"
     caption = (
         "The questions that the judge answers in one reply. Shares were learned from people's "

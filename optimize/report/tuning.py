@@ -37,7 +37,9 @@ MAX_STEPS = 3
 
 def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
     """Return a run for a terminal: the answer, what to do next, and both judges' figures."""
-    files_text = f"Its errors: {folder}/report.html" + ", misses.csv" * result.has_verdicts
+    files_text = f"Its errors: {folder}/report.html"
+    if result.has_verdicts:
+        files_text += ", misses.csv"
     if result.tuned_file:
         files_text += f"; {result.tuned_file} did not ship"
     answer = tuning_answer(result, folder=folder or "FOLDER")

@@ -115,12 +115,12 @@ class JudgedItems:
     def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
         """Return the texts, by field name, that are the same for all of several outputs."""
         first, *others = (self.items.items[row].texts for row in rows)
+        if not others:
+            return {}
         return {
             name: text
             for name, text in first.items()
-            if others
-            and name not in self.output_names
-            and all(texts.get(name) == text for texts in others)
+            if name not in self.output_names and all(texts.get(name) == text for texts in others)
         }
 
     def _document_weights(self) -> Vector:
@@ -176,7 +176,9 @@ class JudgedItems:
         item, judgement = self.items.items[row], self.judgements[row]
         vote_counts = Counter(choice_of(vote) or "tie" for vote in item.ratings)
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(vote_counts.items()))
-        line = f"- people {_preference_text(item.human)}" + f" ({votes})" * bool(votes)
+        line = f"- people {_preference_text(item.human)}"
+        if votes:
+            line += f" ({votes})"
         line += f"; judge {_preference_text(self.scores[row])}"
         if orders := _choices_by_order(judgement):
             line += f" ({orders[0]} where A stands first, {orders[1]} where B does)"
@@ -203,10 +205,9 @@ class JudgedItems:
         scale = [int(choice_number(choice, self.choices)) for choice in self.choices]
         all_labels, n = self.items.human, len(rows)
         if n and min(scale) <= all_labels.min() and all_labels.max() <= max(scale):
-            judge_counts, people_counts = (
-                Counter(nearest_choice(self.choices, float(value)) for value in side)
-                for side in (self.scores[rows], all_labels[rows])
-            )
+            scores, labels = self.scores[rows].tolist(), all_labels[rows].tolist()
+            judge_counts = Counter(nearest_choice(self.choices, score) for score in scores)
+            people_counts = Counter(nearest_choice(self.choices, label) for label in labels)
             shares = (
                 f"{choice}: {judge_counts[choice] / n:.0%} and {people_counts[choice] / n:.0%}"
                 for choice in self.choices

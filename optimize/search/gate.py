@@ -83,8 +83,10 @@ class ShipDecision:
     @property
     def why(self) -> str:
         """A sentence that says which judge ships, followed by the reason."""
-        judge = "tuned" if self.ships else "untuned"
-        return f"Shipped: the {judge} judge{', by --ship tuned' * self.is_forced}. {self.reason}"
+        judge = "tuned judge" if self.ships else "untuned judge"
+        if self.is_forced:
+            judge += ", by --ship tuned"
+        return f"Shipped: the {judge}. {self.reason}"
 
 
 def decide(
@@ -254,10 +256,10 @@ def largest_gain(
         for kind, contrasts in enumerate(half):
             defined = [each for each in contrasts if each.documents]
             if defined:
-                columns = [np.searchsorted(documents, each.documents) for each in defined]
-                swapped = [
-                    each.swapped(signs[:, c]) for each, c in zip(defined, columns, strict=True)
-                ]
+                swapped = []
+                for each in defined:
+                    columns = np.searchsorted(documents, each.documents)
+                    swapped.append(each.swapped(signs[:, columns]))
                 n = len(_document_ids(defined))
                 gain_sums[:, kind] += n * np.mean(swapped, axis=0)
                 n_untied_by_kind[kind] += min(each.n_untied for each in defined)

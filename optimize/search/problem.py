@@ -11,7 +11,7 @@ import numpy as np
 
 from judges.client import Client
 from judges.prompt import Field, Reasoning
-from optimize.figures.as_json import JSON_DECIMALS, json_number
+from optimize.figures.as_json import to_json
 from optimize.inputs.flags import DEFAULT_RISK, MAX_FAILED_SHARE
 from optimize.items import Items
 from optimize.search.candidates import Candidate, word_run_hashes
@@ -118,10 +118,7 @@ class SearchProblem:
             how=candidate.demo_set.kind,
             reasoning=candidate.reasoning,
             questions=[field.name for field in candidate.questions or ()],
-            **{
-                name: value if isinstance(value, int) else json_number(value, JSON_DECIMALS)
-                for name, value in figures.items()
-            },
+            **to_json(figures),
         )
 
 

@@ -343,10 +343,9 @@ def question_losses(problem: SearchProblem, candidate: Candidate, items: Items) 
         asked = answers.of_questions(questions)
         return objective(held_out_scores(asked, all_tested, fixed), items, problem.goal)
 
-    questions = answers.fields[:-1]
+    questions, losses = answers.fields[:-1], dict[str, float]()
     objective_with_all = objective_with(questions)
-    return {
-        omitted.name: objective_with_all
-        - objective_with([question for question in questions if question != omitted])
-        for omitted in questions
-    }
+    for omitted in questions:
+        others = [question for question in questions if question != omitted]
+        losses[omitted.name] = objective_with_all - objective_with(others)
+    return losses

@@ -72,8 +72,8 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     if not all_tested and not questions:
         limit_reached = True
         reason = (
-            f"The budget ended before the best of {n_tried} candidates had been judged "
-            f"on documents held out from them. {HOW_TO_CONTINUE}{why_untested}"
+            "The limit ended the search before a candidate was tested on documents held out from "
+            f"it ({n_tried} tried). {HOW_TO_CONTINUE}{why_untested}"
         )
     elif was_cut_short and not decision.ships:
         limit_reached = True

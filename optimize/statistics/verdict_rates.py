@@ -92,14 +92,14 @@ def verdict_agreement(
     outputs_by_label = {"pass": human_labels == 1, "fail": human_labels == 0}
     all_outputs = np.ones(human_labels.size, bool)
     tpr, tnr = (_rate(is_right, rows, outputs) for outputs in outputs_by_label.values())
+    confusion = dict[str, int]()
+    for label, outputs in outputs_by_label.items():
+        confusion[f"{label}_pass"] = n_passes = int(passes[outputs].sum())
+        confusion[f"{label}_fail"] = int(outputs.sum()) - n_passes
     # With unequal weights the interval for kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
     return VerdictAgreement(
-        confusion={
-            f"{label}_{verdict}": int((passes[outputs] == (verdict == "pass")).sum())
-            for label, outputs in outputs_by_label.items()
-            for verdict in outputs_by_label
-        },
+        confusion=confusion,
         base_rate=_rate(human_labels, rows, all_outputs),
         judge_rate=_rate(passes, rows, all_outputs),
         tpr=tpr,

@@ -98,17 +98,13 @@ def run_prepared(
         if note := models.budget.total.cache_note:
             print_line(note)
     tuning_result = save_judges(run, search_result, scored_splits, tuning_result)
-    tuned_splits = scored_splits.tuned.by_name
-    rows = [
-        as_json(row) + "\n"
-        for split, scored in scored_splits.untuned.by_name.items()
-        for row in judgement_rows(
-            scored.items.items,
-            {"seed": scored.judgements, "tuned": tuned_splits[split].judgements},
-            split,
-        )
-    ]
-    run_folder.write_text(folder / run_folder.JUDGEMENTS_FILE, "".join(rows))
+    rows = []
+    for split, scored in scored_splits.untuned.by_name.items():
+        tuned_judgements = scored_splits.tuned.by_name[split].judgements
+        judgements = {"seed": scored.judgements, "tuned": tuned_judgements}
+        rows += judgement_rows(scored.items.items, judgements, split)
+    lines = "".join(as_json(row) + "\n" for row in rows)
+    run_folder.write_text(folder / run_folder.JUDGEMENTS_FILE, lines)
     write_json(folder / run_folder.SUMMARY_FILE, tuning_result.to_json())
     prompts = search_result.judges.map(lambda judge: judge.prompt(prepared.untuned))
     # Imported only here, because the import is slow, and a run may fail before its report.

@@ -228,10 +228,10 @@ class UserProgram:
             if isinstance(fatal_error, FatalModelError | BudgetSpentError):
                 raise fatal_error from None
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
-        token_counts = usage.get_total_tokens().values()
-        names = "prompt_tokens", "completion_tokens"
-        tokens = (sum(counts.get(name, 0) for counts in token_counts) for name in names)
-        return ItemJudgement(judgement, *tokens)
+        usages = usage.get_total_tokens().values()
+        tokens_in = sum(counts.get("prompt_tokens", 0) for counts in usages)
+        tokens_out = sum(counts.get("completion_tokens", 0) for counts in usages)
+        return ItemJudgement(judgement, tokens_in, tokens_out)
 
     def tuned_copy(
         self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
