@@ -154,7 +154,7 @@ class _ExportReader:
 
     def _label_rows(self, outputs: Mapping[str, TableRow]) -> list[TableRow]:
         """Return the rows of people's labels, with the outputs' texts and the comments."""
-        rows: list[TableRow] = []
+        rows, list_dimensions = list[TableRow](), set[object]()
         comments: dict[object, list[object]] = defaultdict(list)
         for row, (path, source) in product(self._table.rows, self._export.labels.items()):
             for entry in _label_entries(row.cells, path):
@@ -166,13 +166,12 @@ class _ExportReader:
                     comments[cells["id"], cells["annotator"]].append(cells["rating"])
                 else:
                     rows.append(row._replace(cells=cells))
-        # Several choices at once, as in a multiple-choice question, are not a rating.
-        list_dimensions = {
-            row.cells["dimension"] for row in rows if isinstance(row.cells["rating"], list)
-        }
-        label_rows = []
+                if isinstance(cells["rating"], list):
+                    list_dimensions.add(cells["dimension"])
+        label_rows: list[TableRow] = []
         for row in rows:
             cells = row.cells
+            # Several choices at once, as in a multiple-choice question, are not a rating.
             if cells["dimension"] in list_dimensions:
                 self._n_omitted[f"multiple choices on {cells['dimension']}"] += 1
                 continue

@@ -70,11 +70,8 @@ class RowReader:
         self.notes: list[str] = []
         used_columns = columns.used_columns(roles).union(candidates.values())
         texts = columns.find_texts(used_columns, label_columns) | dict(candidates)
-        certain_columns = {
-            column
-            for name, column in texts.items()
-            if name in candidates or name in columns.mapping or columns.is_certain_text(name)
-        }
+        certain_names = {*candidates, *columns.mapping, *filter(columns.is_certain_text, texts)}
+        certain_columns = {column for name, column in texts.items() if name in certain_names}
         if not problems:
             content_columns = certain_columns if len(certain_columns) > 1 else {*texts.values()}
             self.notes += note_repeated_rows(columns, problems, content_columns, label_columns)
