@@ -19,6 +19,7 @@ from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
 from optimize.measuring.changed_swap import ChangedRowsSwap, decide_by_changed_rows
 from optimize.measuring.comparison import ComparedJudge
+from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.swap import SwapDecision, SwapResult, decide_swap
 from optimize.measuring.task_flags import asking_options, check_names, read_task
 from optimize.measuring.verification import read_floors
@@ -161,16 +162,22 @@ def swap_answer(result: SwapResult) -> ReportAnswer:
         headline=result.verdict,
         why=why,
         tiles=[
-            *(
-                Tile(f"{judge.card.headline_name.capitalize()} of {name}", judge.card.headline)
-                for name, judge in judges
-            ),
+            *(_judge_tile(name, judge.card) for name, judge in judges),
             Tile("Difference", result.difference, interval_note, is_difference=True),
         ],
         measured=measured_sentence(card, comparison.data),
         facts=[*_error_facts(judges), *_cost_facts(judges)],
         steps=[swap_step(result)],
     )
+
+
+def _judge_tile(name: str, card: Scorecard) -> Tile:
+    """Return a tile with a judge's figure; for pass or fail, its TPR and TNR stand below."""
+    note = ""
+    if card.two_values:
+        tpr, tnr, _ = card.two_values.rates
+        note = f"TPR {number_text(tpr.value)}, TNR {number_text(tnr.value)}"
+    return Tile(f"{card.headline_name.capitalize()} of {name}", card.headline, note)
 
 
 def _error_facts(judges: Sequence[tuple[str, ComparedJudge]]) -> Iterator[Fact]:

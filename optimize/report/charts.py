@@ -1,15 +1,16 @@
-"""A page's scatter plots, which its template draws as SVG, and its tables of counts."""
+"""A page's charts, which its template draws as SVG, and its tables of counts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 
 from judges.judgement import Preference
-from optimize.figures.as_text import share_text
+from optimize.figures.as_text import number_text, share_text
 from optimize.measuring.scored import ScoredItems
 from optimize.report.answer import ReportTable
-from optimize.statistics.intervals import Vector
+from optimize.statistics.intervals import Figure, Interval, Vector
 
 # Upper bound on the dots in a chart: of more outputs, evenly spaced outputs are drawn.
 MAX_DOTS = 1000
@@ -31,6 +32,36 @@ class DotChart:
     y_ticks: Ticks
     has_diagonal: bool
     caption: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalChart:
+    """A row for each judge: its name, its figure as text, and where low end, figure, high end lie.
+
+    Positions are in percent of the axis. Without an interval all three are the same.
+    """
+
+    rows: Sequence[tuple[str, str, Sequence[float]]]
+    ticks: Ticks
+    caption: str
+
+
+def interval_charts(figures: Mapping[str, Figure], figure_name: str) -> list[IntervalChart]:
+    """Return a chart of the judges' figures with intervals; none if no figure is defined."""
+    defined = {name: figure for name, figure in figures.items() if not isnan(figure.value)}
+    if not defined:
+        return []
+    points = list[float]()
+    for figure in defined.values():
+        ends = figure.interval or Interval(figure.value, figure.value)
+        points += [ends.low, figure.value, ends.high]
+    positions, ticks = _positions(np.array(points), np.array(points))
+    rows = [
+        (name, number_text(figure.value), positions[3 * index : 3 * index + 3])
+        for index, (name, figure) in enumerate(defined.items())
+    ]
+    caption = f"Each judge's {figure_name} with its 95% interval."
+    return [IntervalChart(rows=rows, ticks=ticks, caption=caption)]
 
 
 def dot_charts(scored: ScoredItems) -> list[DotChart]:

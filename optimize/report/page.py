@@ -32,7 +32,7 @@ from optimize.measuring.tuning_result import HeldOut, TuningResult
 from optimize.measuring.verification import Verification
 from optimize.report.answer import Fact, ReportAnswer, ReportTable
 from optimize.report.card import annotator_facts, unweighted_sentence
-from optimize.report.charts import DotChart, count_table, dot_charts
+from optimize.report.charts import DotChart, IntervalChart, count_table, dot_charts, interval_charts
 from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
@@ -52,7 +52,7 @@ class Section:
 
     title: str
     facts: Sequence[Fact] = ()
-    charts: Sequence[DotChart] = ()
+    charts: Sequence[DotChart | IntervalChart] = ()
     tables: Sequence[ReportTable] = ()
     texts: Sequence[tuple[str, str | Markup]] = ()
     folded: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
@@ -163,9 +163,11 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write the page on a comparison."""
     answer = comparison_answer(result)
     left_out = [(entry.name, entry.why_unscored) for entry in result.left_out]
+    figures = {judge.name: judge.card.headline for judge in result.judges}
     section = Section(
         title="Figures",
         facts=answer.facts,
+        charts=interval_charts(figures, result.card.headline_name),
         tables=[*answer.tables, usage_table(result), ReportTable(("left out", "why"), left_out)],
     )
     save_page(path, page_html(answer, [section, source_section(result.data)]))

@@ -182,6 +182,15 @@ def test_the_dot_chart_has_a_diagonal_if_judge_and_people_share_a_scale():
     assert not other.has_diagonal
 
 
+def test_a_comparison_draws_each_figure_with_its_interval():
+    figures = {"a": reaching(0.75, 0.1), "b": reaching(NAN, None)}
+    (chart,) = charts.interval_charts(figures, "rho")
+    # From .65 - .012 to .85 + .012: .75 is in the middle, .65 and .85 are .10 / .224 from it.
+    assert chart.rows == [("a", "0.750", [5.36, 50.0, 94.64])]
+    assert chart.ticks[0] == (5.36, "0.65")
+    assert charts.interval_charts({"b": figures["b"]}, "rho") == []
+
+
 def test_an_attacks_effect_is_the_share_of_the_scale_beyond_a_neutral_line():
     evidence = plain()
     moves = {"order": (4.0, 5.0, 5.0)}

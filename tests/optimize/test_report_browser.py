@@ -43,7 +43,7 @@ def test_the_security_policy_allows_only_the_pages_own_script(tab, tmp_path):
     assert not re.search(r"<article [^>]*hidden", page)
 
 
-def test_misses_can_be_filtered_by_words_in_texts_and_names(tab, tmp_path):
+def test_misses_can_be_filtered_by_words_and_by_system(tab, tmp_path):
     # All four are false passes; from the second on the output says "so".
     systems = ["new-a", "new-b"] * 2
     scores = outputs([1] * 4, [[0]] * 4, list("wxyz"), systems=systems, scale=(0, 1))
@@ -52,6 +52,10 @@ def test_misses_can_be_filtered_by_words_in_texts_and_names(tab, tmp_path):
         tab.run(f"document.querySelector('#words').value = {json.dumps(words)}")
         tab.run("document.querySelector('#filter').oninput()")
         assert tab.run(SHOWN) == number
+    tab.run("document.querySelector('#words').value = 'so'")
+    tab.run("document.querySelector('#system').value = 'new-b'")
+    tab.run("document.querySelector('#filter').oninput()")
+    assert tab.run(SHOWN) == 2
 
 
 # With everything unfolded, what sticks out at the right.

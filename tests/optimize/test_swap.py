@@ -89,7 +89,7 @@ def test_for_pass_or_fail_changed_rows_show_which_judge_agrees_with_people(here)
     assert "pass → fail (people pass) r0: Because." in lines
     assert "1,000 rows" not in out  # the price of recorded scores is not known
     assert "Missed fails: new 0/200, old 1/200; false alarms: new 2/200, old 0/200." in lines
-    assert "Balanced accuracy of new: 0.995 (0.979 to 0.999)." in lines
+    assert "Balanced accuracy of new: 0.995 (0.979 to 0.999); TPR 0.990, TNR 1.000." in lines
     assert (len(lines) <= 12, max(map(len, lines)) <= 80) == (True, True)
     page = here / "swap.html"
     assert page.as_uri() in run(command, *flags, "--report", "swap.html").stdout

@@ -1,5 +1,5 @@
 const $ = id => document.getElementById(id), MAX_SHOWN = 50;
-const form = $("filter"), words = $("words");
+const form = $("filter"), words = $("words"), system = $("system");
 const groups = [...document.querySelectorAll(".misses:has(article)")].map(group => ({
   none: group.querySelector(".none"), more: group.querySelector("button"), isWhole: false,
   all: [...group.querySelectorAll("article")].map(article => ({ article })) }));
@@ -8,7 +8,8 @@ const textOf = miss => miss.text ??= miss.article.textContent.toLowerCase();
 function show() {
   const wordsToFind = words.value.toLowerCase().split(/\s+/).filter(Boolean);
   for (const group of groups) {
-    const matching = group.all.filter(miss => wordsToFind.every(word => textOf(miss).includes(word)));
+    const matching = group.all.filter(miss => wordsToFind.every(word => textOf(miss).includes(word))
+      && (!system?.value || miss.article.querySelector(".system").textContent === system.value));
     const shown = new Set(group.isWhole ? matching : matching.slice(0, MAX_SHOWN));
     for (const miss of group.all) if (miss.article.hidden === shown.has(miss)) miss.article.hidden ^= true;
     group.more.hidden = shown.size === matching.length;
@@ -30,7 +31,7 @@ form.oninput = show;
 for (const group of groups) group.more.onclick = () => { group.isWhole = true; show(); };
 addEventListener("hashchange", showLinked);
 addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
   if (event.key === "/") { event.preventDefault(); words.focus(); }
   if (event.key === "j" || event.key === "k") moveFocus(event.key === "j" ? 1 : -1);
 });
