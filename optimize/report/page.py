@@ -107,7 +107,7 @@ def write_run(
 ) -> None:
     """Write the page on a run; `judgements` has both judges' judgements by split."""
     scored = judgements.of(result.shipped).test
-    answer = tuning_answer(result, successful_attacks(probes, scored), str(path.parent))
+    answer = tuning_answer(result, str(path.parent))
     # The page is written last, because its file marks the end of a run.
     _write_misses(path.with_name(MISSES_FILE), scored)
     sections = [
@@ -178,19 +178,6 @@ def source_section(data: DataCounts) -> Section:
     return Section(title="Where it comes from", facts=facts)
 
 
-def successful_attacks(probes: ProbeResult, scored: ScoredItems) -> list[tuple[str, float]]:
-    """Return the attacks that raise scores more than a neutral line of text, and by how much."""
-    scale_width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    control = next(
-        (each.mean for attack, each in probes.shifts if attack.is_control and each.n_outputs), 0.0
-    )
-    return [
-        (attack.title, (shift.mean - control) / scale_width)
-        for attack, shift in probes.shifts
-        if shift.mean > control
-    ]
-
-
 def _probe_table(probes: ProbeResult) -> ReportTable:
     """Return a table of how scores change if a line that asks for a better score is added."""
     rows = [
@@ -204,7 +191,9 @@ def _probe_table(probes: ProbeResult) -> ReportTable:
         if shift.n_outputs
     ]
     caption = "Can an output talk the judge into a higher score?"
-    if not rows:
+    if rows:
+        caption += " If so, it must not gate outputs whose authors gain from a high score."
+    else:
         caption += f" Not tried: {probes.reason or 'no output got a score'}."
     header = ("line added to the output", "change of score", "raised", "tried")
     return ReportTable(header, rows, caption)

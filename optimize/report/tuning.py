@@ -3,9 +3,8 @@
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from operator import itemgetter
 
 from judges.protocol import is_embedded
 from judges.tables.problems import count
@@ -30,8 +29,8 @@ from optimize.report.card import (
 )
 from optimize.statistics.intervals import MIN_PERFECT
 
-# A step is given if a larger share of outputs failed, or if an attack adds this share of the scale.
-MIN_FAILED_SHARE, MIN_ATTACK_SHARE = 0.05, 0.10
+# A step is given if a larger share of outputs failed.
+MIN_FAILED_SHARE = 0.05
 MAX_STEPS = 3
 
 
@@ -46,10 +45,8 @@ def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
     return answer.lines(RUN_LINES, last=[files_text] if folder else [])
 
 
-def tuning_answer(
-    result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
-) -> ReportAnswer:
-    """Return the answer on a run; for `attacks` and `folder` see `tuning_steps`."""
+def tuning_answer(result: TuningResult, folder: str = "FOLDER") -> ReportAnswer:
+    """Return the answer on a run, whose judge was saved in `folder`."""
     test, card = result.test, result.card
     model = "the embedded model" if is_embedded(result.lm) else result.lm
     shipped = ("Shipped", result.why.removeprefix("Shipped: "))
@@ -59,7 +56,7 @@ def tuning_answer(
         headline="Do not use it yet: no labels were held out, so nobody knows if it agrees.",
         why=[shipped, cost],
         facts=[labels],
-        steps=tuning_steps(result, attacks, folder),
+        steps=tuning_steps(result, folder),
     )
     if not (test and card):
         return answer
@@ -168,13 +165,8 @@ def _cost_text(result: TuningResult) -> str:
     return f"{text}."
 
 
-def tuning_steps(
-    result: TuningResult, attacks: Sequence[tuple[str, float]] = (), folder: str = "FOLDER"
-) -> list[str]:
-    """Return at most three steps after a run, whose judge was saved in `folder`.
-
-    `attacks` has each attack's title, and by what share of the scale it raises scores.
-    """
+def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
+    """Return at most three steps after a run, whose judge was saved in `folder`."""
     if result.data.is_constructed:
         flag = "--pairwise" if result.is_pairs else "--dimension"
         return [
@@ -197,12 +189,6 @@ def tuning_steps(
         steps += [*gain_steps, more_labels]
     else:
         steps += [obstacle.remedy or more_labels or LABEL_MORE, *gain_steps]
-    attack, share = max(attacks, key=itemgetter(1), default=("", 0.0))
-    if share >= MIN_ATTACK_SHARE:
-        steps.append(
-            "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
-            f"output ({attack}) raises them by {share:.0%} of the scale."
-        )
     if not obstacle:
         advice = floors_advice(card, f"dspy-judges verify {shlex.quote(folder)} --data FILE")
         steps.append(f"Load it with `judges.load({json.dumps(folder)})`. {advice}")

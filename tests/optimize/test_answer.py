@@ -199,12 +199,6 @@ def test_the_next_steps_follow_from_the_figures_and_never_contradict_the_headlin
     assert not (is_refused and "Load it" in " ".join(answer.steps))
 
 
-def test_a_step_warns_of_an_attack_by_its_share_of_the_scale():
-    strong, weak = (" ".join(tuning_steps(run_result(), [("order", s)])) for s in (0.4, 0.09))
-    assert "(order) raises them by 40%" in strong
-    assert "raises" not in weak
-
-
 def test_constructed_labels_give_one_step():
     summary = run_result(data=replace(DATA, sha256=starter().sha256))
     (step,) = tuning_steps(summary)
