@@ -137,4 +137,6 @@ def _command(
         words += ["--map", column]
     for values in () if flags.write_map else flags.values:
         words += ["--values", values]
-    return shlex.join([*words, *(["--scale", f"{scale[0]:g}:{scale[1]:g}"] if scale else [])])
+    if scale:
+        words += ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
+    return shlex.join(words)

@@ -23,8 +23,6 @@ from optimize.search.problem import SearchProblem, Trial, first_documents
 from optimize.search.questions import QuestionsNotTestedError, ask_questions, question_test_cost
 from optimize.statistics.intervals import Vector
 
-HOW_TO_CONTINUE = "Tune again with a larger limit, in a new folder."
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
@@ -73,11 +71,11 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
         limit_reached = True
         reason = (
             "The limit ended the search before a candidate was tested on documents held out from "
-            f"it ({n_tried} tried). {HOW_TO_CONTINUE}{why_untested}"
+            f"it ({n_tried} tried).{why_untested}"
         )
     elif was_cut_short and not decision.ships:
         limit_reached = True
-        reason += f" The limit was too small to try more candidates. {HOW_TO_CONTINUE}"
+        reason += " The limit was too small to try more candidates."
     threshold_items = problem.train_and_dev if shows_all else problem.train
     untuned = problem.with_threshold(problem.untuned, threshold_items)
     return SearchResult(
