@@ -65,17 +65,17 @@ def _read_grid(
     sheets: Sequence[Any], titles: Sequence[str], name: str | None, problems: Problems
 ) -> list[GridRow]:
     """Return the rows of the sheet `name`; by default, of the only visible sheet with a table."""
-    if name is None:
-        candidates = [sheet for sheet in sheets if sheet.sheet_state == "visible"]
-    else:
-        candidates = [sheet for sheet in sheets if sheet.title == name]
-    grids = {sheet: _filled_rows(sheet) for sheet in candidates}
+    grids: dict[Any, list[GridRow]] = {}
+    for sheet in sheets:
+        is_candidate = sheet.sheet_state == "visible" if name is None else sheet.title == name
+        if is_candidate:
+            grids[sheet] = _filled_rows(sheet)
     table_sheets = [sheet for sheet, grid in grids.items() if _holds_table(grid)]
     if len(table_sheets) > 1 or not grids:
         fault = f"has the sheets {joined_names(titles)}"
         advice = "name the sheet with the labels, as FILE.xlsx:SHEET"
         raise UnreadableError("no-sheet", fault, advice)
-    sheet = (table_sheets or candidates)[0]
+    sheet = (table_sheets or [*grids])[0]
     unread_titles = [title for title in titles if title != sheet.title]
     if name is None and unread_titles:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(unread_titles)}"
