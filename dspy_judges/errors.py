@@ -35,12 +35,28 @@ class OptionError(JudgesError, ValueError):
 _argument_names: ContextVar[Mapping[str, str] | None] = ContextVar("_argument_names", default=None)
 
 
+# Messages on labels name these flags, whether a command or a function reads the labels.
+_FLAGS_IN_PYTHON = {
+    "--map": "map={'NAME': 'COLUMN'}",
+    "--scale": "scale='LOW-HIGH'",
+    "--values": "values={'WORD': 1}",
+}
+
+
 @contextmanager
 def arguments_in_messages(**argument_names: str) -> Iterator[None]:
     """Make messages name arguments, not flags; `argument_names` maps options to other names."""
     token = _argument_names.set(argument_names)
     try:
         yield
+    except JudgesError as error:
+        message = str(error)
+        arguments = [
+            f"{text} for {flag}" for flag, text in _FLAGS_IN_PYTHON.items() if flag in message
+        ]
+        if arguments:
+            error.args = (f"{message}. In Python, write {' and '.join(arguments)}",)
+        raise
     finally:
         _argument_names.reset(token)
 

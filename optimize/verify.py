@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, arguments_in_messages
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.dimension import Comparison, Subject
@@ -137,6 +137,7 @@ class Measurement:
     __repr__ = __str__
 
 
+@arguments_in_messages()
 def measure(
     judge: AnyPath | AnyJudge | Mapping[str, float],
     data: AnyPath | AnyLabels | Rows | None = None,

@@ -62,6 +62,13 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value():
     assert message.startswith("DataFrame, row 7, field 'Anna': 'five'")
 
 
+def test_measure_says_how_a_flag_in_a_message_is_written_in_python():
+    with pytest.raises(
+        data.LabelError, match=r"In Python, write map=\{'NAME': 'COLUMN'\} for --map"
+    ):
+        optimize.measure("relevance", pd.DataFrame(ROWS), map={**MAP, "summary": "absent"})
+
+
 def test_measure_takes_a_frame_and_gives_one_back():
     result = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
     frame = result.judgements
