@@ -49,10 +49,9 @@ class SearchResult:
 
 def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on both halves, test what it finds, and decide which judge ships."""
-    halves = [
-        replace(problem, train=train, dev=dev, record_trial=partial(problem.record_trial, half=n))
-        for n, train, dev in ((1, problem.train, problem.dev), (2, problem.dev, problem.train))
-    ]
+    first_half = replace(problem, record_trial=partial(problem.record_trial, half=1))
+    second_half = replace(problem, record_trial=partial(problem.record_trial, half=2))
+    halves = first_half, replace(second_half, train=problem.dev, dev=problem.train)
     explorations, finalists = _explore_halves(optimizer, halves)
     # A limit that ended a search without finalists was too small, whatever the optimizer says.
     has_refused = problem.evaluator.budget.has_refused and not any(finalists)
@@ -60,9 +59,9 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
     shows_all = any(exploration.cross_validation for exploration in explorations)
     questions, why_untested, limit_reached = _test_questions(halves, explorations)
     tested = [*chain(*finalists), *(questions.finalists if questions else ())]
-    tried_ids = {trial.candidate.id for trial in tested}.union(
-        *(exploration.candidate_ids for exploration in explorations)
-    )
+    tried_ids = {trial.candidate.id for trial in tested}
+    for exploration in explorations:
+        tried_ids |= set(exploration.candidate_ids)
     n_tried = len(tried_ids - {problem.untuned.id})
     all_tested = len(finalists) == len(explorations)
     tuned, decision = decide(problem, finalists if all_tested else [], n_tried, questions)
