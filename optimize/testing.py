@@ -52,49 +52,67 @@ WARMTH = Dimension(
 )
 
 
-def simulated_items(n_documents: int, first_document: int = 0, n_outputs: int = 6) -> Items:
-    """Make items whose texts state six qualities in [0, 1]; ratings follow from two of them."""
-    rng, items = np.random.default_rng(first_document), []
+def simulated_items(
+    n_documents: int, first_document: int = 0, n_outputs: int = 8, seed: int = 0
+) -> Items:
+    """Make items whose texts state six qualities in [0, 1]; ratings follow from two of them.
+
+    A rating also has a random error, and is rounded to thirds.
+    """
+    rng, items = np.random.default_rng([seed, first_document]), []
     for document in range(first_document, first_document + n_documents):
         for output_number in range(n_outputs):
             values = rng.uniform(0, 1, len(QUALITIES))
             named_values = zip(QUALITIES, values, strict=True)
+            rating = 1 + 2 * (values[0] + values[4]) + rng.normal(0, 0.24)
             item = Item(
-                id=f"d{document}o{output_number}",
+                id=f"d{document}s{output_number}",
                 document_id=f"d{document}",
                 system=f"s{output_number}",
                 texts={"text": " ".join(f"{name}={value:.4f}" for name, value in named_values)},
-                human=float(1 + 2 * values[0] + 2 * values[4]),
+                human=round(float(np.clip(rating, 1, 5)) * 3) / 3,
             )
             items.append(item)
     return Items(tuple(items))
 
 
+def rate_by_qualities(
+    prompt: Prompt,
+    items: Sequence[Item],
+    qualities: Sequence[str] = QUALITIES,
+    error_sd: float = 0.15,
+) -> list[ItemJudgement]:
+    """Rate items by the qualities that the instruction names, or by all if it names none.
+
+    Each rating also has a random error, which is smaller if demonstrations show several ratings;
+    without demonstrations, its standard deviation is `error_sd`.
+    """
+    indices = [i for i, quality in enumerate(qualities) if quality in prompt.instruction]
+    n_ratings_shown = len({demo["rating"] for demo in prompt.demos})
+    judgements = []
+    for item in items:
+        error = error_sd / (1 + n_ratings_shown) * _noise(prompt.instruction, item.id)
+        values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
+        mean = float(np.mean([values[i] for i in indices or range(len(QUALITIES))]))
+        judgements.append(ItemJudgement(Judgement(score=2 + 2 * mean + error)))
+    return judgements
+
+
 @dataclass
 class SimulatedJudge:
-    """A judge that rates by the qualities that its instruction names, or by all if it names none.
-
-    Each rating also has a random error. `judged` has every item after the prompt that judged it.
-    """
+    """A judge by `rate_by_qualities`; `judged` has every item after the prompt that judged it."""
 
     qualities: Sequence[str] = QUALITIES
     judged: list[tuple[Prompt, Item]] = field(default_factory=list)
 
     def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         self.judged += [(prompt, item) for item in items]
-        indices = [i for i, quality in enumerate(self.qualities) if quality in prompt.instruction]
-        judgements = []
-        for item in items:
-            values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
-            mean = float(np.mean([values[i] for i in indices or range(len(QUALITIES))]))
-            score = 1 + 4 * mean + _noise(prompt.instruction, item.id)
-            judgements.append(ItemJudgement(Judgement(score=score)))
-        return judgements
+        return rate_by_qualities(prompt, items, self.qualities)
 
 
 @cache
 def _noise(instruction: str, item_id: str) -> float:
-    return float(stream(0, instruction, item_id).normal(0, 0.3))
+    return float(stream(0, instruction, item_id).normal())
 
 
 class SimulatedProposer:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,26 +21,15 @@ from optimize.search.optimizer import find_optimizer
 from optimize.search.problem import Goal, SearchOptions, SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.statistics.intervals import stream
-from optimize.testing import QUALITIES as WORDS
-from optimize.testing import WARMTH as SUBJECT
+from optimize.testing import QUALITIES, WARMTH, rate_by_qualities, simulated_items
 
-SEED = SUBJECT.prompt()
+SEED = WARMTH.prompt()
+judge = partial(rate_by_qualities, error_sd=0.4)
 
 
 def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) -> Items:
-    """Texts with six qualities; people value kindness and candour, and say so with some noise."""
-    rng = np.random.default_rng([seed, first])
-    items = []
-    for document in range(first, first + documents):
-        for system in range(systems):
-            qualities = rng.uniform(0, 1, len(WORDS))
-            value = 2.5 * qualities[0] + 2.5 * qualities[4] + rng.normal(0, 0.3)
-            pairs = zip(WORDS, qualities, strict=True)
-            text = " ".join(f"{word}={quality:.4f}" for word, quality in pairs)
-            human = round(float(np.clip(1 + value * 0.8, 1, 5)) * 3) / 3
-            names = {"id": f"d{document}s{system}", "document_id": f"d{document}"}
-            items.append(Item(**names, system=f"s{system}", texts={"text": text}, human=human))
-    return Items(tuple(items))
+    """Texts with six qualities, of which people value kindness and candour."""
+    return simulated_items(documents, first, systems, seed)
 
 
 def rate(items: Items, ratings: np.ndarray) -> Items:
@@ -56,25 +45,6 @@ def shuffle(items: Items, seed: int) -> Items:
     for rows in items.document_rows.values():
         human[rows] = human[rng.permutation(rows)]
     return rate(items, human)
-
-
-@cache
-def noise(instruction: str, item_id: str) -> float:
-    return float(stream(0, instruction, item_id).normal())
-
-
-def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
-    """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
-    numbers = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
-    numbers = numbers or list(range(len(WORDS)))
-    levels = len({demo["rating"] for demo in prompt.demos})
-    results = []
-    for item in items:
-        error = 0.4 / (1 + levels) * noise(prompt.instruction, item.id)
-        values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        mean = sum(values[number] for number in numbers) / len(numbers)
-        results.append(ItemJudgement(Judgement(score=3 + 2 * (mean - 0.5) + error)))
-    return results
 
 
 @dataclass(slots=True)
@@ -102,7 +72,7 @@ class Watch:
 
 def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     """Names any two of three qualities, in our form or as JSON for DSPy's GEPA."""
-    first, second = stream(1, sampling.seed, prompt).choice(WORDS[::2], 2, replace=False)
+    first, second = stream(1, sampling.seed, prompt).choice(QUALITIES[::2], 2, replace=False)
     text = f"Rate the {first} and the {second} of the text."
     if "Respond with a JSON object" in prompt:
         return json.dumps({"new_instruction": text})
