@@ -7,8 +7,10 @@ state of the batch.
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Final
@@ -25,6 +27,7 @@ from judges.client.prices import FREE, max_prompt_tokens
 from judges.client.store import ANSWERED, REFUSED, request_key
 from judges.protocol import Completion, FatalModelError, Message, ModelError, RefusedError, Sampling
 from judges.tables.atomic_write import write_atomically
+from judges.tables.formats import batch_state_path
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -35,14 +38,20 @@ PRICE_FACTOR = 0.5  # the price of a batch, relative to the usual price
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 RUN_KEY = "judges_run"  # the key of the run's identifier in the batch's metadata
 BATCH_PURPOSE = "batch"  # the purpose for which the store books the requests of a batch
+# Seconds by which the provider's clock and this machine's may differ.
+MAX_CLOCK_SKEW_SECONDS = 86_400.0
 
 
 class BatchState(Struct, kw_only=True):
-    """The state of a batch, as OUT.batch.json holds it; `run` marks the provider's batch."""
+    """The state of a batch, as OUT.batch.json holds it; `run` marks the provider's batch.
+
+    `begun_at` is the Unix time at which `run` was drawn; the provider's batch is not older.
+    """
 
     lm: str
     endpoint: str
     run: str = ""
+    begun_at: float = 0.0
     batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
 
@@ -94,7 +103,7 @@ class Batch:
         self._budget, self._store = session.budget, session.store
         self._worst_costs: dict[str, float] = {}
         self._requests_path = out.with_name(f"{out.name}.batch.jsonl")
-        self._state_path = out.with_name(f"{out.name}.batch.json")
+        self._state_path = batch_state_path(out)
         self.state = BatchState(lm=lm, endpoint=model.endpoint)
         if self._state_path.exists():
             try:
@@ -148,7 +157,7 @@ class Batch:
             self._store.record_sent(bytes.fromhex(key), self.state.lm, BATCH_PURPOSE, worst_cost)
         self._store.commit()
         if self._worst_costs and not self.state.run:
-            self.state.run = token_hex(8)
+            self.state.run, self.state.begun_at = token_hex(8), time.time()
             self._save_state()
         return len(self._worst_costs)
 
@@ -159,8 +168,10 @@ class Batch:
         with self._openai_client() as client:
             # The provider lists the newest batches first, and loads pages as they are read.
             batches = client.batches.list(limit=100) if self._may_be_started else ()
+            earliest_start = self.state.begun_at - MAX_CLOCK_SKEW_SECONDS
+            recent_batches = takewhile(lambda b: b.created_at >= earliest_start, batches)
             batches_of_run = (
-                b for b in batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
+                b for b in recent_batches if (b.metadata or {}).get(RUN_KEY) == self.state.run
             )
             if (batch := next(batches_of_run, None)) is None:
                 with self._requests_path.open("rb") as content:

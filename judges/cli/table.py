@@ -31,7 +31,14 @@ from judges.labels.conversations import cells_with_texts
 from judges.panel import AnyJudge
 from judges.protocol import FatalModelError, is_embedded
 from judges.tables.atomic_write import exclusive_lock
-from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, writable_format
+from judges.tables.formats import (
+    RowWriter,
+    Table,
+    batch_state_path,
+    partial_path,
+    read_table_rows,
+    writable_format,
+)
 from judges.tables.problems import RowsError
 from judges.tables.text import Record
 from judges.tables.xlsx import split_sheet
@@ -94,6 +101,13 @@ def _run_command(results_type: type[Results], args: argparse.Namespace) -> int:
             raise RowsError(
                 f"{args.out} exists already, and does not say which judge and settings made it: "
                 "delete it, or name another --out"
+            )
+        state_path = batch_state_path(args.out)
+        if not args.batch_api and state_path.exists():
+            # The provider answers these requests already, so sending them would pay for them twice.
+            raise RowsError(
+                f"{state_path}: a batch for this output is submitted; add --batch-api collect, or "
+                "delete that file"
             )
     results = results_type(args)
     run = _prepare_run(results, args)

@@ -313,6 +313,8 @@ def read_error(
     message = f"{origin} for {source.name}: {source.redactor.excerpt(error)}"
     if status == 401 and PROXY_KEY_ERROR in error and isinstance(source, EndpointModel):
         return FatalModelError(f"{message}; the provider refuses the proxy's key, not yours")
+    if status == 404 and isinstance(source, EndpointModel) and "/v1" not in source._url:
+        return FatalModelError(f"{message}; addresses usually end in /v1 (--api-base)")
     for statuses, pattern, error_class, template in ERROR_RULES:
         if status in statuses and re.search(pattern, error, re.IGNORECASE | re.DOTALL):
             report = template.format(message=message, origin=origin, source=source)

@@ -216,6 +216,11 @@ class RowWriter:
             self.partial_path.unlink(missing_ok=True)
 
 
+def batch_state_path(path: Path) -> Path:
+    """Return the path of the state of the batch whose answers become the rows of `path`."""
+    return path.with_name(f"{path.name}.batch.json")
+
+
 def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 

@@ -112,7 +112,10 @@ def test_lines_of_any_shape_lose_no_other_lines(openai_server, tmp_path, monkeyp
     assert count_answers(tmp_path / "store") == {LM: 22}
 
 
-def test_a_submission_killed_at_any_write_starts_one_batch(openai_server, tmp_path, monkeypatch):
+@pytest.mark.parametrize("was_started", [True, False])
+def test_a_submission_killed_at_any_write_starts_one_batch(
+    was_started, openai_server, tmp_path, monkeypatch
+):
     old = {"object": "batch", "created_at": 1, "metadata": None, "status": "completed"}
     openai_server.batches = {f"old_{i}": {**old, "id": f"old_{i}"} for i in range(250)}
     writes = count(1)
@@ -126,12 +129,14 @@ def test_a_submission_killed_at_any_write_starts_one_batch(openai_server, tmp_pa
         patch.setattr("judges.batch.write_atomically", write)
         with pytest.raises(KeyboardInterrupt):
             submit(tmp_path)
+    if not was_started:
+        openai_server.batches.popitem()
     with batch_of(tmp_path) as batch:
         assert batch.state.run
         for _ in range(2):
             batch.submit()
     assert len(openai_server.batches) == 251
-    assert openai_server.pages == 1  # the newest batches come first
+    assert openai_server.pages == 1  # the newest batches come first; older ones are not listed
     assert collect(tmp_path) == []
 
 
@@ -210,6 +215,8 @@ def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
     assert len(openai_server.batches) == 1
     assert main([*ask, "collect"]) == 1
     assert re.search("the batch is not finished.*0 of", capsys.readouterr().err)
+    assert main(ask[:-1]) == 1
+    assert "this output is submitted; add --batch-api collect" in capsys.readouterr().err
     openai_server.batch_delay = 0
     assert main([*ask, "collect"]) == 0
     assert openai_server.log == []

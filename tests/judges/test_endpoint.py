@@ -188,6 +188,11 @@ def test_nobody_listening_is_unreachable():
         complete(api_base="http://127.0.0.1:9/v1")
 
 
+def test_a_404_at_an_address_without_v1_says_how_addresses_end(openai_server):
+    with pytest.raises(FatalModelError, match="404 .* usually end in /v1"):
+        complete(api_base=openai_server.url.removesuffix("/v1"))
+
+
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_huge_answer_is_cut_off(status):
     answer = partial(web.Response, status=status, body=b" " * 9 * 2**20)
