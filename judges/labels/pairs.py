@@ -18,7 +18,7 @@ from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteReader
 from judges.tables.problems import Problems, UnreadableError, count, joined_names
 
-_VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "gewinner", "gagnant", "ganador")
+_VOTE_COLUMN_NAMES = (*VOTE_COLUMNS, "vote", "gewinner", "gagnant", "ganador")
 # The name of the first of two columns of candidates, such as `answer_a` or `Output 1`.
 _FIRST_CANDIDATE_NAME = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 RESPONSE_NAMES = ("response_a", "response_b")

@@ -259,13 +259,24 @@ def check_rating_columns(rating_columns: RatingColumns, problems: Problems) -> l
 def _ask_for_columns(problems: Problems, dimension: str, candidates: ColumnTuple) -> None:
     """Add the problem that it is not certain which columns hold labels, with flags that say it.
 
-    The advice offers each of the first three columns alone, and all of them as annotators' columns.
+    The advice offers each column for the dimension, or else as a dimension of its own; and all of
+    them as annotators' columns, which is likely if their names share a word.
     """
-    flags = [map_flag(dimension or column, [column]) for column in candidates[:3]]
+    flags = [map_flag(dimension or column, [column]) for column in candidates]
     fault, advice = "may hold the labels", f"if it does, say so with {flags[0]}"
     if len(candidates) > 1:
-        joined_flag = map_flag(dimension or "NAME", candidates)
-        fault, advice = "may each hold the labels", f"say which: {' or '.join(flags)}"
-        advice += f"; or, if each is one annotator's, join them by {joined_flag}"
+        first_words, *other_words = map(name_words, candidates)
+        shared_words = set(first_words).intersection(*other_words)
+        shared_name = "_".join(w for w in first_words if w in shared_words and w.isalpha())
+        joined_flag = map_flag(dimension or shared_name or "NAME", candidates)
+        fault, advice = "may each hold the labels", f"name those that do: {' '.join(flags)}"
+        if dimension:
+            first_flags = [*flags[:3], *["..."] * (len(flags) > 3)]
+            advice = f"say which: {' or '.join(first_flags)}"
+        joining_advice = f"if each is one annotator's, join them by {joined_flag}"
+        if shared_name:
+            advice = f"{joining_advice}; or {advice}"
+        else:
+            advice += f"; or, {joining_advice}"
     fault = f"{joined_names(candidates)} {fault}"
     problems.add("labels", fault, advice, field=dimension or None)

@@ -79,7 +79,9 @@ class RatingReader:
         cells = {
             key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
         }
-        self._pair_words = _find_pair_words(cells.values())
+        # On a scale of the user's own, such as fair=2, a known word such as good is not 1.
+        has_own_scale = any(c.kind == MAPPED and c.number not in (0, 1) for c in cells.values())
+        self._pair_words = set[str]() if has_own_scale else _find_pair_words(cells.values())
         for key, cell in cells.items():
             if cell.kind == YES_NO and cell.word not in self._pair_words:
                 cells[key] = replace(cell, kind=WORD)
@@ -226,9 +228,12 @@ class RatingReader:
 
     @cached_property
     def values_flag(self) -> str:
-        """The flag --values with the words that cannot be read, for the user to complete."""
-        faulty_cells = filter(self._find_fault, self._cells)
-        counts = _sum_counts(faulty_cells, lambda cell: normalize_word(cell.value))
+        """The flag --values for the user to complete, with the values that cannot be read.
+
+        Known words are among them, because `good` is not 1 if the column also has `excellent`.
+        """
+        cells = [cell for cell in self._cells if cell.kind == YES_NO or self._find_fault(cell)]
+        counts = _sum_counts(cells, lambda cell: normalize_word(cell.value))
         words = [
             f'"{word}"' if "," in word else word
             for word, _ in counts.most_common()

@@ -201,7 +201,10 @@ def _read_items(
     )
     if candidates and second_ratings is None and (are_pairs or not ratings_are_named):
         fault = f"holds pairs of candidates, {joined_names(candidates.columns)}"
-        advice = "use --pairwise NAME, or name a column of ratings: --dimension COLUMN"
+        advice = (
+            "name the votes with --map votes=COLUMN, and the judge of pairs with --pairwise NAME; "
+            "or name a column of ratings with --dimension COLUMN"
+        )
         if not options.reads_labels:
             advice = "plan cannot plan pairs; label them by dspy-judges label FILE --pairwise NAME"
         raise UnreadableError("pairs", fault, advice)

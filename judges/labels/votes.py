@@ -87,6 +87,8 @@ class VoteReader:
         meaning = "what it means, as in --values WORD=A"
         if self._numbers and self._numbers <= {0, 1}:
             meaning = "which is which: --values 0=A,1=B (or 0=B,1=A)"
+        elif self._numbers == {0, 1, 2}:
+            meaning = "which is which: --values 0=tie,1=A,2=B"
         advice = f"write A, B or tie, or say {meaning}"
         raise UnreadableError("no-vote", fault, advice, entry)
 

@@ -136,13 +136,15 @@ def read_any_scores(
     """
     if (judgements := read_export(path, dimension, labelled, metric)) is not None:
         return Recording(judgements)
-    if _has_row_numbers(labelled):
-        _check_row_numbers(path, labelled)
     words: dict[str, float | Vote | None] = {}
     if verdict_words := labelled.words.get(dimension):
         words = {**SCORE_OF_WORD, verdict_words[0]: 1.0, verdict_words[1]: 0.0}
     words |= values or {}
-    return read_own_scores(path, dimension, words, pairwise=isinstance(labelled, LabelledPairs))
+    pairwise = isinstance(labelled, LabelledPairs)
+    recording = read_own_scores(path, dimension, words, pairwise=pairwise)
+    if _has_row_numbers(labelled):
+        _check_row_numbers(path, labelled)
+    return recording
 
 
 def _has_row_numbers(labelled: AnyLabels) -> bool:

@@ -34,7 +34,7 @@ from judges.judgement import (
 )
 from judges.labels.cells import as_object, first_value, is_blank
 from judges.labels.names import judge_name
-from judges.labels.values import WordValues, looks_like_number
+from judges.labels.values import MISSING, NUMBER, WordValues, looks_like_number, parse_cell
 from judges.reading import reply_text_span
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, excerpt, joined_names
@@ -85,7 +85,8 @@ def _rows_on_dimension(path: Path, dimension: str | None) -> Iterator[tuple[str,
             continue
         if is_blank(row.get("id")):
             raise RecordingError(
-                f"{location}: 'id' is missing; docs/other_tools.md has the tools that need none"
+                f"{location}: 'id' is missing; add a column id with the labels' ids, or with their "
+                "row numbers from 1 if they have none"
             )
         yield location, str(row["id"]).strip(), row
 
@@ -119,7 +120,7 @@ def read_own_scores(
             raise RecordingError(
                 f'{location}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {MAX_SCORE:g}, or one of the labels' words, and not "
-                f"{excerpt(cell)}"
+                f"{excerpt(cell)}; give other words a number, as in --values pass=1,fail=0"
             )
         if item_id in judgements:
             raise RecordingError(f"{location}: {item_id!r:.60} has two scores")
@@ -144,10 +145,10 @@ def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | 
     word = str(cell).strip().casefold()
     if word in number_of_word:
         return number_of_word[word]
-    with suppress(ValueError):
-        number = float(word)
-        return None if abs(number) > MAX_SCORE else number
-    return None
+    parsed = parse_cell(cell)
+    if parsed.kind == MISSING:
+        return math.nan
+    return parsed.number if parsed.kind == NUMBER and abs(parsed.number) <= MAX_SCORE else None
 
 
 def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:

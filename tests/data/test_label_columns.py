@@ -69,7 +69,8 @@ def test_a_column_is_no_guess_beside_another_one_that_may_hold_the_labels(column
         assert data.read_labels(table).dimensions == (name,)
         return
     message = refusal(table)
-    assert f"{question} may each hold the labels; say which: --map {name}={name} or" in message
+    assert f"{question} may each hold the labels; " in message
+    assert f"name those that do: --map {name}={name} --map" in message
     good, bad = columns[name]
     labelled = data.read_labels(table, map={name: name}, values={good: 1, bad: 0})
     assert [one.rating(name) for one in labelled.outputs] == [1, 0] * 4

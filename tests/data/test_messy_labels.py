@@ -125,6 +125,7 @@ ZOO: dict[str, Sheet] = {
     "a phrase": votes("A is worse", ("row 2", "'A is worse' is not a vote", "--values")),
     "degrees": votes("-3|2|0", ones("A", "B", "tie"), note="negative numbers are A"),
     "bare 0 and 1": votes("0|1", ("row 2", "'0' is not a vote", "--values 0=A,1=B (or 0=B,1=A)")),
+    "ties as 0": votes("0|1|2", ("row 2", "--values 0=tie,1=A,2=B")),
     "bare 0 and 1, said": votes("0|1", ones("A", "B"), values=["0=A,1=B"]),
     "1 to 7": votes("1|7|4", ("row 2", "'1' is not a vote")),
 }
@@ -191,7 +192,7 @@ def test_unnamed_columns_are_read_where_that_is_sure(content, ratings):
         ({"Zeile": range(1, 9)}, "Zeile may hold the labels; if it does, say so with --map Zeile="),
         (
             {"Relevance Anna": MARKS, "Relevance Ben": OTHERS},
-            "join them by --map 'NAME=Relevance Anna,Relevance Ben'",
+            "join them by --map 'relevance=Relevance Anna,Relevance Ben'",
         ),
         (
             {"tone (1-5)": MARKS, "style (1-7)": OTHERS},

@@ -82,14 +82,14 @@ GIVE = "give its number: --values "
         (HALVES, "", "next       dspy-judges tune --dimension is_correct --data labels.csv"),
         (HALVES, "pass=0,fail=1", "by --values, but the good word must count more"),
         (MISSPELT, "", "row 12, field 'is_correct': 'pas' is not a known word, but other"),
-        (MISSPELT, "", f"{GIVE}'pas=NUMBER,fial=NUMBER'\n2 problems"),
+        (MISSPELT, "", f"{GIVE}'pass=NUMBER,fail=NUMBER,pas=NUMBER,fial=NUMBER'\n2 problems"),
         (MISSPELT, "pas=1,fial=0", "12 outputs rated: 6 pass, 6 fail"),
         (SHIP, "", "say which word is good, as in --values 'ship=1,hold=0' (or the other way"),
         (SHIP, "ship=1,hold=0", "12 outputs rated: 8 ship, 4 hold"),
         (SHIP, "ship=1,hold=0", "--values ship=1,hold=0\ndefine "),
         (["pass"] * 12, "", "no fail among 12 labels, so nothing to learn or to measure"),
         (["durchgefallen"] * 12, "", "is durchgefallen: there is nothing to learn"),
-        (OTHERWISE, "", f"{GIVE}'passed=NUMBER,pas=NUMBER'\n2 problems"),
+        (OTHERWISE, "", f"{GIVE}'pass=NUMBER,fail=NUMBER,passed=NUMBER,pas=NUMBER'\n"),
         (OTHERWISE, "pass=1,fail=0,passed=1,pas=1", "12 outputs rated: 7 pass, 5 fail"),
     ],
 )
@@ -104,10 +104,11 @@ NO_WORD = "no label is pass, which --values names; correct --values, or leave it
 @pytest.mark.parametrize(
     ("cells", "values", "parts"),
     [
-        ([*["good", "bad"] * 5, "fair"], {}, ["--values 'fair=NUMBER'"]),
         # On a scale of several words, `good` has another number than usual.
+        ([*["good", "bad"] * 5, "fair"], {}, ["--values 'good=NUMBER,bad=NUMBER,fair=NUMBER'"]),
         (SCALE, {}, [f"{word}=NUMBER" for word in SCALE[:4]]),
-        (["OK", "NOK"] * 5, {}, ["--values 'nok=NUMBER'"]),
+        (SCALE, {"fair": 2, "excellent": 4, "poor": 1}, ["'good' is not a", "'good=NUMBER'"]),
+        (["OK", "NOK"] * 5, {}, ["--values 'ok=NUMBER,nok=NUMBER'"]),
         (["***", "**"] * 5, {"***": 3}, ["--values '**=NUMBER'"]),
         # Beside plus signs, a minus is a rating.
         (SIGNS * 5, {}, [f"{sign}=NUMBER" for sign in SIGNS]),
