@@ -25,7 +25,8 @@ def number_text(value: float | None, *, signed: bool = False) -> str:
     if value is None or not math.isfinite(value):
         return "undefined"
     # Rounded to JSON's decimals first, so that text and JSON never differ in the last digit.
-    return f"{round(value, JSON_DECIMALS) + 0.0:{'+' * signed}.3f}"
+    sign = "+" if signed else ""
+    return f"{round(value, JSON_DECIMALS) + 0.0:{sign}.3f}"
 
 
 def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:

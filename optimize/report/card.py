@@ -88,23 +88,25 @@ def obstacle_to_use(
 
     A judge that passes or fails must be clearly better than always giving the commoner verdict.
     """
-    interval, binary = card.share_right.interval, card.two_values
-    obstacles = {
-        NO_SCORE: not card.rho.n_outputs,
-        MOST_FAILED: card.rho.n_failed > card.rho.n_outputs,
-        CONSTRUCTED_LABELS: data.is_constructed,
-        TUNED_ON_THESE_LABELS: tuned_on_these,
-        SAME_SCORES: card.has_same_scores,
-        NO_INTERVAL: interval is None and not is_perfect(card),
-        OPPOSITE: interval is not None and interval.high < COIN_SHARE,
-        NO_BETTER_THAN_COIN: interval is not None and interval.low <= COIN_SHARE,
-    }
-    if any(obstacles.values()):
-        return next(obstacle for obstacle, applies in obstacles.items() if applies)
+    interval, rho, binary = card.share_right.interval, card.rho.interval, card.two_values
+    shows_rho = not (binary or card.is_pairs)
+    obstacles = (
+        (NO_SCORE, not card.rho.n_outputs),
+        (MOST_FAILED, card.rho.n_failed > card.rho.n_outputs),
+        (CONSTRUCTED_LABELS, data.is_constructed),
+        (TUNED_ON_THESE_LABELS, tuned_on_these),
+        (SAME_SCORES, card.has_same_scores),
+        (NO_INTERVAL, interval is None and not is_perfect(card)),
+        (OPPOSITE, interval is not None and interval.high < COIN_SHARE),
+        (NO_BETTER_THAN_COIN, interval is not None and interval.low <= COIN_SHARE),
+        # A coin's rho is 0.
+        (NO_BETTER_THAN_COIN, shows_rho and rho is not None and rho.low <= 0),
+    )
+    for obstacle, applies in obstacles:
+        if applies:
+            return obstacle
     if not binary:
-        # A coin's rho is 0. For pairs, the share above is the figure that is shown.
-        rho = card.rho.interval
-        return NO_BETTER_THAN_COIN if rho and rho.low <= 0 and not card.is_pairs else None
+        return None
     accuracy, constant = binary.judge.accuracy, binary.constant_judge.accuracy.value
     if accuracy.interval and accuracy.interval.low > constant:
         return None

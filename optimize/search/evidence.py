@@ -154,15 +154,16 @@ class JudgedItems:
 
     def _rating_line(self, row: int) -> str:
         item, score = self.items.items[row], self.scores[row]
-        ratings = sorted(item.ratings)
-        ratings_text = ", ".join(f"{rating:g}" for rating in ratings)
-        people = f"- people {item.human:.3g}" + f" ({ratings_text})" * (len(ratings) > 1)
+        ratings, people = sorted(item.ratings), f"- people {item.human:.3g}"
+        if len(ratings) > 1:
+            people += f" ({', '.join(f'{rating:g}' for rating in ratings)})"
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
         if self.words:
             label, answer = (nearest_choice(self.choices, float(n)) for n in (item.human, score))
-            votes_text = f" ({ratings.count(1)} of {len(ratings)} say {self.words[0]})"
-            people = f"- people {label}" + votes_text * (len(ratings) > 1)
+            people = f"- people {label}"
+            if len(ratings) > 1:
+                people += f" ({ratings.count(1)} of {len(ratings)} say {self.words[0]})"
             correctness = "right" if label == answer else "wrong"
             return f"{people}; judge {answer} ({self.words[0]} {score:.0%}): {correctness}"
         (rank, judge_rank), n = self.ranks[:, row], self.n_ranked[row]
