@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dspy_judges.errors import ExistsError
 from dspy_judges.startup import run as start
 from judges.labels.readers import read_items
 from judges.labels.types import LabelledSet
@@ -250,8 +251,9 @@ def _write_documents(
             rows_by_document[output.document_id].append(f"{json.dumps(output.row)}\n")
     rows = [*chain.from_iterable(rows_by_document.values())]
     content = "".join(rows).encode()
-    if not out.is_file() or out.read_bytes() != content:
-        write_atomically(out, content)
+    if out.exists() and not (out.is_file() and out.read_bytes() == content):
+        raise ExistsError(f"{out} exists already; delete it, or name another --out")
+    write_atomically(out, content, overwrite=True)
     label_file, labels_so_far = _file_of_next_labels(flags, result), flags.labels or flags.file
     name = result.dimension or "NAME"
     words = ["dspy-judges", "label", str(out), "--dimension", flags.dimension or name]

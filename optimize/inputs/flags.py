@@ -32,7 +32,9 @@ DEFAULT_RISK = 0.1
 MAX_FAILED_SHARE = 0.1
 ScaleBounds = tuple[float, float]
 INTERRUPTED_MESSAGE = "interrupted: run the same command again to go on from here"
-ANNOTATIONS_HELP = "every annotator's ratings, a long file: id, dimension, annotator, rating"
+ANNOTATIONS_HELP = (
+    "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
+)
 DATA_HELP = f"human labels: {READABLE_ENDINGS}, or hf:owner/name (the starter set)"
 MAP_HELP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or

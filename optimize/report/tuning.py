@@ -32,6 +32,11 @@ from optimize.statistics.intervals import MIN_PERFECT
 # A step is given if a larger share of outputs failed.
 MIN_FAILED_SHARE = 0.05
 MAX_STEPS = 3
+LARGER_LIMIT = (
+    "The limit ended the search; what is left was kept for steps that then cost less, or cost too "
+    "much. Tune again with a larger `--max-cost` or `--max-calls` and another `--out`: the reply "
+    "cache has what both searches ask."
+)
 
 
 def tuning_lines(result: TuningResult, folder: str = "") -> list[str]:
@@ -184,6 +189,9 @@ def tuning_steps(result: TuningResult, folder: str = "FOLDER") -> list[str]:
         steps.append(
             f"Fix the failures: {n_failed:,} {card.unit}s have no score. The report says why."
         )
+    untuned_is_perfect = result.test.untuned.share_right.value >= MIN_PERFECT
+    if result.limit_reached and not untuned_is_perfect and (obstacle or result.shipped != "tuned"):
+        steps.append(LARGER_LIMIT)
     more_labels, gain_steps = labels_advice(card, "on test"), _gain_steps(result, result.test)
     if obstacle in (None, NO_SCORE, MOST_FAILED, NO_INTERVAL):
         steps += [*gain_steps, more_labels]
@@ -206,13 +214,6 @@ def _gain_steps(result: TuningResult, test: SplitResult) -> Iterator[str]:
                 "Before you judge new systems, label some of their outputs and verify the judge: "
                 "tuning has shown no gain on unseen systems."
             )
-    elif test.untuned.share_right.value >= MIN_PERFECT:
-        pass  # the untuned judge is perfect
-    elif result.limit_reached:
-        yield (
-            "The limit was reached. Tune again with a larger `--max-cost` or `--max-calls` and "
-            "another `--out`: the reply cache has what both searches ask."
-        )
-    else:
+    elif test.untuned.share_right.value < MIN_PERFECT and not result.limit_reached:
         model_advice = "`--lm MODEL`" if is_embedded(result.lm) else "a stronger `--lm` or proposer"
         yield f"Label more documents and tune again, or try {model_advice}: no gain could be shown."

@@ -189,7 +189,7 @@ def test_nobody_listening_is_unreachable():
 
 
 def test_a_404_at_an_address_without_v1_says_how_addresses_end(openai_server):
-    with pytest.raises(FatalModelError, match="404 .* usually end in /v1"):
+    with pytest.raises(FatalModelError, match=r"404 .* usually end in /v1"):
         complete(api_base=openai_server.url.removesuffix("/v1"))
 
 

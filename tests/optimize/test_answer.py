@@ -165,6 +165,7 @@ def test_the_headline_says_whether_to_use_the_judge(own, gate, says):
 ALL_PASS = of_verdicts([1.0, 0.0] * 20, [1.0] * 40)
 UNTUNED = {"shipped": "seed", "test": on_split(gain(0.3, 0.1, 0.5))}
 PERFECT = card(None, order(1.0, 0.0))
+FEW = on_split(untuned=card(None, order(0.7, None)), tuned=card(None, order(0.7, None)))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,10 @@ PERFECT = card(None, order(1.0, 0.0))
         (ALL_PASS, "Label 10 more fails for an interval: it needs 10 on test", ""),
         ({"test": on_split(gain(0.1, -0.1, 0.3))}, "Verify the judge", "test alone does not"),
         (UNTUNED, "Label more documents and tune again", ""),
-        ({**UNTUNED, "limit_reached": True}, "The limit was reached", "--max-cost"),
+        ({**UNTUNED, "limit_reached": True}, "The limit ended the search", "--max-cost"),
+        # The larger limit comes before more labels, also if a tuned judge ships.
+        ({"limit_reached": True, "test": FEW}, "The limit ended the search", "Label more"),
+        ({"limit_reached": True}, "Load it with", ""),
         ({"shipped": "seed", "test": on_split(untuned=PERFECT, tuned=PERFECT)}, "Load it with", ""),
         ({"unseen": on_split(gain(-0.1, -0.2, 0))}, "Before you judge", "no gain on unseen"),
         ({}, "Load it with `judges.load(", "verify FOLDER --data FILE --min-spearman X"),

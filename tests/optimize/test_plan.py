@@ -88,7 +88,7 @@ def test_without_labels_a_random_first_round_is_drawn_and_no_other_file_is_repla
     assert lines_of() == first
     write_labels(range(12))
     (line,) = lines_of(*LABELS, code=1)
-    assert "outputs.next.jsonl exists already; name another file" in line
+    assert "outputs.next.jsonl exists already; delete it, or name another --out" in line
     sample = lines_of(*LINE, "--out", "next.jsonl")[1]
     assert sample.startswith("next.jsonl: 18 documents")
     write_labels(range(40))  # without scores only the mean is planned
