@@ -21,7 +21,7 @@ from optimize.search.optimizer import ByJudge, find_optimizer
 from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import RunBudget, plan_budget
-from optimize.tuning.budget_text import planned_line, proposer_notes
+from optimize.tuning.budget_text import planned_line, tuning_notes
 from optimize.tuning.folder import TRIALS_FILE, Trials
 from optimize.tuning.models import SEARCH, TEST, RunModels
 from optimize.tuning.preparation import PreparedRun
@@ -62,6 +62,8 @@ class ActiveRun:
         prepared, models = self.prepared, self.models
         native_n, train = models.judge.model.native_n, prepared.labels.train
         budget = plan_budget(prepared, native_n)
+        for note in tuning_notes(budget):  # before the first call is paid for
+            self.print_line(f"note: {note}")
         if not budget.pricing.is_free:
             stride = max(1, len(train) // ITEMS_FOR_MEAN_COST)
             items = train.items[::stride][:ITEMS_FOR_MEAN_COST]
@@ -72,8 +74,6 @@ class ActiveRun:
             tokens_out = max(1.0, sum(each.tokens_out for each in judgements) / len(items))
             budget = plan_budget(prepared, native_n, (tokens_in, tokens_out))
             self.print_line(planned_line(budget))
-        for note in proposer_notes(prepared.settings):
-            self.print_line(f"note: {note}")
         budget.search.on_reserve = lambda cost: models.budget.set_aside(*budget.reservation(cost))
         budget.search.on_reserve(0)
         return budget

@@ -1,6 +1,7 @@
 """A run's budget as lines for a terminal, and as the JSON object of a dry run."""
 
 from dspy_judges.errors import option_name
+from judges.catalog import candidate_questions
 from judges.client import Spending
 from judges.protocol import is_decision
 from judges.terminal import dollars_text
@@ -9,7 +10,6 @@ from optimize.figures.as_text import wrap_lines
 from optimize.search.power import power_text
 from optimize.tuning.budget import CALL_SECONDS, PROPOSAL_SECONDS, RunBudget
 from optimize.tuning.preparation import PreparedRun
-from optimize.tuning.settings import Settings
 
 # A row of the table of expected spending: a purpose and four figures.
 TABLE_ROW = "{:<12}{:>14}{:>14}{:>14}{:>14}"
@@ -32,7 +32,7 @@ def budget_lines(budget: RunBudget) -> list[str]:
     return [
         *table,
         f"at most: {_limit_text(budget) or 'no limit is given (--max-cost, --max-calls)'}",
-        *wrap_lines(*sentences, *proposer_notes(prepared.settings), _chance_sentence(prepared)),
+        *wrap_lines(*sentences, *tuning_notes(budget), _chance_sentence(prepared)),
         "One token is assumed per four characters. Nothing has been sent or spent.",
     ]
 
@@ -44,22 +44,33 @@ def planned_line(budget: RunBudget) -> str:
     return f"planned: about {calls} calls, {dollars}{limit_text}"
 
 
-def proposer_notes(settings: Settings) -> list[str]:
-    """Return a note if no model writes instructions because the judge is a decision model."""
-    if not is_decision(settings.lm) or settings.proposer_lm:
+def tuning_notes(budget: RunBudget) -> list[str]:
+    """Return a note on what can be tuned if the judge is a decision model without a proposer."""
+    prepared = budget.prepared
+    if not is_decision(prepared.settings.lm) or prepared.settings.proposer_lm:
         return []
+    can_be_tuned = {
+        "questions": bool(candidate_questions(prepared.subject, 1)),
+        "demonstrations": budget.options.max_demos > 0,
+        "the threshold": prepared.goal == "balanced",
+    }
+    names = " and ".join(name for name, is_tunable in can_be_tuned.items() if is_tunable)
     return [
-        f"{settings.lm} writes no instructions, so the instruction stays as it is. To tune it too, "
-        f"name a chat model with {option_name('proposer_lm')}."
+        f"{prepared.settings.lm} writes no instruction: {names or 'nothing'} can be tuned. Name a "
+        f"chat model with {option_name('proposer_lm')} for instructions and questions."
     ]
 
 
 def _limit_text(budget: RunBudget) -> str:
-    """Return the limits in dollars and in calls; "" if there is none."""
-    limits = [dollars_text(budget.limit_in_dollars)] if budget.limit_in_dollars else []
-    if (max_calls := budget.prepared.settings.max_calls) is not None:
+    """Return the limits in dollars and in calls, and if they end the search; "" without a limit."""
+    max_cost, max_calls = budget.limit_in_dollars, budget.prepared.settings.max_calls
+    limits = [dollars_text(max_cost)] if max_cost else []
+    if max_calls is not None:
         limits.append(f"{max_calls:,} calls")
-    return " and ".join(limits)
+    is_too_small = (max_cost and (budget.expected.cost_usd or 0) > max_cost) or (
+        max_calls is not None and budget.expected.calls > max_calls
+    )
+    return " and ".join(limits) + ("; the search stops at the limit" if is_too_small else "")
 
 
 def budget_json(budget: RunBudget) -> JsonObject:
