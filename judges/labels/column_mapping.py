@@ -52,8 +52,8 @@ def mapping_advice(columns: Columns, name: str) -> str:
     synonyms = next((names for names in usual_names if name_key(name) in names), ())
     is_text = synonyms or name in columns.judge_texts
     keys = columns.of_kind(columns.nested_keys, *(("text", "label") if is_text else ("rating",)))
-    # Another dimension's key is no suggestion.
-    suggestions = [k for k in keys if k.rpartition(KEY_SEPARATOR)[2] in name or len(keys) == 1]
+    # Any other key may be another dimension's.
+    suggestions = [key for key in keys if key.rpartition(KEY_SEPARATOR)[2] in name]
     if synonyms:
         names = (*columns.table.columns, *keys)
         suggestions = [c for c in names if name_key(c.rpartition(KEY_SEPARATOR)[2]) in synonyms]

@@ -105,7 +105,8 @@ class Columns:
         headers: list[str] = []
         for name in [names] if isinstance(names, str) else map(str, names):
             # A column's name may itself contain a comma, so look for the whole name first.
-            is_column = self.exact_name(name) in (*self.table.columns, *self.nested_keys)
+            column = self.exact_name(name)
+            is_column = column in self.table.columns or column in self.nested_keys
             headers += [name] if is_column else split_at_commas(name) or [name]
         return tuple(dict.fromkeys(map(self.exact_name, headers)))
 

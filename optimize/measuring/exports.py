@@ -142,7 +142,8 @@ def read_any_scores(
     words |= values or {}
     pairwise = isinstance(labelled, LabelledPairs)
     recording = read_own_scores(path, dimension, words, pairwise=pairwise)
-    if _has_row_numbers(labelled):
+    ids = {item.id for item in labelled.items}
+    if _has_row_numbers(labelled) and not ids.isdisjoint(recording.judgements):
         _check_row_numbers(path, labelled)
     return recording
 
@@ -174,14 +175,14 @@ def _check_row_numbers(path: Path, labelled: AnyLabels) -> None:
                 )
     if has_texts:
         return
-    print_error(
-        f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
-    )
     if len(rows) != len(labelled.items):
         raise RecordingError(
             f"{path.name}: {len(rows):,} rows, but {len(labelled.items):,} labels without ids or "
             "texts to join them by; give both files the same ids (--map id=COLUMN)"
         )
+    print_error(
+        f"note: {path.name}: joined to the labels by row numbers, since the labels have no ids"
+    )
 
 
 def read_export(

@@ -26,6 +26,7 @@ def read_one(**cells: object) -> data.LabelledPair:
         ({"votes": ["A", None]}, ("A",)),
         ({"votes": '["A", "tie"]'}, ("A", "tie")),
         ({"preferred": "b"}, ("B",)),
+        ({"vote": "b"}, ("B",)),
         # AlpacaEval's second and draw.
         ({"preference": 2.0}, ("B",)),
         ({"preference": 1.5}, ("tie",)),

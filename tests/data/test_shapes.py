@@ -158,6 +158,8 @@ def test_a_key_inside_ratings_is_named_and_read_by_its_dotted_name(is_nested):
         message = refusal(source, dimensions=["relevance"], map=mapping)
         assert "--map relevance=ratings.rel" in message
     assert "there is no such column" in refusal(source, map={"relevance": "ratings.nope"})
+    assert "charm=COLUMN" in refusal(source, map={"charm": "ratings.nope"})
+    assert ratings(source, map={"both": "ratings.rel,ratings.flu"}) == [{"both": (2, 4)}]
     mapping = {"relevance": "ratings.rel"}
     assert ratings(source, dimensions=["relevance"], map=mapping) == [{"relevance": (2,)}]
     assert ratings(source, map=mapping) == [{"relevance": (2,), "flu": (4,)}]

@@ -145,7 +145,7 @@ def test_what_is_merged_downwards_stands_in_every_row():
 
 
 def test_scores_may_stand_in_sheets():
-    scores = ("x", "engaging", "3.5"), ("y", "engaging", ""), ("x", "other", "yes")
+    scores = ("x", "engaging", "3,5"), ("y", "engaging", ""), ("x", "other", "yes")
     path = file_of(csv_of(("id", "dimension", "score"), *scores), "scores.csv")
     judgements = read_own_scores(path, "engaging").judgements
     assert (judgements["x"].score, judgements["y"].failure) == (3.5, "no score")
