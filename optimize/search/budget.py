@@ -25,9 +25,10 @@ BUDGET_ERRORS = SearchBudgetSpentError, BudgetSpentError
 class Pricing:
     """The prices of a search, and the unit in which its budget counts.
 
-    Judging an item takes `item_calls` calls with `item_replies` replies; the untuned judge takes
-    `tokens_in` and `tokens_out` for it. The price of a free model's call is 1. A proposal is
-    expected to take `proposal_tokens` (input and output), and to cost `proposal_cost` in the unit.
+    Judging an item takes `item_calls` calls with `item_replies` replies. The untuned judge's calls
+    for an item have `tokens_in` and `tokens_out` tokens together. The price of a free model's call
+    is 1. A proposal is expected to take `proposal_tokens` (input and output), and to cost
+    `proposal_cost` in the unit.
     """
 
     unit: Literal["calls", "dollars"] = "calls"
@@ -60,7 +61,7 @@ class Pricing:
     def estimate_price(self, prompt: Prompt, untuned: Prompt) -> float:
         """Estimate the price of judging one item, by how much longer the prompt is than `untuned`.
 
-        It is at least half the untuned judge's price.
+        The estimate is at least half the untuned judge's price.
         """
         n_characters = _n_static_characters(prompt) - _n_static_characters(untuned)
         extra_tokens_in = n_characters * self.item_calls / CHARACTERS_PER_TOKEN
@@ -80,7 +81,7 @@ def _n_static_characters(prompt: Prompt) -> int:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The budget of a search: its limit, and the cost so far, including that of earlier starts.
+    """The budget of a search: its limit, and the cost so far, including the cost of earlier starts.
 
     Attributes:
         limit: The upper bound on the cost, minus the amount that is reserved.

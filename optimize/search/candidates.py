@@ -63,11 +63,11 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A judge that the search tries; it is never evaluated on documents that it shows.
+    """A judge that the search tries, and never evaluates on the documents of its demonstrations.
 
-    If `reasoning` or `questions` is None, it has those of the untuned judge. The instruction was
-    written in round `round_number`; 0 for the untuned judge's. If `weights` is None, only the
-    judge's own answer counts. `threshold` is the lowest passing score.
+    If `reasoning` or `questions` is None, the candidate has the untuned judge's. The instruction
+    was written in round `round_number`, which is 0 for the untuned judge's instruction. If
+    `weights` is None, only the judge's own answer counts. `threshold` is the lowest passing score.
     """
 
     instruction: str
@@ -117,7 +117,7 @@ class Candidate:
 
 
 def rejection_reason(instruction: str, text_hashes: set[int], earlier: Iterable[str]) -> str:
-    """Return why the search may not try an instruction; "" if it may.
+    """Return why the search may not try an instruction; "" if the instruction is allowed.
 
     `text_hashes` are the `word_run_hashes` of all labelled texts, and `earlier` the instructions
     that were already tried.
@@ -157,9 +157,9 @@ def draw_demo_set(
     """Draw a set of demonstrations that shows all ratings about equally often.
 
     The set has at most `size` demonstrations, with at most `max_characters` of texts and comments,
-    from at most the share `share` of the documents. Its `kind` is `DEMOS_OF_ALL_OUTPUTS` if it
-    shows every distinct output. `reasons` are reasons that a judge wrote before a right answer, by
-    item id.
+    from at most the share `share` of the documents. The set's `kind` is `DEMOS_OF_ALL_OUTPUTS` if
+    the set shows every distinct output. `reasons` are reasons that a judge wrote before a right
+    answer, by item id.
     """
     if prompt.answer.choices == LETTERS:  # a tied pair demonstrates neither A nor B
         items = Items(tuple(item for item in items.items if item.human != 0))
@@ -204,7 +204,7 @@ def _fitting_demos(
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """Return the choice that is nearest to a mean label or a score; of two, the lower choice."""
+    """Return the choice nearest to a mean label or score; the lower one if two are equally near."""
     numbers = {choice: choice_number(choice, choices) for choice in choices}
     return min(numbers, key=lambda choice: (abs(numbers[choice] - value), numbers[choice]))
 
@@ -219,7 +219,7 @@ def is_right(score: float, human: float, choices: tuple[Value, ...]) -> bool:
 
 
 def unanimous_comment(item: Item) -> str:
-    """Return the comment on an item; "" if labels differ, since it may explain any of them."""
+    """Return the comment on an item; "" if labels differ: the comment may explain any label."""
     return utf8_text(item.comment) if len({*item.ratings}) == 1 else ""
 
 

@@ -1,6 +1,6 @@
 """The evaluator of a search: it judges items with candidates, and pays from the search's budget.
 
-It keeps all judgements, so a candidate never judges the same item twice.
+The evaluator keeps all judgements, so a candidate never judges the same item twice.
 """
 
 from collections import defaultdict
@@ -52,7 +52,8 @@ class Evaluator:
     def item_price(self, candidate: Candidate) -> float:
         """Return the price of judging one item: measured if possible, else estimated.
 
-        If the price without the candidate's questions was measured, only theirs is estimated.
+        If the price without the candidate's questions was measured, only the price of the questions
+        is estimated.
         """
         judgements = self._judgements[candidate.id].values()
         if len(judgements) >= ITEMS_FOR_MEAN_COST:

@@ -21,8 +21,9 @@ from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Vector
 from optimize.statistics.plain_agreement import order_agreement
 
-# Upper bounds on the documents and on the outputs of each. If documents have fewer than three
-# outputs, more documents are shown, with about `MAX_OUTPUTS_SHOWN` outputs in all.
+# Upper bounds on the documents that the evidence shows, and on the outputs of each document. If
+# documents have fewer than three outputs, more documents are shown, with about `MAX_OUTPUTS_SHOWN`
+# outputs in all.
 MAX_DOCUMENTS_SHOWN, MAX_OUTPUTS_OF_DOCUMENT, MAX_OUTPUTS_SHOWN = 12, 5, 36
 # Upper bound on the share of documents in one prompt, so that draws for several prompts differ.
 MAX_SHARE_SHOWN = 2 / 3
@@ -30,7 +31,8 @@ MAX_SHARE_SHOWN = 2 / 3
 # middle of a longer text is cut out.
 MAX_EVIDENCE_LENGTH, MAX_TEXT_LENGTH = 60_000, 2400
 MAX_REASON_LENGTH, MAX_COMMENT_LENGTH = 300, 1200
-# A document's sampling weight grows with this number plus the judge's error on it (at most 1).
+# A document's sampling weight grows with this number plus the judge's error on the document (at
+# most 1).
 RIGHT_ORDER_WEIGHT = 0.35
 # The judge's error on an output counts this many times if annotators commented on the output.
 COMMENT_WEIGHT = 2
@@ -41,10 +43,10 @@ EQUAL_RANK_SHARE = 0.05
 class JudgedItems:
     """Items and the judgements of one judge on these items, in the same order.
 
-    Outputs are ranked within their documents; all together if no document has three outputs, or for
-    pairs and verdicts. `ranks` has the ranks by people's labels (row 0) and by the judge's scores
-    (row 1); 1 is the best. `gaps` is how much the judge overrates each output, in standard
-    deviations of ranks; for pairs, the judge's margin minus people's margin.
+    Outputs are ranked within their documents. If no document has three outputs, and for pairs and
+    verdicts, all outputs are ranked together. `ranks` has the ranks by people's labels (row 0) and
+    by the judge's scores (row 1); 1 is the best. `gaps` is how much the judge overrates each
+    output, in standard deviations of ranks; for pairs, the judge's margin minus people's margin.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -273,7 +275,7 @@ def _n_documents_shown(documents: Sequence[Indices]) -> int:
 
 
 def _quote(text: str, length: int = MAX_TEXT_LENGTH) -> str:
-    """Write the text as a JSON string on one line, without the middle if it is too long."""
+    """Write the text as a JSON string on one line; the middle of a long text is cut out."""
     half = length // 2
     if len(text) > length:
         text = f"{text[:half]} [...] {text[-half:]}"
@@ -287,7 +289,7 @@ def _preference_text(margin: float) -> str:
 
 
 def _choices_by_order(judgement: AnyJudgement) -> tuple[str, str] | None:
-    """Return the judge's choices with A first and with B first; None if it lacks one of them."""
+    """Return the judge's choices with A first and with B first; None if either is missing."""
     if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
         return judgement.order_ab, judgement.order_ba
     return None

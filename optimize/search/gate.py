@@ -4,8 +4,8 @@ The test uses every labelled document of train and dev, but no judge is tested o
 learned from. If the search finds no better judge, swapping the two judges on a document is as
 likely to raise the gain as to lower it (`optimize.statistics.intervals`).
 
-A single test decides about the mean gain of all finalists of both halves, which has a smaller error
-than a single gain, and which no selection biases. Judges that ask questions are a second kind of
+A single test decides about the mean gain of all finalists of both halves. The mean has a smaller
+error than a single gain, and no selection biases it. Judges that ask questions are a second kind of
 change. The test statistic is the larger of the two mean gains, also in each permutation.
 """
 
@@ -48,8 +48,8 @@ class QuestionTest:
 class Gain:
     """The mean gain of tuned judges over the untuned judge, with an interval.
 
-    The low end is above 0 exactly if the test is passed. `kind_index` is the kind of change with
-    this gain.
+    The low end is above 0 exactly if the test is passed. `kind_index` is the index of the kind of
+    change that has this gain.
     """
 
     value: float
@@ -97,8 +97,8 @@ def decide(
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    It is the judge that asks questions, if these have the largest gain; otherwise the finalist with
-    the largest gain after a deduction for cost.
+    The tuned judge is the judge that asks questions, if questions have the largest gain. Otherwise
+    it is the finalist with the largest gain after a deduction for cost.
     """
     question_halves = [[finalist] for finalist in questions.finalists] if questions else []
     kinds = [kind for kind in (halves, question_halves) if any(kind)]
@@ -132,7 +132,7 @@ def decide(
 
 
 def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Trial]) -> str | None:
-    """Return why a judge that passed the test should not ship, because of its cost or a rate."""
+    """Return why a judge that passed the test should not ship, because of its cost, TPR or TNR."""
     item_price, gain = problem.evaluator.item_price, mean_gain(tests)
     cost_ratio = item_price(tuned) / item_price(problem.untuned)
     required_gain = GAIN_PER_EXTRA_COST * (cost_ratio - 1)
@@ -146,28 +146,33 @@ def _objection(problem: SearchProblem, tuned: Candidate, tests: Sequence[Trial])
 
 
 def rate_objection(tests: Sequence[Trial]) -> str | None:
-    """Return an objection if balanced accuracy rises although TPR or TNR clearly falls; else None.
+    """Return an objection if the tuned judge's TPR or TNR is clearly too low; else None.
 
-    The rate has to be clearly lower, by a sign test on the outputs on which the judges differ, and
-    below both rates of the untuned judge.
+    A rate is too low if it is clearly below the same rate of the untuned judge, by a sign test on
+    the outputs on which the judges differ, and also below the untuned judge's other rate.
     """
     human = np.concatenate([test.items.human for test in tests])
     tuned, untuned = np.hstack([(test.scores, test.base_scores) for test in tests])
     tuned_right, untuned_right = tuned == human, untuned == human
     both_judged = ~np.isnan(tuned + untuned)
     outputs_by_label = {"fails": both_judged & (human == 0), "passes": both_judged & (human == 1)}
-    lower_untuned_rate = min(
-        float(untuned_right[rows].mean()) for rows in outputs_by_label.values() if rows.any()
-    )
+    untuned_rates = {
+        label: float(untuned_right[rows].mean())
+        for label, rows in outputs_by_label.items()
+        if rows.any()
+    }
     for label, rows in outputs_by_label.items():
         n_worse = int((rows & untuned_right & ~tuned_right).sum())
         n_better = int((rows & tuned_right & ~untuned_right).sum())
-        if is_clearly_worse(n_worse, n_better) and tuned_right[rows].mean() < lower_untuned_rate:
+        rate = tuned_right[rows].mean()
+        if is_clearly_worse(n_worse, n_better) and rate < min(untuned_rates.values()):
+            untuned_text = " and ".join(
+                f"{untuned_rate:.0%} of {name}" for name, untuned_rate in untuned_rates.items()
+            )
             return (
-                f"of {rows.sum()} {label} the tuned judge gets {n_worse} wrong that the untuned "
-                f"judge gets right, and {n_better} the other way round: it would get "
-                f"{tuned_right[rows].mean():.0%} of {label} right, less than either rate of the "
-                "untuned judge."
+                f"of {rows.sum()} {label}, only the untuned judge gets {n_worse} right, and only "
+                f"the tuned judge {n_better}. The tuned judge gets {rate:.0%} of {label} right; "
+                f"the untuned judge gets {untuned_text} right."
             )
     return None
 
@@ -212,8 +217,8 @@ def metric_name(goal: Goal) -> str:
 def best_after_cost(problem: SearchProblem, finalists: Sequence[Trial]) -> Candidate:
     """Return the candidate with the highest objective after a deduction of `GAIN_PER_EXTRA_COST`.
 
-    If any candidate beats the untuned judge, the others are ignored. Two candidates are compared on
-    the items that both have scored and neither shows.
+    If any candidate beats the untuned judge, only such candidates are considered. Two candidates
+    are compared on the items that both have scored and that are in the demonstrations of neither.
     """
     tests_by_id: dict[str, list[Trial]] = {}
     for finalist in finalists:

@@ -33,7 +33,8 @@ from optimize.statistics.rows import read_rows
 # GEPA writes a proposal from a minibatch, and scores the proposal on it. A minibatch has at least
 # this many documents and about this many outputs; on fewer outputs the objective is too noisy.
 MIN_MINIBATCH_DOCUMENTS, MIN_MINIBATCH_OUTPUTS = 6, 30
-# The proposer's seeds for two seeds of a run are this far apart: more than a run has requests.
+# Two consecutive seeds of a run give seeds of the proposer that are this far apart, which is more
+# than the number of requests in a run.
 PROPOSER_SEED_STEP = 10_000
 # The search ends after this many replies in a row without a new instruction; GEPA would go on.
 MAX_FRUITLESS_REPLIES = 25
@@ -97,7 +98,8 @@ class GepaAdapter:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
         by_document = document_scores(scores, items, problem.goal)
-        # Every document's trajectory is all items, because the evidence is about all together.
+        # Every document gets all items as its trajectory, because the evidence is written from all
+        # items.
         return EvaluationBatch(
             outputs=list(batch),
             scores=[by_document[name] for name in batch],
@@ -145,10 +147,11 @@ class GepaAdapter:
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
     """Return a score for each document, by its id, so that the mean score is the objective.
 
-    At summary level, the score is the rho within the document. Otherwise it is a sum over the
-    document's outputs of what each adds to the objective: at dataset level 1 minus half the squared
-    difference of the standardised mid-ranks, for balanced accuracy the weight of a right verdict.
-    If the objective is no such sum, each document gets its value; 0 if it is undefined.
+    At summary level, the score is the rho within the document. Otherwise the score is a sum over
+    the document's outputs of what each output adds to the objective: at dataset level 1 minus half
+    the squared difference of the standardised mid-ranks, for balanced accuracy the weight of a
+    right verdict. If the objective is not such a sum, each document gets the objective over all
+    items, or 0 if the objective is undefined.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
     score_of = dict.fromkeys(items.documents, value)
@@ -161,18 +164,18 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
         return score_of | {name: rho for name, rho in rhos if not np.isnan(rho)}
     if goal == "system" or not scored.size or min(np.ptp(judge), np.ptp(human)) == 0:
         return score_of
-    output_terms = np.zeros(len(items))
+    contributions = np.zeros(len(items))
     if goal == "balanced":
         is_right = verdicts(judge, best_threshold(judge, human)) == human
         label_shares = np.where(human == 1, human.mean(), 1 - human.mean())
-        output_terms[scored] = is_right / label_shares / 2
+        contributions[scored] = is_right / label_shares / 2
     else:
         ranks = midranks(np.array([judge, human]))
         ranks -= ranks.mean(axis=1, keepdims=True)
         ranks /= ranks.std(axis=1, keepdims=True)
-        output_terms[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-    output_terms *= len(items.documents) / scored.size
-    return {name: float(output_terms[rows].sum()) for name, rows in items.document_rows.items()}
+        contributions[scored] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+    contributions *= len(items.documents) / scored.size
+    return {name: float(contributions[rows].sum()) for name, rows in items.document_rows.items()}
 
 
 def explore(problem: SearchProblem) -> Exploration:

@@ -63,7 +63,7 @@ class CrossValidation:
         return demo_sets
 
     def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
-        """Return the candidate with its threshold, and its scores on the items, or its verdicts.
+        """Return the candidate with its threshold, and its scores or verdicts on the items.
 
         A verdict is decided by a threshold that is learned on all other folds.
         """
@@ -117,8 +117,8 @@ class ByJudge(Generic[T]):
 class LastRound:
     """How much the last round of a search improved the best candidate, measured on train.
 
-    `error` is the standard error of the best candidate's gain. If a limit ended the search, the
-    round is not `is_final`.
+    `error` is the standard error of the best candidate's gain. `is_final` is false if a limit ended
+    the search.
     """
 
     gain: float
@@ -143,7 +143,7 @@ class Exploration:
 
     `cross_validation` tests a finalist whose demonstrations are from dev as well as train.
     `questions` are those that the proposer wrote from train. `limit_reached` is true if the limit
-    was too small for proposals, or for a test of better ones.
+    was too small for proposals, or for a test of better candidates.
     """
 
     finalists: Sequence[Candidate] = ()
@@ -186,7 +186,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError if there is none."""
+    """Find "rank", "gepa" or MODULE:FUNCTION; raises SettingsError for any other name."""
     module, _, function = OPTIMIZERS.get(name, name).partition(":")
     if not function:
         option, choices = option_name("optimizer", repr(name)), ", ".join(OPTIMIZERS)

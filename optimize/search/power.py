@@ -55,10 +55,10 @@ def documents_needed(chance: float, outputs: float, gain: float, risk: float) ->
 def power_text(
     everything: Items, items: Items, *, goal: Goal, risk: float = DEFAULT_RISK
 ) -> tuple[str, int]:
-    """Return a sentence on how likely a gain of `PLANNED_GAIN` is to ship, and a sufficient number.
+    """Return a sentence on the chance that `PLANNED_GAIN` ships, and how many documents are needed.
 
-    This is the number of labelled documents with which the chance is `TARGET_POWER`. `everything`
-    holds all labelled items, and `items` those of train and dev.
+    The second value is the number of labelled documents with which the chance is `TARGET_POWER`.
+    `everything` holds all labelled items, and `items` those of train and dev.
     """
     n, metric = len(items.documents), "rho"
     outputs = len(items) / n

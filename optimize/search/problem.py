@@ -76,7 +76,7 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def with_threshold(self, candidate: Candidate, items: Items) -> Candidate:
-        """Return the candidate with the best threshold on its scores so far, if it needs one."""
+        """Return the candidate; for balanced accuracy, with the best threshold for its scores."""
         if self.goal != "balanced":
             return candidate
         items = self.evaluator.scored_items(candidate, items)
@@ -123,11 +123,12 @@ class SearchProblem:
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """Return the ids of documents that can tell judges apart; the first few alone can do so, too.
+    """Return the ids of documents that can tell judges apart; even the first few can do so.
 
     At summary level, these are the documents whose outputs have different labels. For balanced
-    accuracy, if every document has only one label, the labels alternate, and the commoner label has
-    at most twice as many. In all other cases, all documents are returned.
+    accuracy, if every document has only one label, the labels alternate, and at most twice as many
+    documents have the commoner label as the rarer label. In all other cases, all documents are
+    returned.
     """
     labels_by_document = {name: items.human[rows] for name, rows in items.document_rows.items()}
     varied = [name for name, labels in labels_by_document.items() if np.ptp(labels) > 0]
@@ -174,9 +175,9 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate beside a base, usually the untuned judge: the scores of both on the same items.
+    """A candidate and a base judge, usually the untuned judge, with their scores on the same items.
 
-    If thresholds were learned elsewhere, the scores are verdicts.
+    If thresholds were learned on other items, the scores are verdicts.
     """
 
     candidate: Candidate
@@ -218,7 +219,7 @@ class Trial:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the candidate fails (NaN) on few outputs, or on no more than the base."""
+        """Whether the candidate fails (NaN) on few outputs, or on no more than the base judge."""
         n_failed, n_base_failed = np.isnan([self.scores, self.base_scores]).sum(axis=1)
         return bool(n_failed <= max(MAX_FAILED_SHARE * len(self.scores), n_base_failed))
 

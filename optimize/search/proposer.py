@@ -44,7 +44,7 @@ MAX_PROPOSAL_TOKENS = 2048
 MAX_FAULTY_REPLY_LENGTH = 6000
 # The search stops asking for instructions after this many rounds in a row without a usable one.
 MAX_FRUITLESS_ROUNDS = 2
-# Upper bound on the characters of a rejected proposal's reason that are printed.
+# Upper bound on the printed characters of the reason why a proposal was rejected.
 MAX_FAULT_LENGTH = 300
 
 # Earlier instructions, each with its objective, best first.
@@ -97,8 +97,8 @@ PROPOSER_PROMPT = Prompt(
 # Upper bound on the questions that one reply may propose in addition to an instruction.
 MAX_NEW_QUESTIONS = 4
 QUESTIONS_FIELD = "questions"
-# The end of the sentence "Each is about one thing that ..." in `questions_field`. The key holds the
-# two possible answers to the questions.
+# What a proposed question has to be about, by the two possible answers to the questions. The text
+# ends the sentence "Each is about one thing that ..." in `questions_field`.
 _QUESTION_SUBJECTS = {
     ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
     "the texts alone, and yes speaks for the output",
@@ -133,7 +133,7 @@ _FENCE_PATTERN = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """The outcome of a request: an instruction, or a fault and the reply that has it, if any."""
+    """The outcome of a request: an instruction; or a fault, and the faulty reply if any."""
 
     instruction: str = ""
     fault: str = ""
@@ -320,7 +320,7 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """Return a reply's text; raise NoScoreError if it is cut short, so that it is asked again."""
+    """Return a reply's text; raise NoScoreError for a cut reply, which is then requested again."""
     if reply.is_truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text

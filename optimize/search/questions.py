@@ -36,15 +36,16 @@ from optimize.statistics.panel_weights import centred, fit_joining_weights
 MAX_QUESTIONS_TESTED = 12
 # Upper bound on the outputs of each half to ask about; more would hardly improve the weights.
 MAX_OUTPUTS_ASKED = 300
-# The expected cost of the test, as a multiple of judging these outputs once with the untuned judge:
-# all questions are asked with the best instruction of each half, and then the useful ones again. At
-# most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
+# The expected cost of the test, as a multiple of judging the outputs to ask about once with the
+# untuned judge: all questions are asked with the best instruction of each half, and then the useful
+# ones again. At most the share `QUESTION_TEST_SHARE` of the search's budget is reserved for this.
 QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
-# If the budget pays for fewer than this share of these outputs, questions are not tested.
+# If the budget pays for fewer than this share of the outputs to ask about, questions are not
+# tested.
 MIN_ASKED = 0.5
 N_FOLDS = 5
-# Questions with a smaller share of the weights are dropped. Of questions with random answers, which
-# were added to recorded judges, one in eighty is kept.
+# Questions with a smaller share of the weights are dropped. When questions with random answers were
+# added to recorded judges, one in eighty of these was kept.
 MIN_WEIGHT_SHARE = 0.1
 # Lower bound on the slope that maps scores to the rating scale, so that scores stay distinct.
 MIN_SCORE_SLOPE = 0.05
@@ -94,8 +95,8 @@ class LabelledAnswers:
     def fit_weights(self) -> AnswerWeights:
         """Fit the weights of the answers to the human labels.
 
-        The scores get the mean and standard deviation of the labels, if they can stay on the rating
-        scale.
+        The scores with these weights get the mean and standard deviation of the labels, as far as
+        the scores stay on the rating scale.
         """
         has_answers: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
         if not has_answers.any():
@@ -121,7 +122,7 @@ class LabelledAnswers:
         return AnswerWeights(intercept=intercept, slopes=slopes_by_name)
 
     def _fit_slopes(self, rows: Mask) -> Vector:
-        """Return the answers' relative slopes; only the judge's own if labels teach nothing."""
+        """Return the answers' relative slopes; 0 for all questions if labels teach nothing."""
         own_answer_only = np.zeros(len(self.fields))
         own_answer_only[-1] = 1.0
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
@@ -145,7 +146,7 @@ class LabelledAnswers:
         slopes: Vector = np.divide(weights, answer_sd, out=np.zeros_like(weights), where=is_varied)
         return slopes
 
-    def scores(self, weights: AnswerWeights) -> Vector:
+    def scores_with(self, weights: AnswerWeights) -> Vector:
         """Compute the score of every output with these weights; NaN if the judgement failed."""
         slopes = np.array([weights.slopes.get(field.name, 0.0) for field in self.fields])
         scores: Vector = np.round(weights.intercept + self.answers @ slopes, 12)
@@ -198,8 +199,9 @@ def ask_questions(
 ) -> QuestionTest | None:
     """Ask questions with the best judge of each half, and test the judges on unseen documents.
 
-    The result asks the useful questions again. If the budget cannot pay for that, it is the judge
-    that was asked all of them, and only the useful ones have a weight.
+    The judge in the result asks only the useful questions, and judges the outputs again. If the
+    budget cannot pay for that, the judge in the result asks all questions, of which only the useful
+    ones have a weight.
 
     Returns None if there are no questions. Raises QuestionsNotTestedError if no question is worth
     asking, or if the judge fails too often; and SearchBudgetSpentError if a limit is too small.
@@ -256,10 +258,10 @@ def _test_on_half(
 def _affordable_judges(
     problem: SearchProblem, judges: Sequence[Candidate], items: Items
 ) -> tuple[Sequence[Candidate], float]:
-    """Return the judges to ask, and the share of the items on which the budget can pay for both.
+    """Return the judges to ask, and the share of the items that the budget pays for.
 
-    If it cannot pay for all items, reasoning is left out first, and then items. Raises
-    SearchBudgetSpentError if too few would be left, so that no half is asked in vain.
+    If the budget cannot pay for all items, reasoning is left out first, and then items. Raises
+    SearchBudgetSpentError if too few items would be left, so that no half is asked in vain.
     """
     evaluator, budget = problem.evaluator, problem.evaluator.budget
     # The untuned judge's own form of reasoning is None.
@@ -276,7 +278,7 @@ def _affordable_judges(
 
 
 def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) -> LabelledAnswers:
-    """Return the judge's answers; raises QuestionsNotTestedError if it fails on too many items."""
+    """Return the judge's answers; QuestionsNotTestedError if the judge fails on too many."""
     answers, evaluator = collect_answers(problem, judge, items), problem.evaluator
     scores, untuned = evaluator.scores(judge, items), evaluator.scores(problem.untuned, items)
     if Trial(judge, items, scores, untuned, problem.goal).is_reliable:
@@ -299,19 +301,19 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProbl
     for fold in set(answers.fold[tested].tolist()):
         in_fold = tested & (answers.fold == fold)
         weights = _of_useful_questions(answers.of_rows(~in_fold), problem).fit_weights()
-        fold_scores = answers.scores(weights)
+        fold_scores = answers.scores_with(weights)
         threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])
         scores[in_fold] = problem.apply_threshold(fold_scores[in_fold], threshold)
     return scores
 
 
 def _of_useful_questions(answers: LabelledAnswers, problem: SearchProblem) -> LabelledAnswers:
-    """Select the answers to useful questions; to all if the judge's questions may not change."""
+    """Select the answers to useful questions, or all answers if the judge keeps its questions."""
     return answers.of_useful_questions() if problem.may_add_questions else answers
 
 
 def _items_to_ask(items: Items, goal: Goal, share: float = 1.0) -> Items:
-    """Select about `MAX_OUTPUTS_ASKED` items in whole documents, or a share; never none."""
+    """Select whole documents with about `MAX_OUTPUTS_ASKED` items, times `share`; at least one."""
     n_outputs = len(first_documents(items, goal, MAX_OUTPUTS_ASKED, len))
     return first_documents(items, goal, share * n_outputs, len)
 

@@ -16,7 +16,8 @@ from optimize.statistics.intervals import Vector, stream
 
 # Upper bound on the documents of train on which candidates are compared.
 MAX_RACE_DOCUMENTS = 48
-# No candidate is dropped before it is scored on this many documents, or on half of all if fewer.
+# No candidate is dropped before it is scored on this many documents, or on half of all documents if
+# that is fewer.
 MIN_RACE_DOCUMENTS = 20
 
 

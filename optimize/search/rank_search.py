@@ -89,7 +89,7 @@ class RankSearch:
     """A rank search. Each round tries to improve on the best candidate so far.
 
     `results` holds the latest result of each candidate, by its id, and `best_reasoning` the best
-    form of reasoning so far; None for the untuned judge's form.
+    form of reasoning so far, where None means the untuned judge's form.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -295,8 +295,8 @@ class RankSearch:
         """Compare the forms of reasoning on the best candidate, and set `best_reasoning`.
 
         No form is dropped early, because effects of reasoning show only on many documents. The most
-        expensive are left out if the limit does not pay for all. Of the forms within a standard
-        error of the largest gain, the cheapest is chosen.
+        expensive forms are left out if the limit does not pay for all forms. Of the forms within a
+        standard error of the largest gain, the cheapest is chosen.
         """
         race, leader, limit = self.race, self._best_candidate(), end_cost - self.budget.total_cost
         forms = [form for form in self.options.reasoning if form != "questions"]

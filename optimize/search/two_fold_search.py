@@ -28,7 +28,8 @@ from optimize.statistics.intervals import Vector
 class SearchResult:
     """The result of a search: the tuned judge (or the untuned one), whether it ships, and why.
 
-    `untuned` has the threshold that was learned for it. `last_round` combines those of both halves.
+    `untuned` has the threshold that was learned for the untuned judge. `last_round` combines the
+    last rounds of both halves.
     """
 
     tuned: Candidate
@@ -89,10 +90,10 @@ def two_fold_search(optimizer: Optimizer, problem: SearchProblem) -> SearchResul
 def _test_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> tuple[QuestionTest | None, str, bool]:
-    """Return the test, or a sentence on why there is none, and whether a limit is the reason."""
+    """Return the test of questions, else why there is none, and whether a limit is the reason."""
     if any(exploration.cross_validation for exploration in explorations):
         return None, "", False  # no half is left that the judge did not learn from
-    # If the budget ended before a half was explored, an empty exploration stands for it.
+    # If the budget ended before a half was explored, an empty exploration stands for the half.
     both_explorations = [*explorations, Exploration(), Exploration()][: len(halves)]
     try:
         return ask_questions(halves, both_explorations), "", False
@@ -135,8 +136,8 @@ def _explore_halves(
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Trial]:
     """Score the finalists and the untuned judge on items they did not learn from, and record this.
 
-    Finalists that fail too often are left out. Only as many are scored as the budget can pay for on
-    all of dev, but always the first.
+    Finalists that fail too often are left out. Only as many finalists are scored as the budget can
+    pay for on all of dev, but always the first.
     """
     if not exploration.finalists:
         return []
@@ -176,7 +177,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Tr
 def _judge_items(
     problem: SearchProblem, candidate: Candidate, items: Items
 ) -> tuple[Candidate, Vector]:
-    """Return the candidate with its threshold, and its scores on the items, or its verdicts.
+    """Return the candidate with its threshold, and its scores or verdicts on the items.
 
     The threshold is learned neither on the items themselves nor on documents that the prompt shows.
     """

@@ -100,7 +100,7 @@ def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(seed, cho
     weights = answers.fit_weights()
     assert weights.problem(answers.fields) is None
     assert all(slope > 0 for slope in weights.slopes.values())
-    scores = answers.scores(weights)
+    scores = answers.scores_with(weights)
     assert np.clip(scores, low, high) == pytest.approx(scores, abs=1e-6)
 
 
@@ -125,7 +125,7 @@ def test_if_labels_teach_nothing_only_the_judges_own_rating_counts():
     assert [field.name for field in flat.of_useful_questions().fields] == ["own"]
     silent = read_answers({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
     assert silent.fit_weights().slopes == {"own": 1.0}
-    assert np.isnan(silent.scores(silent.fit_weights())).all()
+    assert np.isnan(silent.scores_with(silent.fit_weights())).all()
 
 
 def test_useful_answers_count_even_if_the_verdict_contradicts_the_labels():
@@ -229,7 +229,7 @@ def test_a_rate_clearly_below_both_untuned_rates_is_an_objection(worse, better, 
     sides = {"scores": tuned, "base_scores": untuned, "goal": "balanced"}
     reason = gate.rate_objection([Trial(candidate=candidate, items=items, **sides)])
     assert (reason is None) == ships
-    assert reason is None or f"of 40 fails the tuned judge gets {worse} wrong" in reason
+    assert reason is None or f"of 40 fails, only the untuned judge gets {worse} right" in reason
 
 
 WORDS = world(4).items[0].texts["text"].replace("=", " ").split()
