@@ -148,7 +148,7 @@ def score_of_cell(cell: object, number_of_word: Mapping[str, float]) -> float | 
     parsed = parse_cell(cell)
     if parsed.kind == MISSING:
         return math.nan
-    return parsed.number if parsed.kind == NUMBER and abs(parsed.number) <= MAX_SCORE else None
+    return None if parsed.kind != NUMBER or abs(parsed.number) > MAX_SCORE else parsed.number
 
 
 def _numbers_of_words(values: WordValues, *, pairwise: bool) -> dict[str, float]:
