@@ -15,9 +15,10 @@ from optimize.figures.as_json import (
     json_number,
     to_json,
 )
+from optimize.figures.by_judge import ByJudge, JudgeName
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
-from optimize.search.optimizer import ByJudge, JudgeName, LastRound
+from optimize.search.optimizer import LastRound
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Figure
 

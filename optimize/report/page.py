@@ -22,6 +22,7 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import escape_invisible
 from optimize.figures.as_text import correlation_line, number_text
+from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts
 from optimize.measuring.comparison import JudgeComparison
 from optimize.measuring.injection import ProbeResult
@@ -37,7 +38,6 @@ from optimize.report.comparison import comparison_answer, usage_table
 from optimize.report.misses import MissGroup, cut_text, miss_groups
 from optimize.report.tuning import tuning_answer
 from optimize.report.verification import MISSES_FILE, verification_answer
-from optimize.search.optimizer import ByJudge
 
 # Upper bounds on the failures, the characters of a reason and the demonstrations that are shown.
 MAX_FAILURES, MAX_REASON, MAX_DEMOS = 20, 300, 5

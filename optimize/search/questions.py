@@ -43,7 +43,9 @@ QUESTION_TEST_COST, QUESTION_TEST_SHARE = 4.5, 0.35
 # If the budget pays for fewer than this share of the outputs to ask about, questions are not
 # tested.
 MIN_ASKED = 0.5
-N_FOLDS = 5
+# The folds for learning the weights of answers. Learning them anew sends no request, so there are
+# more of them than versions of a judge with other demonstrations (`cross_validation.N_FOLDS`).
+N_WEIGHT_FOLDS = 5
 # Questions with a smaller share of the weights are dropped. When questions with random answers were
 # added to recorded judges, one in eighty of these was kept.
 MIN_WEIGHT_SHARE = 0.1
@@ -88,7 +90,7 @@ class LabelledAnswers:
             answers=np.array(answer_rows, float).reshape(-1, len(field_names)),
             human=items.human,
             group=documents if goal == "summary" else np.zeros_like(documents),
-            fold=shuffled[documents] % N_FOLDS,
+            fold=shuffled[documents] % N_WEIGHT_FOLDS,
             fields=prompt.choices,
         )
 
@@ -239,18 +241,19 @@ def ask_questions(
 
 
 def _test_on_half(
-    half: SearchProblem, judge: Candidate, answers: LabelledAnswers, items: Items, tested: Items
+    half: SearchProblem, judge: Candidate, answers: LabelledAnswers, items: Items, test_items: Items
 ) -> Trial:
-    """Compare the judge with the untuned judge on the items `tested`, and record the result.
+    """Compare the judge with the untuned judge on `test_items`, and record the trial.
 
     `answers` has the judge's answers on `items`, from both halves. The untuned judge's threshold is
     learned from the other half.
     """
-    is_tested = np.isin(items.document_ids, tested.documents)
+    is_tested = np.isin(items.document_ids, test_items.documents)
     untuned = half.with_threshold(half.untuned, items.of_rows(np.flatnonzero(~is_tested)))
-    untuned_scores = half.apply_threshold(half.evaluator.scores(untuned, tested), untuned.threshold)
+    untuned_scores = half.evaluator.scores(untuned, test_items)
+    untuned_scores = half.apply_threshold(untuned_scores, untuned.threshold)
     scores = held_out_scores(answers, is_tested, half)[is_tested]
-    finalist = Trial(judge, tested, scores, untuned_scores, half.goal)
+    finalist = Trial(judge, test_items, scores, untuned_scores, half.goal)
     finalist.record(half, "questions")
     return finalist
 
@@ -291,15 +294,15 @@ def _reliable_answers(problem: SearchProblem, judge: Candidate, items: Items) ->
     )
 
 
-def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
-    """Return cross-validated scores (or verdicts) of the outputs in `tested`; NaN for all others.
+def held_out_scores(answers: LabelledAnswers, is_tested: Mask, problem: SearchProblem) -> Vector:
+    """Return cross-validated scores (or verdicts) where `is_tested`; NaN for all other outputs.
 
     Each fold of the tested documents is scored with the questions, the weights and the threshold
     that are learned from all outputs outside the fold.
     """
     scores = np.full(len(answers.human), np.nan)
-    for fold in set(answers.fold[tested].tolist()):
-        in_fold = tested & (answers.fold == fold)
+    for fold in set(answers.fold[is_tested].tolist()):
+        in_fold = is_tested & (answers.fold == fold)
         weights = _of_useful_questions(answers.of_rows(~in_fold), problem).fit_weights()
         fold_scores = answers.scores_with(weights)
         threshold = best_threshold(fold_scores[~in_fold], answers.human[~in_fold])

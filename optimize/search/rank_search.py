@@ -22,15 +22,9 @@ from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, is_right
+from optimize.search.cross_validation import CrossValidation, largest_demo_set
 from optimize.search.evaluator import Evaluator
-from optimize.search.optimizer import (
-    MAX_FINALISTS,
-    CrossValidation,
-    Exploration,
-    LastRound,
-    largest_demo_set,
-    writes_questions,
-)
+from optimize.search.optimizer import MAX_FINALISTS, Exploration, LastRound, writes_questions
 from optimize.search.problem import SearchProblem, Trial
 from optimize.search.proposer import Proposer
 from optimize.search.race import MAX_RACE_DOCUMENTS, Race

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+from optimize.figures.by_judge import ByJudge, JudgeName
 from optimize.items import Items
 from optimize.search.budget import BUDGET_ERRORS
 from optimize.search.candidates import Candidate
@@ -13,9 +14,7 @@ from optimize.search.gate import QuestionTest, ShipDecision, decide
 from optimize.search.optimizer import (
     MAX_FINALISTS,
     QUESTION_WRITERS,
-    ByJudge,
     Exploration,
-    JudgeName,
     LastRound,
     Optimizer,
 )

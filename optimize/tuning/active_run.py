@@ -10,6 +10,7 @@ from judges.catalog import candidate_questions
 from judges.judge import Judge
 from judges.protocol import is_embedded
 from judges.questions import MAX_QUESTIONS
+from optimize.figures.by_judge import ByJudge
 from optimize.inputs.labelled import PASS_FAIL, verdict_words
 from optimize.items import Items
 from optimize.measuring.scored import ScoredItems, labelled_in_order
@@ -17,7 +18,7 @@ from optimize.measuring.tuning_result import HeldOut
 from optimize.search.budget import SearchBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ITEMS_FOR_MEAN_COST, Evaluator, JudgeItems
-from optimize.search.optimizer import ByJudge, find_optimizer
+from optimize.search.optimizer import find_optimizer
 from optimize.search.problem import SearchProblem
 from optimize.search.two_fold_search import SearchResult, two_fold_search
 from optimize.tuning.budget import RunBudget, plan_budget

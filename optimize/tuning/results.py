@@ -9,11 +9,11 @@ from judges.client import endpoint_digest
 from judges.labels.readers import is_constructed
 from judges.true_rate import errors_by_document
 from optimize.figures.as_json import JSON_DECIMALS, JsonObject, to_json
+from optimize.figures.by_judge import ByJudge
 from optimize.items import DataCounts, tuning_digests
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import ScoredItems
 from optimize.measuring.tuning_result import SplitResult, TuningResult
-from optimize.search.optimizer import ByJudge
 from optimize.search.questions import question_losses
 from optimize.search.two_fold_search import SearchResult
 from optimize.statistics.balanced import balanced_contrast

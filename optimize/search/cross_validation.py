@@ -1,0 +1,71 @@
+"""The cross-validation of a judge that shows all labels of train and dev as demonstrations.
+
+Each fold of documents is scored by a version of the judge that does not show the fold.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from optimize.items import Items
+from optimize.search.candidates import DEMOS_OF_ALL_OUTPUTS, Candidate, DemoSet, draw_demo_set
+from optimize.search.problem import SearchProblem
+from optimize.statistics.balanced import best_threshold, verdicts
+from optimize.statistics.intervals import Vector, stream
+
+# The judge is tested in this many versions, each of which leaves out one fold.
+N_FOLDS = 4
+
+
+def largest_demo_set(items: Items, problem: SearchProblem) -> DemoSet:
+    """Make as many demonstrations as the prompt may show, with all ratings equally often."""
+    prompt, options = problem.evaluator.untuned, problem.options
+    rng, longest = stream(options.seed, DEMOS_OF_ALL_OUTPUTS), options.max_demo_characters
+    return draw_demo_set(items, prompt, options.max_demos, rng, max_characters=longest)
+
+
+class CrossValidation:
+    """The versions of one judge, and its own demonstrations, `demo_set`."""
+
+    def __init__(self, problem: SearchProblem) -> None:
+        self._problem, names = problem, problem.train_and_dev.documents
+        order = stream(problem.options.seed, "parts", "documents").permutation(len(names))
+        self._fold_of = {names[index]: position % N_FOLDS for position, index in enumerate(order)}
+        self.demo_set = largest_demo_set(problem.train_and_dev, problem)
+        shows_everything = self.demo_set.kind == DEMOS_OF_ALL_OUTPUTS
+        self.is_feasible = shows_everything and len(names) >= 2 * N_FOLDS
+
+    @cached_property
+    def _demo_sets(self) -> list[DemoSet]:
+        """The demonstrations of each version, by the number of the fold that is left out."""
+        demo_sets = []
+        for left_out in range(N_FOLDS):
+            names = [name for name, fold in self._fold_of.items() if fold != left_out]
+            items = self._problem.train_and_dev.of_documents(names)
+            demo_sets.append(largest_demo_set(items, self._problem))
+        return demo_sets
+
+    def judge(self, candidate: Candidate, items: Items) -> tuple[Candidate, Vector]:
+        """Return the candidate with its threshold, and its scores or verdicts on the items.
+
+        A verdict is decided by a threshold that is learned on all other folds.
+        """
+        evaluator = self._problem.evaluator
+        folds = np.array([self._fold_of[name] for name in items.document_ids])
+        scores = np.empty(len(items))
+        if candidate.demo_set.demos:
+            for fold, demo_set in enumerate(self._demo_sets):
+                items_in_fold = items.of_rows(np.flatnonzero(folds == fold))
+                version = replace(candidate, demo_set=demo_set)
+                scores[folds == fold] = evaluator.scores(version, items_in_fold)
+        else:
+            scores = evaluator.scores(candidate, items)
+        if self._problem.goal != "balanced":
+            return candidate, scores
+        fold_verdicts = np.empty(len(items))
+        for fold in range(N_FOLDS):
+            others = folds != fold
+            threshold = best_threshold(scores[others], items.human[others])
+            fold_verdicts[~others] = verdicts(scores[~others], threshold)
+        return replace(candidate, threshold=best_threshold(scores, items.human)), fold_verdicts
