@@ -1,9 +1,9 @@
 """Find the answer, a rating or a word, that a text states in one of three forms.
 
 1. The answer alone, such as "4" or "**(B)**", as the whole text or as one of its lines.
-2. `label: 4` at the start of a line, with any words as the label; a key of JSON is a label, too.
-   Labels with "final" or "overall" take precedence, then labels with "rating" or the dimension's
-   name.
+2. The answer after a heading at the start of a line, such as "Rating: 4". The key of a JSON object
+   is a heading, too. Headings with "final" or "overall" take precedence, then headings with
+   "rating" or the dimension's name.
 3. The answer before a reason, such as "4 - clear" or "B: it is precise".
 
 A text must state exactly one value in these forms, and no other value elsewhere. Any other text
@@ -34,7 +34,7 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words in labels: words that mark a final answer, which takes precedence; words that mark an
+# Words in headings: words that mark a final answer, which takes precedence; words that mark an
 # answer; and words that say nothing about what follows.
 _FINAL_WORDS = _word_set("final overall revised updated corrected correction edit")
 _ANSWER_WORDS = _word_set(
@@ -44,7 +44,7 @@ _ANSWER_WORDS = _word_set(
 _NEUTRAL_WORDS = _word_set(
     "the a an my your our is i it for of on this here s total would give to level"
 )
-# Words in labels of something other than the answer: "word count", "previous rating".
+# Words in headings of something other than the answer: "word count", "previous rating".
 _NON_ANSWER_WORDS = _word_set(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
@@ -54,12 +54,12 @@ _NON_ANSWER_WORDS = _word_set(
     " user human author annotator expert ideal reference alternative requested error attempt"
     " priority injected iteration"
 )
-# Words which show that a label's value is quoted, denied, hypothetical, or the worse of two.
+# Words in a heading of an answer that is quoted, denied, hypothetical, or the worse of two.
 _DENYING_WORDS = _word_set(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
 )
-# A label in the plural counts things: "errors", "errors found"; "correctness", "analysis" and
+# A heading in the plural counts things: "errors", "errors found". "Correctness", "analysis" and
 # "ethics" are not plurals.
 _PLURAL_NOUN = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
@@ -73,11 +73,11 @@ _SURROUNDING_CHARACTERS = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
 _BEFORE_ANSWER = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _AFTER_ANSWER = r"[*_`\"')\]}|$⭐★ ]*"
-# A label at the start of a line. Quotation marks may be around the label alone, as in JSON: a line
-# that is quoted as a whole is not the model's own answer.
-_LABEL_PATTERN = re.compile(
+# A heading at the start of a line. Quotation marks may be around the heading alone, as in JSON: a
+# line that is quoted as a whole is not the model's own answer.
+_HEADING_PATTERN = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
-    r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
+    r"(?P<heading>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
     rf"{_AFTER_ANSWER}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
 # What may follow a complete answer: nothing, or a reason that does not take the answer back.
@@ -87,7 +87,7 @@ _REASON_PATTERN = re.compile(
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
     r"|worse|weaker|less)\b))"
 )
-# An unclear text where an answer should be: "~4", "N/A", "neither".
+# An unclear answer, such as "~4", "N/A" or "neither".
 _UNCLEAR_ANSWER = re.compile(
     rf"{_BEFORE_ANSWER}(?:[~<>≈±≥≤+-]? ?{NUMBER_REGEX}|n/?a\b|none|null|unknown|neither|both"
     r"|ties?\b|\?)",
@@ -106,8 +106,8 @@ _OTHER_SCALE = re.compile(
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
     re.IGNORECASE,
 )
-# Headers, tags and JSON keys; each is treated as the start of a line.
-_LABEL_MARKUP = re.compile(
+# Headers such as `[[ ## rating ## ]]`, tags and JSON keys; each is treated as the start of a line.
+_HEADING_MARKUP = re.compile(
     rf"{FIELD_HEADER_PATTERN.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*"
     r"|\}|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
@@ -159,7 +159,7 @@ class AnswerForm:
         self.scale_pattern = re.compile(scale_pattern)
 
     def value(self, match: re.Match[str]) -> float | str | None:
-        """Return the choice in a match of this form's patterns; None for a number off the scale."""
+        """Return the choice that a match of a pattern states; None for a number off the scale."""
         word = match["value"].lower()
         if word in self.choice_by_text or not self.is_numeric or word in NUMBER_WORDS:
             return self.choice_by_text.get(word)
@@ -175,12 +175,12 @@ answer_form = lru_cache(maxsize=64)(AnswerForm)
 class Answer(NamedTuple):
     """An answer in a reply, with its position; `value` is None if the answer is unclear.
 
-    `rank` is 3 if the label says "final" or "overall", 2 if the label names the answer or the
-    answer is alone on its line, and 1 otherwise.
+    `priority` is 3 if the heading says "final" or "overall", 2 if the heading names the answer or
+    the answer is alone on its line, and 1 otherwise. Answers of a lower priority are ignored.
     """
 
     value: float | str | None
-    rank: int
+    priority: int
     start: int
     end: int
 
@@ -190,8 +190,8 @@ def find_answer(
 ) -> Answer | None:
     """Return the answer that a text states; None if the text states none.
 
-    `names` are words that count as labels of the answer. If `strict` is true, an answer counts only
-    with such a label, or alone on its line. Raises NoScoreError if the answer is unclear.
+    `names` are words that count as headings of the answer. If `strict` is true, an answer counts
+    only with such a heading, or alone on its line. Raises NoScoreError if the answer is unclear.
     """
     stripped_text = text.strip(_SURROUNDING_CHARACTERS).rstrip(".*")
     if (value := form.choice_by_text.get(stripped_text.lower())) is not None:
@@ -201,10 +201,10 @@ def find_answer(
         raise NoScoreError(f"more than {MAX_REPLY_LENGTH:,} characters: {quote(text)}")
     name_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
     answers, other_texts = _find_answers(plain_text(text, form), form, name_words)
-    rank = max((answer.rank for answer in answers), default=0)
-    if rank <= strict:
+    priority = max((answer.priority for answer in answers), default=0)
+    if priority <= strict:
         return None
-    answers = [answer for answer in answers if answer.rank == rank]
+    answers = [answer for answer in answers if answer.priority == priority]
     text_after = "\n".join(other for start, other in other_texts if start >= answers[-1].start)
     values = {answer.value for answer in answers}
     values |= {form.value(match) for match in form.later_pattern.finditer(text_after)} - {None}
@@ -214,7 +214,7 @@ def find_answer(
 
 
 def plain_text(text: str, form: AnswerForm) -> str:
-    """Return the text in ASCII, with tags, headers and JSON keys as labels; positions stay.
+    """Return the text in ASCII, with headers, tags and JSON keys as headings at the same positions.
 
     Raises NoScoreError if the text mentions another scale.
     """
@@ -223,84 +223,88 @@ def plain_text(text: str, form: AnswerForm) -> str:
     if form.is_numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
-    def as_label(markup_match: re.Match[str]) -> str:
+    def as_heading(markup_match: re.Match[str]) -> str:
         name = markup_match[1] or markup_match[2]
         return (f"\n{name}:" if name else "\n").ljust(len(markup_match[0]))
 
-    return _LABEL_MARKUP.sub(as_label, text)
+    return _HEADING_MARKUP.sub(as_heading, text)
 
 
 class _Line(NamedTuple):
-    """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
+    """A line of a reply, split into a heading, an answer, and the reason for the answer."""
 
-    label: str | None
-    text: str  # what follows the label
+    heading: str | None
+    text: str  # what follows the heading
     answer: re.Match[str] | None
     reason: str | None  # None if the line has no complete answer
 
     @property
-    def is_label_alone(self) -> bool:
-        return self.label is not None and not self.text.strip(_SURROUNDING_CHARACTERS)
+    def is_heading_alone(self) -> bool:
+        return self.heading is not None and not self.text.strip(_SURROUNDING_CHARACTERS)
 
     @property
     def is_answer_alone(self) -> bool:
         return self.reason is not None and not self.reason.strip(_SURROUNDING_CHARACTERS + "}|$.!")
 
-    def label_rank(self, name_words: frozenset[str], rank_above: int | None) -> int | None:
-        """Return the rank by the line's label, or by a label that is alone on the line above.
+    def heading_priority(
+        self, name_words: frozenset[str], priority_above: int | None
+    ) -> int | None:
+        """Return the priority that a heading gives an answer on this line; None without a heading.
 
-        It is None without a label, and 0 for a label of something other than the answer.
+        `priority_above` is the priority of a heading that is alone on the line above. The priority
+        is 0 if the heading is of something other than the answer.
         """
-        if rank_above == 0:  # the line above says that this is a quotation: "The text says:"
+        if priority_above == 0:  # the line above says that this is a quotation: "The text says:"
             return 0
-        if self.label is not None:
-            return _label_rank(self.label, name_words)
-        return rank_above if self.is_answer_alone else None
+        if self.heading is not None:
+            return _heading_priority(self.heading, name_words)
+        return priority_above if self.is_answer_alone else None
 
 
 def _read_line(line: str, form: AnswerForm) -> _Line:
-    label = _LABEL_PATTERN.match(line)
-    if label and form.answer_pattern.fullmatch(label["label"]):
-        label = None  # "B: it is precise" begins with an answer and not with a label
-    start = label.end() if label else 0
+    heading = _HEADING_PATTERN.match(line)
+    if heading and form.answer_pattern.fullmatch(heading["heading"]):
+        heading = None  # "B: it is precise" begins with an answer and not with a heading
+    start = heading.end() if heading else 0
     answer, reason = form.answer_pattern.match(line, start), None
     if answer and _REASON_PATTERN.match(line, answer.end()):
         reason = line[answer.end() :]
-    return _Line(label["label"] if label else None, line[start:], answer, reason)
+    return _Line(heading["heading"] if heading else None, line[start:], answer, reason)
 
 
 def _find_answers(
     cleaned_text: str, form: AnswerForm, name_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """Return the answers in all lines of a plain text, and the text around them with positions."""
+    """Return the answers in all lines of a plain text, and all other texts with their positions."""
     answers: list[Answer] = []
     other_texts: list[tuple[int, str]] = []
-    rank_above: int | None = None
+    priority_above: int | None = None
     for line_match in re.finditer(r"\S[^\n]*", cleaned_text):
         content, position = line_match[0].rstrip(), line_match.start()
         line = _read_line(content, form)
-        label_rank = line.label_rank(name_words, rank_above)
-        rank_above = label_rank if line.is_label_alone else None
-        rank = label_rank
-        if rank is None and line.is_answer_alone:
-            rank = 2
-        elif rank is None and not other_texts and not content.endswith("?"):
-            rank = 1  # the answer opens the reply
-        if line.answer and line.reason is not None and rank is not None:
-            value = form.value(line.answer) if rank else None
+        heading_priority = line.heading_priority(name_words, priority_above)
+        priority_above = heading_priority if line.is_heading_alone else None
+        priority = heading_priority
+        if priority is None and line.is_answer_alone:
+            priority = 2
+        elif priority is None and not other_texts and not content.endswith("?"):
+            priority = 1  # the answer opens the reply
+        if line.answer and line.reason is not None and priority is not None:
+            value = form.value(line.answer) if priority else None
             start, end = position + line.answer.start("value"), position + line.answer.end()
-            answers.append(Answer(value, max(rank, 1), start, end))
+            answers.append(Answer(value, max(priority, 1), start, end))
             other_texts.append((end, line.reason))
             continue
         other_texts.append((position, content))
-        if label_rank and (line.answer or (label_rank > 1 and _UNCLEAR_ANSWER.match(line.text))):
-            answers.append(Answer(None, label_rank, position, position))
+        is_unclear = _UNCLEAR_ANSWER.match(line.text)
+        if heading_priority and (line.answer or (heading_priority > 1 and is_unclear)):
+            answers.append(Answer(None, heading_priority, position, position))
     return answers, other_texts
 
 
-def _label_rank(label: str, name_words: frozenset[str]) -> int:
-    """Return how clearly a label names the answer, from 3 (final) to 1; 0 if it does not."""
-    words = re.findall(r"[^\W_]+", label.lower())
+def _heading_priority(heading: str, name_words: frozenset[str]) -> int:
+    """Return a heading's priority: 3 to 1 (see `Answer`), or 0 if it is not an answer's heading."""
+    words = re.findall(r"[^\W_]+", heading.lower())
     content_words = set(words) - _NEUTRAL_WORDS
     if not content_words or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0

@@ -3,8 +3,8 @@
 An answer is read from the text under its header, such as `[[ ## rating ## ]]`, in one of the forms
 of `judges.answer`. If a header occurs more than once, the text under the last one counts; if the
 judge's only answer has no header, the whole reply is read. If a reply also answers questions, each
-answer must be under the header of its field, or after the field's name as a label. A reply that
-cannot be read raises NoScoreError, and the model is asked again.
+answer must be under the header of its field, or after the field's name as a heading ("rating: 4").
+A reply that cannot be read raises NoScoreError, and the model is asked again.
 """
 
 import re
@@ -46,7 +46,7 @@ class ReplyValues(NamedTuple):
     """The values of all fields, and the position in the reply of each value that is a choice."""
 
     values: dict[str, Value]
-    spans: dict[str, tuple[int, int]]
+    position_by_name: dict[str, tuple[int, int]]
 
 
 def read_reply(
@@ -55,8 +55,8 @@ def read_reply(
     """Read every output field; the last field with choices is the answer, the others are questions.
 
     A free text is the text under its header, else the text above the first header. `names` are the
-    names of the dimension, which count as labels of the answer. Raises NoScoreError, which quotes
-    the reply, if it does not state one clear answer.
+    names of the dimension, which count as headings of the answer. If the reply does not state one
+    clear answer, raises NoScoreError with a quotation of the reply.
     """
     start, end = reply_text_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
@@ -67,7 +67,7 @@ def read_reply(
         names = ()
         sections = _question_sections(sections, reply, (start, end), outputs)
     elif answer_field.name not in sections:
-        # Steps and questions may have ratings of their own, so the answer must have a label.
+        # Steps and questions may have ratings of their own, so the answer must have a heading.
         is_strict = reasoning_of(outputs) in LONG_REASONING
         names = () if is_strict else names
         sections[answer_field.name] = (start, end)
@@ -76,24 +76,24 @@ def read_reply(
         preface = ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
     values: dict[str, Value] = {output.name: texts.get(output.name, preface) for output in outputs}
-    spans = {}
+    position_by_name = {}
     for field in (*questions, answer_field):
         section_start, section_end = sections[field.name]
         # In a truncated reply, even a lone "1" may be the beginning of "10".
         if is_truncated and section_end == len(reply):
             raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
-        text, labels = reply[section_start:section_end], (field.name, *names)
-        answer = _read_choice(text, field, labels, is_strict=is_strict)
+        text, headings = reply[section_start:section_end], (field.name, *names)
+        answer = _read_choice(text, field, headings, is_strict=is_strict)
         values[field.name], answer_start, answer_end = answer
-        spans[field.name] = section_start + answer_start, section_start + answer_end
-    return ReplyValues(values, spans)
+        position_by_name[field.name] = section_start + answer_start, section_start + answer_end
+    return ReplyValues(values, position_by_name)
 
 
-def _sections(labels: Sequence[re.Match[str]], end: int) -> dict[str, tuple[int, int]]:
-    """Return the start and end of the text after each header or label, by the name in it."""
-    starts = [*(label.start() for label in labels), end]
-    pairs = zip(labels, starts[1:], strict=True)
-    return {label[1].lower(): (label.end(), section_end) for label, section_end in pairs}
+def _sections(headings: Sequence[re.Match[str]], end: int) -> dict[str, tuple[int, int]]:
+    """Return the start and end of the text after each header or heading, by the field's name."""
+    starts = [*(heading.start() for heading in headings), end]
+    pairs = zip(headings, starts[1:], strict=True)
+    return {heading[1].lower(): (heading.end(), section_end) for heading, section_end in pairs}
 
 
 def _question_sections(
@@ -106,11 +106,11 @@ def _question_sections(
     names = [field.name for field in outputs if field.choices]
     if not sections.keys() >= set(names):
         names_pattern = "|".join(re.escape(field.name) for field in outputs)
-        label_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
-        label_finder = re.compile(label_pattern, re.MULTILINE | re.IGNORECASE)
-        labels = list(label_finder.finditer(reply, *span))
-        sections = _sections(labels, span[1]) or sections
-        if len(sections) < len(labels):
+        heading_pattern = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names_pattern})[*_`\"' ]{{0,5}}[:=]"
+        heading_finder = re.compile(heading_pattern, re.MULTILINE | re.IGNORECASE)
+        headings = list(heading_finder.finditer(reply, *span))
+        sections = _sections(headings, span[1]) or sections
+        if len(sections) < len(headings):
             raise NoScoreError(f"a question is answered twice in {quote(reply[slice(*span)])}")
     for name in names:
         if name not in sections:
@@ -119,11 +119,11 @@ def _question_sections(
 
 
 def _read_choice(
-    text: str, field: Field, labels: Collection[str], *, is_strict: bool
+    text: str, field: Field, headings: Collection[str], *, is_strict: bool
 ) -> tuple[Value, int, int]:
-    """Return a text's answer with its start and end; NoScoreError without one clear answer."""
+    """Return a text's answer, its start and its end; raises NoScoreError if it is unclear."""
     form = answer_form(field.options, False)
-    answer = find_answer(text, form, labels, strict=is_strict)
+    answer = find_answer(text, form, headings, strict=is_strict)
     if answer is None or answer.value is None:
         first, *_, last = form.choices
         choices = f"from {first} to {last}" if form.is_numeric else f"{first} or {last}"
@@ -133,7 +133,7 @@ def _read_choice(
 
 
 def reply_text_span(reply: str) -> tuple[int, int]:
-    """Return the start and end of a reply without its thoughts and its header "completed"."""
+    """Return where a reply starts, after its thoughts, and ends, before its header "completed"."""
     start = max((tag.end() for tag in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought that does not end: {quote(reply[start:])}")

@@ -166,7 +166,7 @@ def read_sample(
     Raises NoScoreError if the reply states no clear answer, and NoProbabilitiesError if the plan is
     "weighted" and the reply has no log-probabilities.
     """
-    values, spans = read_reply(
+    values, position_by_name = read_reply(
         reply.text, prompt.outputs, is_truncated=reply.is_truncated, names=names
     )
     is_weighted = plan.kind == "weighted"
@@ -176,7 +176,7 @@ def read_sample(
     for field in prompt.choices:
         choice, probabilities = values[field.name], {values[field.name]: 1.0}
         if is_weighted:
-            position = spans[field.name][0]
+            position = position_by_name[field.name][0]
             probabilities = _choice_probabilities(reply, position, choice, field.options)
         distributions[field.name] = {
             choice_number(each, field.options): p for each, p in probabilities.items()

@@ -90,8 +90,8 @@ def answer(reply: str, outputs: Sequence[Field], *names: str, truncated: bool = 
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
 def test_a_reply_that_states_one_rating_gives_it(reply, rating):
-    values, spans = read_reply(reply, [RATING], names=["coherence"])
-    start, end = spans["rating"]
+    values, position_by_name = read_reply(reply, [RATING], names=["coherence"])
+    start, end = position_by_name["rating"]
     assert values == {"rating": rating}
     assert str(rating) in reply[start:end] or reply[start:end].lower() in ("four", "４")
 
@@ -114,7 +114,7 @@ def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating, text)
         with contextlib.suppress(NoScoreError):
             reading = read_reply(reply, BOTH)
             assert reading.values["rating"] in RATING.choices
-            start, end = reading.spans["rating"]
+            start, end = reading.position_by_name["rating"]
             assert 0 <= start < end <= len(reply)
 
 
