@@ -13,6 +13,7 @@ from judges.tables.problems import (
     check_column_names,
     excerpt,
     joined_names,
+    size_error,
 )
 from judges.tables.text import Record, TableRow
 
@@ -28,7 +29,15 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     try:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
             check_column_names(parquet.schema_arrow.names)
-            for batch in parquet.iter_batches(batch_size=100):
+            row_groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            # Parquet stores a repeated text once for a row group. So each row of the group may
+            # unpack to as many bytes as the group has.
+            largest_group_bytes = max((group.total_byte_size for group in row_groups), default=0)
+            batch_size = min(max(bounds.MAX_BYTES // (4 * largest_group_bytes + 1), 1), 100)
+            for batch in parquet.iter_batches(batch_size=batch_size):
+                if batch.nbytes > bounds.MAX_BYTES:
+                    mebibytes = bounds.MAX_BYTES >> 20
+                    raise size_error(f"has a row that unpacks to more than {mebibytes} MiB")
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     row_number += 1
                     bounds.estimate_memory(cells)  # raises ValueError for deeply nested cells
